@@ -1,0 +1,5 @@
+"""`python -m edgetop`."""
+
+from edgetop.cli.main import main
+
+main()

@@ -1,0 +1,90 @@
+"""The fold: seconds, readings and events in, alerts out, the same live and from a recording."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+
+from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
+from edgetop.analysis.alerts.excursions import Excursions
+from edgetop.analysis.alerts.found import Findings, found
+from edgetop.analysis.alerts.incidents import Incidents
+from edgetop.analysis.alerts.rules import AlertRule, parse_rule
+from edgetop.analysis.alerts.silences import Silences
+from edgetop.analysis.alerts.values import InferenceValues, Piece, SensorValues
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load
+
+# Edgetop's own: by the names of their alerts. Both come back by more than they wander.
+OWN = {
+    "near-trip": AlertRule("a zone is within 5 C of throttling", "headroom", "<", 5.0, 7.0, "C", for_s=5),
+    "misses": AlertRule(
+        "more than 1 % of the last minute missed the deadline", "misses%", ">", 1.0, 0.5, "%", for_s=10
+    ),
+}
+MOST_RULES = 100  # that a recording can bring along
+
+
+class Alerts:
+    """Folds batches. `rules` are the viewer's; those of the session come as its events."""
+
+    def __init__(self, rules: Sequence[AlertRule] = ()) -> None:
+        self._rules = [Excursions(rule, name) for name, rule in OWN.items()] + [Excursions(rule) for rule in rules]
+        self._sensors = SensorValues()
+        self._inferences = InferenceValues()
+        self._silences = Silences()
+        self._incidents = Incidents()
+        self._load = Load()
+        self._now_ns = 0
+        self._ended_ns: int | None = None
+        self._want()
+
+    def _want(self) -> None:
+        """Have no values made that no rule is about: a day of readings costs as much as all others of the analysis."""
+        series = {excursions.rule.series for excursions in self._rules}
+        self._sensors.want(series)
+        self._inferences.want(series)
+
+    @property
+    def stalls(self) -> tuple[tuple[int, int], ...]:
+        """Those that are over: from and until, in ns."""
+        return self._silences.spans
+
+    @property
+    def longest_ns(self) -> int:
+        """Of all latencies; 0: there was none."""
+        return self._silences.longest_ns
+
+    def fold(self, batch: Batch) -> None:
+        self._now_ns = max(self._now_ns, batch.until_ns)
+        if batch.manifest is not None:
+            self._load = batch.manifest.load
+            self._sensors.know(batch.manifest.sensors)
+        for event in batch.events:
+            if event.kind == "alert-rule" and len(self._rules) < MOST_RULES:
+                with contextlib.suppress(ValueError):  # of another version, or another program
+                    self._rules.append(Excursions(parse_rule(str(event.data.get("rule")))))
+                    self._want()
+            elif event.kind in ("ended", "recovered") and self._ended_ns is None:
+                self._ended_ns = event.t_ns
+        self._incidents.fold(batch.events)
+        self._silences.fold(batch, self._load.longest_rest_ns)
+        self._judge(self._inferences.fold(batch.seconds))
+        self._judge(self._sensors.fold(batch.readings, batch.until_ns, self._ended_ns))
+
+    def _judge(self, pieces: Iterable[Piece]) -> None:
+        for first_s, series in pieces:
+            for excursions in self._rules:
+                if excursions.rule.series in series:
+                    excursions.fold(first_s, series[excursions.rule.series])
+
+    def view(self, findings: Findings) -> AlertsView:
+        """The latest of the session up to now, and all that go on."""
+        alerts = [*found(findings), *self._incidents.alerts()]
+        for rule in self._rules:
+            alerts += rule.alerts()
+        alerts.sort(key=_begin, reverse=True)
+        told = tuple(alert for place, alert in enumerate(alerts) if place < KEPT or alert.end_ns is None)
+        return AlertsView(told, self._now_ns)
+
+
+def _begin(alert: Alert) -> int:
+    return alert.begin_ns

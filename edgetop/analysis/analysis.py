@@ -1,0 +1,366 @@
+"""All folds together: what a screen, a report or a gate asks."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from edgetop.analysis.alerts.alert import NO_ALERTS, AlertsView
+from edgetop.analysis.alerts.alerts import Alerts
+from edgetop.analysis.alerts.events import DerivedEvents
+from edgetop.analysis.alerts.rules import AlertRule
+from edgetop.analysis.alerts.watch import alerts_from
+from edgetop.analysis.cost import OwnLoad
+from edgetop.analysis.deadline import DeadlineView, view_deadline
+from edgetop.analysis.energy import EnergyView, view_energy
+from edgetop.analysis.events import EventLog, EventsView
+from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.gates import Gate, GateResult, parse_gate
+from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
+from edgetop.analysis.latency import LatencyView, RollingLatency
+from edgetop.analysis.lens import Lens
+from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
+from edgetop.analysis.notices import notices
+from edgetop.analysis.operator_hints import operator_hints
+from edgetop.analysis.operators import Operators, OperatorsView
+from edgetop.analysis.overload import Backlog, OverloadView
+from edgetop.analysis.power import PowerRails, PowerView
+from edgetop.analysis.precision import Precision, PrecisionView
+from edgetop.analysis.progress import Progress, ProgressView
+from edgetop.analysis.report import gate_results
+from edgetop.analysis.slowdowns.checkpoints import Checkpoints
+from edgetop.analysis.slowdowns.judgement import SlowdownsView
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.steady import SpanFigures, SteadyState, figures
+from edgetop.analysis.tail import TailView
+from edgetop.analysis.thermal import ThermalView, along, view_thermal
+from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
+from edgetop.analysis.trust import Known, Trust
+from edgetop.analysis.verdict import Promises, Verdict, judge, with_leak
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, Notice
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NS
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorView:
+    """Everything a screen shows, frozen at one moment."""
+
+    manifest: Manifest | None  # None: nothing has come yet
+    progress: ProgressView
+    verdict: Verdict
+    latency: LatencyView
+    thermal: ThermalView
+    forecast: ForecastView
+    power: PowerView
+    energy: EnergyView
+    memory: MemoryView
+    operators: OperatorsView
+    burst_marks: Points  # where along the axis operators were profiled
+    slowdowns: SlowdownsView
+    tail: TailView
+    events: EventsView
+    sensors: tuple[TrackView, ...]
+    missing: tuple[MissingSensor, ...]
+    notices: tuple[Notice, ...]
+    precision: PrecisionView  # of the whole session's percentiles
+    own_load: TrackView | None  # what edgetop itself costs
+    own_memory: TrackView | None
+    recording_paused: bool
+    deadline: DeadlineView | None = None  # of the whole session
+    gates: tuple[GateResult, ...] = ()  # as they stand now
+    alerts: AlertsView = NO_ALERTS
+    courses: Mapping[str, Points] = field(default_factory=dict)  # along the same axis, of sensors by id, as asked for
+
+
+PLAIN = Lens()
+
+
+def _until(second: float, points: Points | None) -> Points | None:
+    return None if points is None else points.until(second)
+
+
+# Events between which nothing, or not everything, is recorded: whether it begins.
+_RECORDING_TROUBLE = {
+    "recording-failed": True,
+    "recording-restored": False,
+    "recording-behind": True,
+    "recording-caught-up": False,
+}
+
+
+T = TypeVar("T")
+
+
+class Analysis:
+    def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
+        """`rules`: the viewer's own, beside those of the session."""
+        self._checkpoints = Checkpoints()  # outlive a seek
+        self._rules = rules
+        self._forget()
+
+    def _forget(self) -> None:
+        self.manifest: Manifest | None = None
+        self.latency = RollingLatency()
+        self._since_reset: RollingLatency | None = None
+        self.progress = Progress()
+        self.tracks = Tracks()
+        self.own_load = OwnLoad()
+        self.operators = Operators()
+        self.power = PowerRails()
+        self.events = EventLog()
+        self.slowdowns = Slowdowns(self._checkpoints)
+        self.steady = SteadyState()
+        self.forecast = Forecast()
+        self.alerts = Alerts(self._rules)
+        self._derived_events = DerivedEvents()
+        self.backlog = Backlog()
+        self.gates: tuple[Gate, ...] = ()
+        self.memory_stages = MemoryStages()
+        self.growth = MemoryGrowth()
+        self.precision = Precision()
+        self._trust = Trust()
+        self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
+        self._hinted: tuple[OperatorsView, tuple[str, ...]] | None = None
+        self._hints: tuple[Notice, ...] = ()
+        self._recording_paused = False
+        self._recording_trouble = ""
+        self._made: dict[str, Any] = {}  # what several parts of a view ask for, between two folds
+
+    def fold(self, batch: Batch) -> None:
+        self._made = {}
+        if batch.restart:
+            self._forget()
+        if batch.manifest is not None:
+            self.manifest = batch.manifest
+            self.latency.load = batch.manifest.load
+            if self._since_reset:
+                self._since_reset.load = batch.manifest.load
+        self.events.fold(batch.events)
+        self.memory_stages.fold(batch.events)
+        self.growth.fold(batch)
+        self.progress.fold(batch)
+        for event in batch.events:
+            self._heed(event)
+        self.latency.fold(batch)
+        self.backlog.fold(batch.seconds, self.latency.load)
+        if self._since_reset:
+            self._since_reset.fold(batch)
+        self.tracks.fold(batch)
+        self.operators.fold(batch)
+        self.own_load.fold(batch, self.progress.began_measuring_ns)
+        self.power.fold(batch)
+        self.slowdowns.fold(batch)
+        self.steady.fold(batch)
+        self.precision.fold(batch.seconds)
+        self._trust.fold(batch)
+        self.forecast.fold(batch)
+        self.alerts.fold(batch)
+
+    def _heed(self, event: Event) -> None:
+        if event.kind == "phase" and event.data.get("phase") == "measure":
+            self.latency.began(event.t_ns)
+            self.power.began(event.t_ns)
+            if self._since_reset:
+                self._since_reset.began(event.t_ns)
+        elif event.kind == "gate":
+            with contextlib.suppress(ValueError):  # of another version, or another program
+                self.gates = (*self.gates, parse_gate(str(event.data.get("expr"))))
+        elif event.kind in ("recording-paused", "recording-resumed"):
+            self._recording_paused = event.kind == "recording-paused"
+        elif event.kind in _RECORDING_TROUBLE:
+            why = str(event.data.get("why") or event.message)
+            self._recording_trouble = why if _RECORDING_TROUBLE[event.kind] else ""
+
+    def reset(self) -> None:
+        """Begin the latency statistics of the views anew, at the next whole second.
+
+        The whole session's, which reports tell, go on; so does the recording.
+        """
+        now_ns = self.progress.view().now_ns
+        self._since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
+        self._since_reset.load = self.latency.load
+
+    def statistics(self) -> Statistics | None:
+        """Latency of the whole session."""
+        return self._once("statistics", lambda: self.latency.statistics(self.progress.measured_until_ns))
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
+
+    def response(self) -> Statistics | None:
+        """The same from the intended starts; None under a closed load."""
+        return self.latency.response(self.progress.measured_until_ns)
+
+    def deadline(self) -> DeadlineView | None:
+        """How the whole session did by the deadline that was declared."""
+        load = self.latency.load
+        return None if load.deadline_ns is None else view_deadline(load, self.statistics(), self.response())
+
+    def overload(self) -> OverloadView | None:
+        """The last time at which a queue grew without end."""
+        return self.backlog.view()
+
+    def power_view(self, axis: Axis | None = None) -> PowerView:
+        """Power over the measured phase of the whole session, with its timeline along `axis`."""
+        return self.power.view(self.tracks, axis, self.progress.measured_until_ns)
+
+    def energy_view(self, power: PowerView) -> EnergyView:
+        """What an inference costs, by `power` of the whole session."""
+        return view_energy(power, self.statistics(), self.progress.view().measured_ns, self.manifest)
+
+    def tail(self) -> TailView:
+        """The slowest inferences of the whole session, and of the last ten minutes."""
+        statistics = self.statistics()
+        return self.slowdowns.tail(statistics.percentile_ns(0.50) if statistics else None)
+
+    def forecast_view(self) -> ForecastView:
+        """Where the temperature goes at this load, as of now or of the end of the measured phase."""
+        return self.forecast.view(self.progress.measured_until_ns)
+
+    def growth_view(self) -> GrowthView:
+        """How the engine's memory grew over the measured phase."""
+        return self._once("growth", lambda: self.growth.view(self.progress.measured_until_ns, self.memory_left_mib()))
+
+    def alerts_view(self) -> AlertsView:
+        """Of the whole session, whatever the views begin at."""
+        growth = self.growth_view()
+        return alerts_from(self.alerts, self.progress, self.slowdowns, self.backlog, growth, self.manifest)
+
+    def memory_left_mib(self) -> float | None:
+        """To the limit of the engine's cgroup or of the board's memory, whichever is nearer; None: not known."""
+        left = room(self.tracks)
+        return None if left is None or left.is_lost else left.value
+
+    def notices(self) -> tuple[Notice, ...]:
+        """For reports: of the whole session, the operators' too."""
+        tally = self.operators.session
+        return (
+            *self._notices(),
+            *operator_hints(tally.views(), tally.run_ns, self._providers, self.operators.threads.view()),
+        )
+
+    def _doubts(self) -> tuple[Notice, ...]:
+        if self.manifest is None:
+            return ()
+        progress = self.progress.view()
+        burst, sustained = self.spans() if progress.phase == "over" else (None, None)
+        has_power = any(track.count for track in self.tracks.views("power"))
+        known = Known(
+            self.manifest, progress, self.precision_view(), self.tracks, self.own_load, has_power, burst, sustained
+        )
+        return self._trust.notices(known)
+
+    def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
+        """The burst, and what was sustained."""
+        view = self.slowdowns.view()
+        if self._spans is None or self._spans[0] is not view:
+            burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
+            self._spans = view, burst, self.steady.sustained(view.burst)
+        return self._spans[1:]
+
+    def precision_view(self) -> PrecisionView:
+        """How well the percentiles of the whole session are known."""
+        return self._once("precision", lambda: self.precision.view(self.statistics(), self.latency.buckets))
+
+    def _notices(self) -> tuple[Notice, ...]:
+        """The same on every screen and in reports: they judge the whole session."""
+        session, events, backlog = self.statistics(), self.events.view(), self.backlog.view()
+        told = notices(self.manifest, self.progress.view(), session, events, backlog)
+        return (*told, *leak_notices(self.growth_view()), *self._doubts())
+
+    @property
+    def _providers(self) -> tuple[str, ...]:
+        return self.manifest.engine.providers if self.manifest else ()
+
+    def _hints_now(self) -> tuple[Notice, ...]:
+        """On the last bursts, as the screen shows them; looked for when a burst has come."""
+        view = self.operators.view()
+        if self._hinted is None or self._hinted[0] is not view or self._hinted[1] != self._providers:
+            self._hinted = view, self._providers
+            self._hints = operator_hints(view.operators, view.run_ns, self._providers, self.operators.threads.view())
+        return self._hints
+
+    def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> MonitorView:
+        """`lens`: which part of the session the timelines show. `kinds`: of sensors whose courses are wanted each."""
+        progress = self.progress.view()
+        axis = lens.axis(progress.now_ns / NS, whole=window_ns is None)
+        slowdowns = self.slowdowns.view()
+        alerts = self.alerts_view()
+        events = self._derived_events.joined(self.events.view(), slowdowns, alerts)
+        latency = (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
+        power, growth = self.power_view(axis), self.growth_view()
+        board = self.manifest.board if self.manifest else None
+        promises = Promises(self.backlog.view(), self.deadline(), gate_results(self))
+        return MonitorView(
+            manifest=self.manifest,
+            progress=progress,
+            verdict=with_leak(self._verdict(progress, events, slowdowns, promises), growth),
+            latency=latency,
+            thermal=view_thermal(self.tracks, axis),
+            forecast=self.forecast_view(),
+            power=power,
+            energy=self.energy_view(power),
+            memory=view_memory(
+                self.tracks, board.memory_bytes if board else None, axis, self.memory_stages.views(), growth
+            ),
+            operators=self.operators.view(),
+            burst_marks=self.operators.marks(axis),
+            slowdowns=slowdowns,
+            tail=self.tail(),
+            events=events,
+            sensors=self.tracks.views(),
+            missing=self.tracks.missing,
+            notices=(*self._notices(), *self._hints_now()),
+            precision=self.precision_view(),
+            own_load=self.tracks.one("load/edgetop"),
+            own_memory=self.tracks.one("mem/edgetop"),
+            recording_paused=self._recording_paused,
+            deadline=promises.deadline,
+            gates=promises.gates,
+            alerts=alerts,
+            courses=self._courses(axis, kinds),
+        )
+
+    def _courses(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
+        ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
+        return {sensor_id: points for sensor_id in ids if (points := self.tracks.points(sensor_id, axis)) is not None}
+
+    def along(self, view: MonitorView, lens: Lens, kinds: Sequence[str] = ()) -> MonitorView:
+        """A view of earlier with its timelines through another lens, and nothing in them that came later.
+
+        Of latency, a second that was not over had no place in it.
+        """
+        now_s = view.progress.now_ns / NS
+        axis = lens.axis(now_s, whole=view.latency.window_ns is None)
+        latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
+        thermal, leading = along(view.thermal, self.tracks, axis), view.power.leading
+        return replace(
+            view,
+            latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
+            thermal=replace(
+                thermal,
+                hottest_points=_until(now_s, thermal.hottest_points),
+                clock_points=_until(now_s, thermal.clock_points),
+                limit_points=_until(now_s, thermal.limit_points),
+            ),
+            power=replace(view.power, points=self._course(leading.track.info.id, axis, now_s) if leading else None),
+            memory=replace(view.memory, rss_points=self._course("mem/rss", axis, now_s)),
+            burst_marks=self.operators.marks(axis).until(now_s),
+            courses={name: points.until(now_s) for name, points in self._courses(axis, kinds).items()},
+        )
+
+    def _course(self, sensor_id: str, axis: Axis, until_s: float) -> Points | None:
+        return _until(until_s, self.tracks.points(sensor_id, axis))
+
+    def _verdict(
+        self, progress: ProgressView, events: EventsView, slowdowns: SlowdownsView, promises: Promises
+    ) -> Verdict:
+        trouble, errors = self._recording_trouble, self.latency.errors
+        return judge(progress, self.statistics(), errors, events, self.manifest, slowdowns, trouble, promises)

@@ -1,0 +1,164 @@
+"""Energy: what one inference costs, how well that is known, and how far a battery goes.
+
+Gross is the power of a rail over the measured phase by the inferences completed in it, as MLPerf
+Power counts (mlcommons/inference_policies, power_measurement.adoc); net leaves out what the board
+draws while the loaded engine rests. A figure that the readings cannot carry is refused in words.
+"""
+
+from dataclasses import dataclass
+
+from edgetop import formatting
+from edgetop.analysis.blocks import Mean
+from edgetop.analysis.power import PowerView, RailView
+from edgetop.analysis.statistics import Statistics
+from edgetop.session.manifest import Battery, Load, Manifest, Methodology
+
+LEAST_INFERENCES = 100
+LEAST_COVERED = 0.8  # of the measured phase, by readings
+WIDEST = 0.3  # of the figure, to either side: beyond it there is no figure
+RESTS_BELOW = 0.9  # of the time in inferences: an engine that rests makes the power rise and fall in step
+RESOLVING = 5  # readings in a period, that show its course
+SAME_RATE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class CostView:
+    """What one inference costs on one rail, in J with its 95 % interval, which is precision only."""
+
+    rail: RailView
+    gross_j: Mean | None  # None: `reason` says why
+    net_j: Mean | None  # None: no idle baseline, or no gross figure
+    idle_w: Mean | None  # None: no idle baseline
+    covered: float  # share of the measured phase in which there were readings
+    reason: str
+    net_reason: str = ""  # why there is no net figure, where an idle baseline was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class BatteryView:
+    """How long a battery lasts, and how many inferences that makes; None: `reason` says why."""
+
+    battery: Battery
+    rate_hz: float | None
+    hours: float | None
+    inferences: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyView:
+    total: CostView | None  # None: no sensor tells of the whole board
+    parts: tuple[CostView, ...]  # the other rails, never added up
+    battery: BatteryView | None  # None: none was named
+
+    @property
+    def leading(self) -> CostView | None:
+        """The total; without one, the part that draws most."""
+        return self.total or max(self.parts, key=lambda cost: cost.rail.mean_w or 0.0, default=None)
+
+
+def view_energy(
+    power: PowerView, statistics: Statistics | None, measured_ns: int | None, manifest: Manifest | None
+) -> EnergyView:
+    """`statistics` of the whole session; `measured_ns`: how long its measured phase has been."""
+    load = manifest.load if manifest else Load()
+    methodology = manifest.methodology if manifest else Methodology()
+    rested = methodology.idle_baseline_s is not None
+    total = _cost(power.total, statistics, measured_ns, load, rested) if power.total else None
+    parts = tuple(_cost(rail, statistics, measured_ns, load, rested) for rail in power.rails)
+    battery = methodology.battery
+    return EnergyView(total, parts, _lasting(battery, total, statistics, load) if battery else None)
+
+
+def _cost(rail: RailView, statistics: Statistics | None, measured_ns: int | None, load: Load, rested: bool) -> CostView:
+    """`rested`: an idle baseline was asked for."""
+    covered = min(1.0, rail.covered_s * 1e9 / measured_ns) if measured_ns else 0.0
+    reason = _refusal(rail, covered, statistics, load)
+    rate_hz = statistics.throughput_hz if statistics else None
+    if reason or rail.precise is None or not rate_hz:
+        return CostView(rail, None, None, rail.idle, covered, reason)
+    gross = _each(rail.precise, rate_hz)
+    if rail.idle is None:
+        why = "the idle baseline had too few readings: 30s or more, or --hz" if rested else ""
+        return CostView(rail, gross, None, None, covered, "", why)
+    idle = _each(rail.idle, rate_hz)
+    half = (gross.half_width**2 + idle.half_width**2) ** 0.5
+    net = Mean(gross.value - idle.value, half, min(gross.batches, idle.batches))
+    return CostView(rail, gross, net, rail.idle, covered, "")
+
+
+def _each(power_w: Mean, rate_hz: float) -> Mean:
+    """J an inference."""
+    return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
+
+
+def _refusal(rail: RailView, covered: float, statistics: Statistics | None, load: Load) -> str:
+    """Why there is no figure; nothing where there is one."""
+    if statistics is None or not statistics.throughput_hz:
+        return "nothing was measured yet"
+    if statistics.count < LEAST_INFERENCES:
+        return f"{statistics.count} inferences are too few: it takes {LEAST_INFERENCES}"
+    if covered < LEAST_COVERED:
+        return f"readings cover only {formatting.percent(covered)} of the measured phase"
+    if in_step := _in_step(rail, statistics, load):
+        return in_step
+    return _too_rough(rail)
+
+
+def _too_rough(rail: RailView) -> str:
+    if rail.precise is None:
+        return f"too few readings, one {_every(rail.interval_s)}: run longer, or ask for more with --hz"
+    if rail.precise.half_width > WIDEST * abs(rail.precise.value):
+        return f"readings scatter by more than {formatting.percent(WIDEST)}: run longer, or ask for more with --hz"
+    return ""
+
+
+def _every(seconds: float | None) -> str:
+    return "only" if seconds is None else f"every {formatting.span(seconds * 1e9)}"
+
+
+def _in_step(rail: RailView, statistics: Statistics, load: Load) -> str:
+    """Even readings of the moment beside a load that rests at even intervals see one phase of it, however long.
+
+    Of 100 ms of which 30 are busy, read evenly at 10 Hz, the energy is wrong by half.
+    """
+    rate_hz = statistics.throughput_hz or 0.0
+    busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
+    is_resolved = rail.interval_s is not None and RESOLVING * rail.interval_s * rate_hz <= 1
+    if not rail.is_even or rail.track.info.averages or load.mode == "poisson" or busy >= RESTS_BELOW or is_resolved:
+        return ""
+    period = formatting.milliseconds(1e9 / rate_hz)
+    return (
+        f"read evenly {_every(rail.interval_s)} beside a load that rests every {period} ms: at which phase is not known"
+    )
+
+
+def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | None, load: Load) -> BatteryView:
+    ran_hz = statistics.throughput_hz if statistics else None
+    if total is None or total.rail.mean_w is None or statistics is None or not ran_hz:
+        why = "nothing was measured yet" if total else "no sensor here tells what the whole board draws"
+        return BatteryView(battery, battery.rate_hz, None, None, why)
+    rate_hz = battery.rate_hz or ran_hz
+    if abs(rate_hz - ran_hz) <= SAME_RATE * ran_hz:
+        return _lasts(battery, total.rail.mean_w, rate_hz, total.reason)
+    most_hz = max(ran_hz, 1e9 * load.streams / statistics.mean_ns)
+    if rate_hz > most_hz:
+        why = f"{formatting.rate(rate_hz)} Hz cannot be kept up: at most {formatting.rate(most_hz)} Hz"
+        return BatteryView(battery, rate_hz, None, None, why)
+    if total.net_j is None or total.idle_w is None:
+        why = (
+            total.reason
+            or total.net_reason
+            or "it ran at another rate: --idle-baseline 30s tells what the board draws in between"
+        )
+        return BatteryView(battery, rate_hz, None, None, why)
+    return _lasts(battery, total.idle_w.value + total.net_j.value * rate_hz, rate_hz, "")
+
+
+def _lasts(battery: Battery, board_w: float, rate_hz: float, reason: str) -> BatteryView:
+    """`reason`: why there is no figure of a single inference."""
+    watts = board_w + battery.extra_w
+    if watts <= 0:
+        return BatteryView(battery, rate_hz, None, None, "the board draws nothing")
+    hours = battery.volts * battery.capacity_mah / 1000 / watts
+    return BatteryView(battery, rate_hz, hours, None if reason else hours * 3600 * rate_hz, reason)

@@ -1,0 +1,209 @@
+"""The fold: readings and phases in; where the temperature goes, and whether the board will throttle, out.
+
+It is silent, with its reason, wherever it cannot know: what it tells is acted upon.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetop.analysis.forecast.history import History, Stretch
+from edgetop.analysis.forecast.load import Drives, Steady, is_fan, matters, steady_span
+from edgetop.analysis.forecast.model import Estimate, Fitted, fit
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load, SensorInfo
+from edgetop.session.records import Readings
+from edgetop.session.seconds import NS
+from edgetop.session.trips import throttles_at_c
+
+LEAST_S, LEAST_BLOCKS = 15, 12  # of steady load
+NOW_BLOCKS = 5  # that tell how warm it is now
+AT_TRIP_C = 0.5
+WILL_REACH, SURE = 0.6, 0.45  # probabilities from which on the trip and its time are told
+CLEAR_C = 1.0  # by which the whole range is below the trip where it will not be reached
+KNOWN_C, CLOSE_C = 24.0, 4.0  # ranges of the steady temperature within which it is told, and told beside the trip
+IDLE_SETTLING = 0.5  # of the idle baseline, left out at its beginning
+IDLE_C = 5.0  # by which a board that rests may still cool after it
+# Up to these ages of the measurement everything is judged every second, two, four; then every eight.
+PACES_S = ((32, 1), (64, 2), (128, 4))
+SLOWEST_S = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastView:
+    sensor: SensorInfo | None = None  # the zone nearest to where it throttles
+    trip_c: float | None = None  # where that is
+    steady_c: Estimate | None = None  # what it goes to at this load; None: not known
+    will_throttle: bool | None = None  # None: not known, `reason` says why
+    trip_in_s: Estimate | None = None  # from now; its range may end at infinity
+    # Where it will throttle: the least and the most that is left of the throughput then; None: `share_reason`.
+    throughput_share: tuple[float, float] | None = None
+    share_reason: str = ""
+    fan_can_rise: bool = False  # a fan is below its highest state: it may yet hold the trip off
+    seen_s: int = 0  # how long the load has been steady
+    reason: str = ""
+
+
+class Forecast:
+    """Folds what tells of heat, load and cooling."""
+
+    def __init__(self) -> None:
+        self._history = History()
+        self._drives = Drives(())
+        self._places: list[int] = []  # in the manifest, of the history's rows
+        self._board: str | None = None
+        self._load = Load()
+        self._began_ns: int | None = None
+        self._idle_ns: tuple[int, int] | None = None  # the later part of the idle baseline
+        self._idle: dict[int, tuple[int, int]] = {}  # by the sensor's place: thousandths of a degree, and how many
+        self._judged: tuple[int, ForecastView, float | None] | None = None  # as of when; and when that counts from, s
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            self._know(batch.manifest.sensors)
+            self._board, self._load = batch.manifest.board.model, batch.manifest.load
+            self._judged = None
+        for event in batch.events:
+            if event.kind == "phase":
+                self._heed(event.data.get("phase"), event.t_ns, event.data.get("duration_ns"))
+        if len(batch.readings):
+            self._rest(batch.readings)
+            oldest_s = self._history.add(batch.readings)
+            if self._judged and oldest_s is not None and oldest_s < self._judged[0]:
+                self._judged = None
+
+    def _know(self, infos: Sequence[SensorInfo]) -> None:
+        places = [place for place, info in enumerate(infos) if matters(info)]
+        self._history.know(infos, places)
+        self._drives = Drives(self._history.infos)
+        self._places = places
+
+    def _heed(self, phase: object, t_ns: int, duration_ns: object) -> None:
+        if phase == "measure":
+            self._began_ns, self._judged = t_ns, None
+        elif phase == "idle" and isinstance(duration_ns, int):
+            self._idle_ns = (t_ns + round(IDLE_SETTLING * duration_ns), t_ns + duration_ns)
+
+    def _rest(self, readings: Readings) -> None:
+        """What the zones were while nothing ran."""
+        if self._idle_ns is None or int(readings["t_ns"][0]) > self._idle_ns[1]:
+            return
+        rows = readings[(readings["t_ns"] >= self._idle_ns[0]) & (readings["t_ns"] < self._idle_ns[1])]
+        for place in np.unique(rows["sensor"]).tolist():
+            milli = np.rint(np.clip(rows["value"][rows["sensor"] == place], -1e6, 1e6) * 1000).astype(np.int64)
+            total, count = self._idle.get(place, (0, 0))
+            self._idle[place] = total + int(milli.sum()), count + len(milli)
+
+    def view(self, until_ns: int) -> ForecastView:
+        """As of the end of the measured phase, or of now."""
+        if self._began_ns is None:
+            return ForecastView(reason="nothing is measured yet")
+        until_s = min(self._history.newest_s, until_ns // NS)
+        age_s = until_s - self._began_ns // NS
+        pace_s = next((pace for age, pace in PACES_S if age_s < age), SLOWEST_S)
+        as_of_s = until_s // pace_s * pace_s
+        if self._judged is None or self._judged[0] != as_of_s:
+            self._judged = (as_of_s, *self._judge(as_of_s))
+        _, view, from_s = self._judged
+        if view.trip_in_s is None or from_s is None:
+            return view
+        gone_s, trip = until_ns / NS - from_s, view.trip_in_s
+        left = Estimate(*(max(0.0, at_s - gone_s) for at_s in (trip.value, trip.low, trip.high)))
+        return replace(view, trip_in_s=left)
+
+    def _judge(self, as_of_s: int) -> tuple[ForecastView, float | None]:
+        """With the time to the trip from the second value on."""
+        began_s = (self._began_ns or 0) / NS
+        now = self._history.stretch(0, as_of_s - NOW_BLOCKS, as_of_s)
+        found = self._nearest(now)
+        if isinstance(found, str):
+            return ForecastView(reason=found), None
+        row, celsius, trip_c = found
+        view = ForecastView(sensor=self._history.infos[row], trip_c=trip_c)
+        if self._drives.is_throttled(now).any():
+            return replace(view, reason="it is throttling now"), None
+        if celsius > trip_c - AT_TRIP_C:
+            return replace(view, reason="it is where it throttles"), None
+        span = steady_span(self._history, self._drives, began_s, as_of_s)
+        if span is None or span.length_s < LEAST_S:
+            is_young = as_of_s - began_s < 2 * LEAST_S
+            return replace(view, reason="too early to tell" if is_young else "the load is not steady"), None
+        return self._told(view, row, span, now)
+
+    def _nearest(self, now: Stretch) -> tuple[int, float, float] | str:
+        """The zone nearest to where it throttles: its row, how warm it is, and where that is. Or why there is none."""
+        has_trip, near = False, []
+        for row, info in enumerate(self._history.infos):
+            trip_c = throttles_at_c(info, self._board)
+            if trip_c is None:
+                continue
+            has_trip = True
+            means = now.mean[row][~np.isnan(now.mean[row])]
+            if len(means):
+                near.append((trip_c - float(means.mean()), row, float(means.mean()), trip_c))
+        if near:
+            _, row, celsius, trip_c = min(near)
+            return row, celsius, trip_c
+        return "its zone is not read now" if has_trip else "nothing tells at what temperature this board throttles"
+
+    def _told(self, view: ForecastView, row: int, span: Steady, now: Stretch) -> tuple[ForecastView, float | None]:
+        stretch = self._history.stretch(span.level, span.from_s, span.until_s)
+        read = stretch.count[row] > 0
+        assert view.trip_c is not None
+        early = replace(view, reason="too early to tell")
+        if np.count_nonzero(read) < LEAST_BLOCKS:
+            return early, None
+        # Of what came in stretches, before a viewer did, there are no readings: then it begins with the first.
+        from_s = (stretch.first + int(np.argmax(read))) * stretch.width_s
+        early, t_s = replace(early, seen_s=span.until_s - from_s), stretch.mid_s[row][read] - from_s
+        celsius, count = stretch.mean[row][read], stretch.count[row][read].astype(np.float64)
+        fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
+        if fitted is None:
+            return replace(early, reason="the temperature does not go the way of a steady load"), None
+        told = self._weighed(early, fitted)
+        if told.will_throttle:
+            share, why = self._share(row, view.trip_c, fitted.steady_c)
+            told = replace(told, throughput_share=share, share_reason=why, fan_can_rise=self._fan_can_rise(now))
+        return told, float(from_s)
+
+    def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
+        """What of it may be told."""
+        steady, trip_c = fitted.steady_c, view.trip_c
+        assert trip_c is not None
+        range_c = steady.high - steady.low
+        if steady.high < trip_c - CLEAR_C and range_c <= KNOWN_C:
+            return replace(view, steady_c=steady, will_throttle=False, reason="")
+        if fitted.trip_share >= WILL_REACH and fitted.trip_sureness >= SURE:
+            shown = steady if range_c <= KNOWN_C else None
+            return replace(view, steady_c=shown, will_throttle=True, trip_in_s=fitted.trip_s, reason="")
+        if range_c <= CLOSE_C:
+            return replace(view, steady_c=steady, reason="too near to where it throttles to tell")
+        return view
+
+    def _share(self, row: int, trip_c: float, steady_c: Estimate) -> tuple[tuple[float, float] | None, str]:
+        """How much of the throughput is left where the trip holds the temperature.
+
+        In a steady state what is above the temperature at rest goes as the power above that at rest. A clock
+        that is halved takes half of that power away at least (the load runs half of the time), and seven eighths at
+        most (C V^2 f with V as f: Burd and Brodersen 1995, Energy efficient CMOS microprocessor design).
+        """
+        total, count = self._idle.get(self._places[row], (0, 0))
+        if self._load.mode != "closed":
+            return None, "the load is paced: what it leaves idle is lost first"
+        if not count:
+            return None, "not known what it is at rest: --idle-baseline 30s"
+        idle_c = total / count / 1000
+        if idle_c >= trip_c - IDLE_C:
+            return None, "at rest it was as hot"
+        least = (trip_c - idle_c) / max(steady_c.high - idle_c, trip_c - idle_c)
+        rested_c = idle_c - IDLE_C
+        most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
+        return (least, most ** (1 / 3)), ""
+
+    def _fan_can_rise(self, now: Stretch) -> bool:
+        for row, info in enumerate(self._history.infos):
+            states = now.mean[row][~np.isnan(now.mean[row])]
+            if is_fan(info) and info.max_state and len(states) and states[-1] < info.max_state:
+                return True
+        return False

@@ -1,0 +1,148 @@
+"""Since when the load, and what cools, have been as they are now: a thermal model holds for no longer than that."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.forecast.history import WIDTHS_S, Floats, History, Stretch
+from edgetop.session.manifest import SensorInfo
+
+RECENT_S, LEAST_RECENT = 16, 5  # seconds, and blocks, that tell what is usual now
+LASTS_S, LEAST_LASTING = 10, 2  # so long and so many blocks it was different before: less is a blip
+SCATTERS = 5.0  # of the deviations that are usual
+# By how much of itself, and at least, a drive may differ and still be the same.
+SHARES = {"load": 0.2, "power": 0.15, "fan": 0.15, "freqcap": 0.02, "cooling": 0.0}
+LEAST = {"load": 25.0, "power": 0.2, "fan": 150.0, "freqcap": 1.0, "cooling": 0.45}
+HEATING = frozenset({"load", "power", "freqcap"})  # the others cool
+STEPPED = frozenset({"freqcap", "cooling"})  # set by somebody: they have no blips
+LONGER = 1.05  # a coarser view must reach back further by as much
+ALTERNATES, ALTERNATES_AT = 3, 1  # times that it was different, in the last minutes too: it goes up and down
+THERMAL = frozenset({"throttle/thermal", "throttle/soft-temp-limit"})
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """A span of steady load, seen in blocks of one width."""
+
+    level: int
+    from_s: int
+    until_s: int
+    only_rose: bool  # it began with more load and no more cooling, or nothing was different before
+
+    @property
+    def length_s(self) -> int:
+        return self.until_s - self.from_s
+
+
+def is_fan(info: SensorInfo) -> bool:
+    return info.kind == "cooling" and not info.throttles and "fan" in info.label
+
+
+def is_throttling(info: SensorInfo) -> bool:
+    return info.id in THERMAL or (info.kind == "cooling" and bool(info.throttles))
+
+
+def is_drive(info: SensorInfo) -> bool:
+    """Whether it tells how much heat there is, or what carries it away."""
+    return (
+        info.id == "load/cpu"
+        or (info.kind == "power" and info.role == "total")
+        or info.kind in ("fan", "freqcap")
+        or is_fan(info)
+    )
+
+
+def matters(info: SensorInfo) -> bool:
+    """Whether a forecast needs it: any zone may be one that throttles."""
+    return info.kind == "temp" or is_drive(info) or is_throttling(info)
+
+
+class Drives:
+    """The rows of a history that tell of load and cooling."""
+
+    def __init__(self, infos: Sequence[SensorInfo]) -> None:
+        self._rows = np.array([row for row, info in enumerate(infos) if is_drive(info)], np.int64)
+        kinds = [infos[row].kind for row in self._rows]
+        self._share = np.array([SHARES[kind] for kind in kinds])
+        self._least = np.array([LEAST[kind] for kind in kinds])
+        self._is_stepped = np.array([kind in STEPPED for kind in kinds], np.bool_)
+        self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
+        self._throttling = [row for row, info in enumerate(infos) if is_throttling(info)]
+
+    def is_throttled(self, stretch: Stretch) -> Bools:
+        """Of each block, whether heat slowed the board in it."""
+        return np.asarray((np.nan_to_num(stretch.mean[self._throttling]) > 0).any(axis=0))
+
+    def only_rose(self, stretch: Stretch, at: int) -> bool:
+        """Whether from that block on there was as much load as before it, or more, and as little cooling, or less."""
+        mean = stretch.mean[self._rows]
+        if not at or not len(mean):
+            return True
+        mean = _held(mean)
+        before, after = mean[:, max(0, at - RECENT_S) : at].mean(axis=1), mean[:, at:].mean(axis=1)
+        allowed = np.maximum(self._share * np.abs(before), self._least)
+        more = np.where(self._heats, after - before, before - after)
+        return bool((~(more < -allowed)).all())
+
+    def differs(self, stretch: Stretch) -> Bools:
+        """Of each block, whether load or cooling were others than at the end."""
+        mean = _held(stretch.mean[self._rows])
+        recent = mean[:, -max(LEAST_RECENT, RECENT_S // stretch.width_s) :]
+        usual = np.median(recent, axis=1)  # NaN where it was not read throughout: nothing differs from that
+        scatter = 1.4826 * np.median(np.abs(recent - usual[:, None]), axis=1)
+        usual[self._is_stepped], scatter[self._is_stepped] = mean[self._is_stepped, -1], 0.0
+        allowed = np.maximum(np.maximum(self._share * np.abs(usual), self._least), SCATTERS * scatter)
+        off = np.abs(mean - usual[:, None]) > allowed[:, None]
+        lasting = off.copy()
+        least = max(LEAST_LASTING, math.ceil(LASTS_S / stretch.width_s))
+        lasting[~self._is_stepped] = _lasting(off[~self._is_stepped], least)
+        return np.asarray(lasting.any(axis=0)) | self.is_throttled(stretch)
+
+
+def _held(mean: Floats) -> Floats:
+    """What was read last, where nothing was read: sources are read every 1 to 5 s."""
+    place = np.where(np.isnan(mean), 0, np.arange(mean.shape[1]))
+    return np.take_along_axis(mean, np.maximum.accumulate(place, axis=1), axis=1)
+
+
+def _lasting(off: Bools, least: int) -> Bools:
+    """Those in a row with others of them, so many together."""
+    found = np.zeros_like(off)
+    if off.shape[1] >= least:
+        runs = np.lib.stride_tricks.sliding_window_view(off, least, axis=1).all(axis=2)
+        for shift in range(least):
+            found[:, shift : shift + runs.shape[1]] |= runs
+    return found
+
+
+def steady_span(history: History, drives: Drives, from_s: float, until_s: int) -> Steady | None:
+    """The longest one that ends there, in the narrowest blocks that reach back so far.
+
+    None where nothing was read, or where the load goes up and down all the time.
+    """
+    best: Steady | None = None
+    is_found = False
+    for level, width_s in enumerate(WIDTHS_S):
+        if is_found and level > ALTERNATES_AT:
+            break
+        stretch = history.stretch(level, from_s, until_s)
+        blocks = stretch.mean.shape[1]
+        if not blocks:
+            continue
+        is_other = drives.differs(stretch)
+        if np.count_nonzero(np.diff(is_other.astype(np.int8), prepend=0) > 0) >= ALTERNATES:
+            return None
+        others = np.flatnonzero(is_other)
+        first = int(others[-1]) + 1 if len(others) else 0
+        rose = drives.only_rose(stretch, first if first < blocks else 0)
+        found = Steady(level, (stretch.first + first) * width_s, (stretch.first + blocks) * width_s, rose)
+        # A change that narrow blocks show is one, though wide ones may pass over it.
+        if not is_found and (best is None or found.length_s > LONGER * best.length_s):
+            best = found
+        is_found = is_found or bool(len(others))
+    return best

@@ -1,0 +1,263 @@
+"""The thermal model: a board as two heat capacities, of which the load is a step, fitted with its uncertainty.
+
+Under a constant load a body that is warm throughout goes to its steady temperature exponentially
+(Incropera et al., Fundamentals of Heat and Mass Transfer, chapter 5, the lumped capacitance method);
+chip and heat sink together as a sum of such terms, of one sign where the heat enters (Skadron et al.
+2004, Temperature-aware microarchitecture, ACM TACO 1(1)). That passively cooled small boards do so
+closely enough: De Vogeleer, Jouvelot and Memmi 2014, Theoretical analysis of radiative cooling for
+mobile and embedded systems, arXiv:1410.0628.
+
+    T(t) = T0 + A (1 - exp(-t/tau)) + B (1 - exp(-t/tau'))
+
+What the time constants are is not decided but weighed: over a grid of them the rest is linear, and
+each point weighs by its marginal likelihood (Bishop 2006, Pattern Recognition and Machine Learning, 3.4).
+Between the points the exponentials are continued by their derivatives. Residuals follow each other,
+so that they count for fewer than they are (Bayley and Hammersley 1946, The "effective" number of
+independent observations in an autocorrelated time series).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+SLOW_S, FAST_S = np.geomspace(10, 5_000, 24), np.geomspace(2, 40, 8)
+APART = 2.5  # times as slow as the fast one the slow one is at least: nearer together they are one
+# What is expected before anything is seen: of heat sinks and boards under load.
+USUAL_SLOW_S, SPREAD_SLOW = 250.0, 1.2  # median, and in nepers
+RISE_C, SPREAD_RISE_C, SPREAD_FAST_RISE_C = 25.0, 25.0, 10.0
+ONE, TWO, BALANCED = range(3)  # kinds of boards
+USUAL_SHARES = (0.45, 0.4, 0.15)  # of them
+BALANCE_C = 1.0  # that a board in balance with its load still goes
+FLAT = 1e-4  # of the temperature at the beginning: 1/variance
+NEVER = 1e8  # of a term that is absent
+CONTINUED = 1.3  # steps of the grid that its derivatives reach, as a standard deviation of even ones
+LEAST_NOISE_C = 0.03
+TRIAL_NOISE_C2 = 0.05  # by which the noise is found
+MOST_CORRELATED = 0.9
+AMBIENT_C = 0.7  # by which the room, and what else is not modelled, changes meanwhile: standard deviation
+WEIGHTY = 1e-3  # of the best point's weight: others are left out
+HALF_SAMPLES = 12  # of each point, and as many mirrored
+TERMS = 5  # T0, A, B, and the derivatives by the logarithms of both time constants
+
+LOW, HIGH = 0.05, 0.95  # the range that is told
+WITHIN = 0.2  # of the time to the trip, for which how sure it is is told
+ROUNDS = 3  # in which the crossing is found
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with the range in which it is in nine of ten cases. Infinite: never."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    steady_c: Estimate
+    trip_s: Estimate  # after the beginning, when the trip is reached
+    trip_share: float  # how probable it is that it is reached at all
+    trip_sureness: float  # how probable it is that it is reached within 20 % of `trip_s.value`
+
+
+class _Grid:
+    """All boards: pairs of time constants, one alone, and hardly any change; with what is expected of each."""
+
+    def __init__(self) -> None:
+        self.tau_s = np.concatenate([SLOW_S, FAST_S])
+        slow, fast = len(SLOW_S), len(FAST_S)
+        two = [(i, slow + j, TWO) for i in range(slow) for j in range(fast) if SLOW_S[i] >= APART * FAST_S[j]]
+        points = np.array([(i, slow, kind) for kind in (ONE, BALANCED) for i in range(slow)] + two)
+        self.slow, self.fast, kind = points.T
+        self.is_balanced, has_fast = kind == BALANCED, kind == TWO
+        # The columns of the terms: a constant, an exponential for each time constant, and their derivatives.
+        count = len(self.tau_s)
+        self.columns = np.column_stack(
+            [
+                np.zeros(len(points), np.int64),
+                1 + self.slow,
+                1 + self.fast,
+                1 + count + self.slow,
+                1 + count + self.fast,
+            ]
+        )
+        self.step_slow, self.step_fast = (float(np.log(of[1] / of[0])) for of in (SLOW_S, FAST_S))
+        reach = CONTINUED / np.sqrt(12)
+        spread_c = np.where(self.is_balanced, BALANCE_C, SPREAD_RISE_C)
+        self.precision = np.full((len(points), TERMS), NEVER)
+        self.precision[:, 0], self.precision[:, 1] = FLAT, spread_c**-2
+        self.precision[:, 3] = (spread_c * self.step_slow * reach) ** -2
+        self.precision[has_fast, 2] = SPREAD_FAST_RISE_C**-2
+        self.precision[has_fast, 4] = (SPREAD_FAST_RISE_C * self.step_fast * reach) ** -2
+        self.expected = np.zeros((len(points), TERMS))
+        self.expected[~self.is_balanced, 1] = RISE_C
+        alike = np.array(
+            [np.count_nonzero((kind == of) & (self.slow == at)) for at, of in zip(self.slow, kind, strict=True)]
+        )
+        self.log_prior = -0.5 * (np.log(self.tau_s[self.slow] / USUAL_SLOW_S) / SPREAD_SLOW) ** 2
+        self.log_prior += np.log(np.array(USUAL_SHARES)[kind] / alike) + 0.5 * np.log(self.precision).sum(axis=1)
+        # A stream that numpy has frozen: a replay elsewhere must tell the same.
+        normal = np.random.RandomState(1).standard_normal((HALF_SAMPLES, TERMS))
+        self.normal = np.concatenate([normal, -normal])
+
+
+class _Lazy:
+    grid: _Grid | None = None
+
+
+def _grid() -> _Grid:
+    """Made when it is first needed."""
+    if _Lazy.grid is None:
+        _Lazy.grid = _Grid()
+    return _Lazy.grid
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Boards that could have given these readings, and how probable each is."""
+
+    weight: Floats
+    steady_c: Floats
+    slow_c: Floats
+    fast_c: Floats
+    slow_s: Floats
+    fast_s: Floats
+
+
+def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike: bool = True) -> Fitted | None:
+    """Of means over blocks of one width: when they were on average, what was read and how often.
+
+    `t_s` counts from when the load began. `all_alike`: all parts of the board heat up, or all cool down, as they do
+    from rest; after less load, or more cooling, one may cool while another still heats. None where no board of the
+    model could have given that.
+    """
+    samples = _samples(t_s, celsius, count, all_alike)
+    if samples is None:
+        return None
+    crossing_s = np.maximum(_crossing_s(samples, trip_c), t_s[-1])
+    value_s, sureness = _most_probable(crossing_s, samples.weight)
+    low_c, middle_c, high_c = _quantiles(samples.steady_c, samples.weight, (LOW, 0.5, HIGH))
+    low_s, high_s = _quantiles(crossing_s, samples.weight, (LOW, HIGH))
+    return Fitted(
+        Estimate(middle_c, low_c, high_c),
+        Estimate(value_s, min(low_s, value_s), max(high_s, value_s)),
+        float(samples.weight[samples.steady_c > trip_c].sum()),
+        sureness,
+    )
+
+
+def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _Samples | None:
+    grid = _grid()
+    begin_c = float(celsius[0])
+    rises = 1.0 if float((celsius[len(celsius) // 2 :] - begin_c).mean()) >= 0 else -1.0
+    rises *= all_alike  # 0: it may be either
+    columns = _columns(grid, t_s, celsius - begin_c) * np.sqrt(count / count.mean())
+    # Not by a matrix product: that would wake up the threads of the linear algebra.
+    products = np.einsum("in,jn->ij", columns, columns)
+    normal = products[grid.columns[:, :, None], grid.columns[:, None, :]]
+    seen = products[grid.columns, -1]
+    expected = grid.expected * rises
+    wanted = grid.precision * expected
+    noise_c2 = _noise_c2(grid, columns, products, normal, seen, wanted)
+    precision = normal / noise_c2 + _diagonal(grid.precision)
+    towards = seen / noise_c2 + wanted
+    mean = np.linalg.solve(precision, towards[..., None])[..., 0]
+    log_weight = 0.5 * (mean * towards).sum(axis=1) - 0.5 * np.linalg.slogdet(precision)[1] + grid.log_prior
+    weight = np.exp(log_weight - log_weight.max())
+    kept = weight > WEIGHTY
+    root = np.linalg.cholesky(precision[kept])
+    apart = np.linalg.solve(root.transpose(0, 2, 1), np.broadcast_to(grid.normal.T, (len(root), *grid.normal.T.shape)))
+    drawn = mean[kept][:, None, :] + apart.transpose(0, 2, 1)
+    ambient_c = AMBIENT_C * np.tile(grid.normal[::-1, 0], len(root))
+    return _possible(grid, np.flatnonzero(kept), weight[kept], drawn.reshape(-1, TERMS), begin_c, rises, ambient_c)
+
+
+def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
+    """A constant, each exponential and its derivative, and what was read.
+
+    The mean of an exponential over a block is a multiple of that in its middle, the same in all blocks of a width.
+    """
+    ratio = t_s / grid.tau_s[:, None]
+    left = np.exp(-ratio)
+    return np.vstack([np.ones((1, len(t_s))), 1 - left, -ratio * left, rise_c[None, :]])
+
+
+def _diagonal(of: Floats) -> Floats:
+    found = np.zeros((*of.shape, TERMS))
+    found[:, range(TERMS), range(TERMS)] = of
+    return found
+
+
+def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
+    """The variance of a reading about the best of all fits, with that of its neighbours."""
+    trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
+    terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
+    squares = products[-1, -1] - 2 * (terms * seen).sum(axis=1) + np.einsum("pi,pij,pj->p", terms, normal, terms)
+    best = int(np.argmin(squares))
+    residual = columns[-1] - terms[best] @ columns[grid.columns[best]]
+    count, square = len(residual), float(residual @ residual)
+    variance = max(square / max(count - TERMS, 1), LEAST_NOISE_C**2)
+    correlation = float(residual[1:] @ residual[:-1]) / max(square, 1e-12) + 2 / count
+    correlation = min(max(correlation, 0.0), MOST_CORRELATED)
+    return variance * (1 + correlation) / (1 - correlation)
+
+
+def _possible(
+    grid: _Grid, point: npt.NDArray[np.int64], weight: Floats, terms: Floats, begin_c: float, rises: float,
+    ambient_c: Floats,
+) -> _Samples | None:  # fmt: skip
+    """Without boards of which one part cools while the other heats, and those too far from their point."""
+    point, weight = np.repeat(point, 2 * HALF_SAMPLES), np.repeat(weight, 2 * HALF_SAMPLES)
+    slow_c, fast_c = terms[:, 1], terms[:, 2]
+    shift_slow = np.where(grid.is_balanced[point], 0.0, terms[:, 3] / np.where(slow_c == 0, 1.0, slow_c))
+    has_fast = np.abs(fast_c) > LEAST_NOISE_C
+    shift_fast = np.where(has_fast, terms[:, 4] / np.where(has_fast, fast_c, 1.0), 0.0)
+    is_possible = (slow_c * rises >= 0) & ((fast_c * rises >= 0) | ~has_fast)
+    is_possible &= (np.abs(shift_slow) < 1.5 * grid.step_slow) & (np.abs(shift_fast) < 1.5 * grid.step_fast)
+    if not is_possible.any():
+        return None
+    shift_slow, shift_fast = (
+        np.clip(shift_slow, -grid.step_slow, grid.step_slow), np.clip(shift_fast, -grid.step_fast, grid.step_fast)
+    )  # fmt: skip
+    weight = np.where(is_possible, weight, 0.0)
+    return _Samples(
+        weight / weight.sum(),
+        begin_c + terms[:, :3].sum(axis=1) + ambient_c,
+        slow_c,
+        fast_c,
+        grid.tau_s[grid.slow[point]] * np.exp(shift_slow),
+        grid.tau_s[grid.fast[point]] * np.exp(shift_fast),
+    )
+
+
+def _crossing_s(samples: _Samples, trip_c: float) -> Floats:
+    """When each board reaches the trip; infinite where it never does."""
+    above = samples.steady_c - trip_c
+    with np.errstate(all="ignore"):
+        found_s = samples.slow_s * np.log(samples.slow_c / above)
+        for _ in range(ROUNDS):  # what the fast part still lacks then
+            left = samples.fast_c * np.exp(-np.maximum(found_s, 0) / samples.fast_s)
+            found_s = samples.slow_s * np.log(samples.slow_c / (above - left))
+    return np.where((above > 0) & ~np.isnan(found_s), found_s, np.inf)
+
+
+def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> list[float]:
+    order = np.argsort(values)
+    place = np.searchsorted(np.cumsum(weight[order]), np.array(shares))
+    return [float(value) for value in values[order][np.minimum(place, len(values) - 1)]]
+
+
+def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
+    """The time that most boards agree with within 20 %, and how many do."""
+    tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
+    tried = tried[np.isfinite(tried)]
+    if not len(tried):
+        return np.inf, 0.0
+    near = np.abs(crossing_s[None, :] / tried[:, None] - 1) <= WITHIN
+    agree = (near * weight).sum(axis=1)
+    best = int(np.argmax(agree))
+    return float(tried[best]), float(agree[best])

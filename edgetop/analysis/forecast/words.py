@@ -1,0 +1,55 @@
+"""A forecast in one line, the same on the screen and in the report."""
+
+import math
+
+from edgetop import formatting
+from edgetop.analysis.forecast.forecast import ForecastView
+from edgetop.analysis.forecast.model import Estimate
+
+SECOND_NS, MINUTE_S = 1e9, 60
+
+
+def outlook(view: ForecastView) -> str:
+    """`80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; nothing where nothing is told."""
+    steady = "" if view.steady_c is None else f"steady {_celsius(view.steady_c)}"
+    if view.will_throttle is False:
+        return f"will not throttle at this load: {steady}"
+    if view.will_throttle and view.trip_in_s and view.trip_c is not None:
+        fan = " at this speed of the fan" if view.fan_can_rise else ""
+        told = f"throttles at {view.trip_c:g} C in {_time(view.trip_in_s)}{fan}"
+        return f"{told}, {steady}" if steady else told
+    return f"{steady}: {view.reason}" if steady else ""
+
+
+def time_left(view: ForecastView) -> str:
+    """`trip in 4m10s`, for a line in which there is room for little; nothing where it is not told."""
+    if view.will_throttle and view.trip_in_s:
+        return f"trip in {_duration(view.trip_in_s.value)}"
+    if view.will_throttle is False and view.steady_c:
+        return f"steady {view.steady_c.value:.0f} C"
+    return ""
+
+
+def left(view: ForecastView) -> str:
+    """`then 71 to 89 % of the throughput`; nothing where that is not known."""
+    if view.throughput_share is None:
+        return ""
+    low, high = (100 * share for share in view.throughput_share)
+    return f"then {low:.0f} to {high:.0f} % of the throughput"
+
+
+def _celsius(steady: Estimate) -> str:
+    return f"{steady.value:.1f} C ({steady.low:.1f} to {steady.high:.1f})"
+
+
+def _time(trip: Estimate) -> str:
+    value, low = _duration(trip.value), _duration(trip.low)
+    if math.isinf(trip.high):
+        return f"{value} ({low} or later, if at all)"
+    return f"{value} ({low} to {_duration(trip.high)})"
+
+
+def _duration(seconds: float) -> str:
+    """Without tenths, which no forecast knows."""
+    whole = round(seconds)
+    return f"{whole}s" if whole < MINUTE_S else formatting.duration(whole * SECOND_NS)

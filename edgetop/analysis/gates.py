@@ -1,0 +1,226 @@
+"""Gates: what a session must not exceed, so that a script can go by it (`edgetop help gates`).
+
+A gate is judged on the report's document, the same one that `--json` prints, so that a live run,
+its recording and a later report come to one result. A value that is not known fails its gate,
+with the reason: a check that could not be made has not passed.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgetop.nearest import nearest_hint
+
+Document = Mapping[str, Any]
+Number = float | None
+
+_TIME = {"ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6, "s": 1e3}
+_SHARE = {"%": 1.0}
+_COUNT = {"": 1.0}
+_SIZE = {"MiB": 1.0, "KiB": 2**-10, "GiB": 2.0**10, "B": 2**-20, "K": 2**-10, "M": 1.0, "G": 2.0**10}
+_GROWTH = {"MiB/h": 1.0, "KiB/h": 2**-10, "GiB/h": 2.0**10}
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+_GATE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Something that a gate can be about."""
+
+    units: Mapping[str, float]  # of each unit, how many of the value's own it is; the first is the value's own
+    read: Callable[[Document, str], Number]  # in its own unit, or of `share` in percent; None: not known
+    absent: str  # why it may not be known, where the document does not say
+    only_grows: bool = False  # a limit that was exceeded stays exceeded
+    example: str = ""
+    told: Callable[[Document], str | None] = lambda _: None  # why it is not known, as the document says
+
+    def why_unknown(self, document: Document) -> str:
+        return self.told(document) or self.absent
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    text: str  # as it was written
+    name: str
+    compare: str = ""  # "" where the name alone is the condition: `throttled`
+    limit: float = 0.0  # in `unit`
+    unit: str = ""
+
+    @property
+    def metric(self) -> Metric:
+        return METRICS[self.name]
+
+    @property
+    def is_final(self) -> bool:
+        """Once it fails, it has failed, whatever comes."""
+        return self.metric.only_grows and self.compare in ("", ">", ">=") and self.unit != "%"
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    gate: Gate
+    value: float | bool | None  # in the gate's own unit; None: not known
+    ok: bool
+    reason: str  # what it is and, where that fails, why
+    fails_for_sure: bool = False  # already, and not for want of samples or of a value
+
+    def to_json(self) -> dict[str, Any]:
+        return {"expr": self.gate.text, "value": self.value, "ok": self.ok, "reason": self.reason}
+
+
+def _latency(key: str) -> Callable[[Document, str], Number]:
+    """Under a paced load response time counts: a queue is what its user waits in."""
+
+    def read(document: Document, _unit: str) -> Number:
+        latency = document["latency"]
+        value: Number = (latency["response"] or latency)[key]
+        return value
+
+    return read
+
+
+def _misses(document: Document, unit: str) -> Number:
+    deadline = document["latency"]["deadline"]
+    if deadline is None:
+        return None
+    return float(deadline["miss_rate"] * 100 if unit == "%" else deadline["misses"])
+
+
+def _errors(document: Document, unit: str) -> Number:
+    latency = document["latency"]
+    runs = latency["count"] + latency["errors"]
+    if unit != "%":
+        return float(latency["errors"])
+    return 100 * latency["errors"] / runs if runs else None
+
+
+def _hottest(document: Document, _unit: str) -> Number:
+    highest = [values["max"] for values in document["temperature"].values() if values["max"] is not None]
+    return max(highest, default=None)
+
+
+def _throttled(document: Document, _unit: str) -> Number:
+    return None if document["throttled"] is None else float(document["throttled"])
+
+
+def _drift(document: Document, _unit: str) -> Number:
+    ratio = document["drift_ratio"]
+    return None if ratio is None else 100 * (ratio - 1)
+
+
+def _leak(document: Document, _unit: str) -> Number:
+    """What the verdict calls a leak; growth that is none, of an arena or by chance, is 0."""
+    memory = document["memory"]
+    if memory["leak"] is None:
+        return None
+    return float(memory["growth_mib_per_h"]) if memory["leak"] else 0.0
+
+
+def _at(*path: str) -> Callable[[Document, str], Number]:
+    def read(document: Document, _unit: str) -> Number:
+        value: Any = document
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value if isinstance(value, int | float) else None
+
+    return read
+
+
+_NOTHING_MEASURED = "nothing was measured"
+METRICS: dict[str, Metric] = {
+    **{
+        name: Metric(_TIME, _latency(f"{name}_ms"), _NOTHING_MEASURED, name == "max", f"{name}>33ms")
+        for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
+    },
+    "misses": Metric(_SHARE | _COUNT, _misses, "no --deadline was given", True, "misses>0.1%"),
+    "rss": Metric(_SIZE, _at("memory", "rss_peak_mib"), "the engine's memory was not read", True, "rss>512MiB"),
+    "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, "no temperature was read", True, "temp>80C"),
+    "power": Metric(
+        {"W": 1.0, "mW": 1e-3}, _at("power", "mean_w"), "no sensor tells the board's total", False, "power>8W"
+    ),
+    "energy": Metric(
+        {"mJ": 1.0, "J": 1e3, "uJ": 1e-3},
+        _at("energy", "gross_mj"),
+        "there is no figure of energy",
+        False,
+        "energy>25mJ",
+        lambda document: document["energy"]["reason"],
+    ),
+    "throttled": Metric(_COUNT, _throttled, "the board has no throttle flag that edgetop reads", True, "throttled"),
+    "drift": Metric(_SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%"),
+    "leak": Metric(_GROWTH, _leak, "growth cannot be told before two minutes of measuring", False, "leak>1MiB/h"),
+    "errors": Metric(_COUNT | _SHARE, _errors, _NOTHING_MEASURED, True, "errors>0"),
+}
+ALONE = ("throttled", "errors", "misses")  # names that are a condition by themselves: at least one
+
+
+def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple(METRICS)) -> Gate:
+    """`p99>33ms`, `throttled`. Raises ValueError, which says how to write it.
+
+    `what`: what it is to be; `offered`: the names to offer in place of one that is not known.
+    """
+    match = _GATE.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not {what}; write NAME>LIMIT, as in p99>33ms")
+    name, compare, limit, unit = match.groups()
+    if name not in METRICS:
+        raise ValueError(f"{text!r}: no value is called {name} ({nearest_hint(name, offered)})")
+    metric = METRICS[name]
+    if compare is None:
+        if name not in ALONE:
+            raise ValueError(f"{text!r}: give a limit, as in {metric.example}")
+        return Gate(text.strip(), name)
+    if name == "throttled":
+        raise ValueError(f"{text!r}: throttled is a condition by itself; write throttled")
+    if unit not in metric.units:
+        known = ", ".join(known for known in metric.units if known) or "no unit"
+        problem = f"{unit} is no unit of {name}" if unit else "the unit is missing"
+        raise ValueError(f"{text!r}: {problem}; it is given in {known}, as in {metric.example}")
+    return Gate(text.strip(), name, compare, float(limit), unit)
+
+
+def judge_gate(gate: Gate, document: Document) -> GateResult:
+    """`document` is the report's."""
+    read = gate.metric.read(document, gate.unit)
+    if read is None:
+        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {gate.metric.why_unknown(document)}")
+    if not gate.compare:
+        what = "it was" if gate.name == "throttled" else _plain(read)
+        return GateResult(
+            gate, read >= 1 if gate.name == "throttled" else read, ok=read < 1,
+            reason=f"{gate.text}: {what if read else 'not at all'}", fails_for_sure=read >= 1,
+        )  # fmt: skip
+    scale = 1.0 if gate.unit in ("%", "") else gate.metric.units[gate.unit]
+    value = round(read / scale, 6)
+    exceeded = _OPERATORS[gate.compare](value, gate.limit)
+    is_settled = _is_settled(gate, document)
+    unit = f" {gate.unit}" if gate.unit else ""
+    few = "" if is_settled else f", of {document['latency']['count']} inferences: not settled"
+    reason = f"{gate.text}: {_of(gate, document)}{_plain(value)}{unit}{few}"
+    return GateResult(gate, value, ok=not exceeded, reason=reason, fails_for_sure=exceeded and is_settled)
+
+
+def _plain(value: float) -> str:
+    """Four digits, or all before the point.
+
+    >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
+    ('40.33', '24431', '0.000125')
+    """
+    return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
+
+
+def _of(gate: Gate, document: Document) -> str:
+    is_response = gate.metric.units is _TIME and document["latency"]["response"] is not None
+    return "response time " if is_response else ""
+
+
+def _is_settled(gate: Gate, document: Document) -> bool:
+    """Whether enough inferences stand behind it. A mean and a share want as many as p99."""
+    if gate.is_final or not (gate.metric.units is _TIME or gate.unit == "%"):
+        return True
+    settled = document["latency"]["settled"] or {}
+    return bool(settled.get(gate.name, settled.get("p99", False)))

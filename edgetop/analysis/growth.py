@@ -1,0 +1,134 @@
+"""Growth: whether the engine's memory only fills its arenas, or is lost inference by inference.
+
+Every runtime grows while it warms up, and again when an input is larger than those before.
+A leak is what goes on: it is told when the growth is significant, more than a MiB an hour, spread
+over the whole time, and not levelling off.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetop import formatting
+from edgetop.analysis.blocks import Blocks, Floats
+from edgetop.analysis.trend import Slope, robust_slope, slope_between
+from edgetop.session.batch import Batch
+from edgetop.session.events import Notice
+from edgetop.session.seconds import NS
+
+ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
+
+LEAK_MIB_PER_H = 1.0
+LEAST_S = 120  # of measuring
+POINTS = 24  # of which the slope is made: three in each of the parts below
+SETTLING = 0.1  # of the time, left out at its beginning
+LEAST_RISE_MIB = 0.5  # a heap wanders by as much, a page at a time
+LEVELLED_OFF = 0.5  # of the slope of the first half: one that falls below it in the second
+PARTS = 8
+RISING_PARTS = 6  # of the seven steps from part to part, each by at least
+RISES = 0.25  # of an even share of the whole rise
+HOUR_S = 3600.0
+WHOLE_FROM = 10  # MiB/h are told without decimals
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthView:
+    """Of the engine's memory over the measured phase; without file pages, and with what is swapped out."""
+
+    mib_per_h: Slope | None = None  # None: too short to tell
+    is_leak: bool | None = None
+    hours_left: float | None = None  # until the cgroup's limit or the board's memory is reached; None: no leak
+
+
+class MemoryGrowth:
+    """Folds what the engine held."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, str] = {}
+        self._held = {name: Blocks(2) for name in (ANONYMOUS, SWAPPED, RESIDENT)}  # KiB, readings
+        self._began_ns: int | None = None
+        self._seen: tuple[int, int, int] | None = None
+        self._view = GrowthView()
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            self._places = {i: info.id for i, info in enumerate(batch.manifest.sensors) if info.id in self._held}
+        for event in batch.events:
+            if event.kind == "phase" and event.data.get("phase") == "measure":
+                self._began_ns = event.t_ns
+        for place, name in self._places.items():
+            rows = batch.readings[batch.readings["sensor"] == place]
+            if len(rows):
+                kib = np.rint(np.clip(rows["value"], 0, 2**32) * 1024).astype(np.int64)
+                self._held[name].add(rows["t_ns"] // NS, np.column_stack([kib, np.ones_like(kib)]))
+
+    def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
+        """Up to `until_ns`. `room_mib`: how much more the engine may hold."""
+        name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
+        blocks = self._held[name]
+        # A block that has begun may still change: what is told changes with whole ones alone.
+        whole = min(len(blocks.sums()) - 1, (until_ns // NS - blocks.first_s) // blocks.width_s)
+        seen = (whole, blocks.width_s, self._began_ns or -1)
+        if seen != self._seen:
+            self._seen, self._view = seen, self._judged(name, whole)
+        view, slope = self._view, self._view.mib_per_h
+        if not view.is_leak or slope is None or room_mib is None:
+            return view
+        return replace(view, hours_left=room_mib / slope.value)
+
+    def _judged(self, name: str, whole: int) -> GrowthView:
+        t_s, mib = self._series(name, whole)
+        if len(t_s) < POINTS or t_s[-1] - t_s[0] < LEAST_S * (1 - SETTLING):
+            return GrowthView()
+        # Neighbours averaged: what wanders for some seconds is not taken for a trend.
+        t_h, mib = (np.array([part.mean() for part in np.array_split(of, POINTS)]) for of in (t_s / HOUR_S, mib))
+        slope = robust_slope(t_h, mib)
+        return GrowthView(slope, slope is not None and bool(_is_leak(slope, t_h, mib)))
+
+    def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
+        """What the engine held in each block of the measured phase, without its beginning: s, MiB."""
+        nothing = np.empty(0)
+        blocks, swapped = self._held[name], self._held[SWAPPED]
+        if self._began_ns is None or whole <= 0:
+            return nothing, nothing
+        sums = blocks.sums()[:whole]
+        read = sums[:, 1] > 0
+        t_s = blocks.first_s + (np.arange(whole) + 0.5) * blocks.width_s
+        mib = sums[:, 0] / np.maximum(sums[:, 1], 1) / 1024
+        if name == ANONYMOUS and (swapped.first_s, swapped.width_s) == (blocks.first_s, blocks.width_s):
+            out = swapped.sums()[:whole]
+            mib[: len(out)] += out[:, 0] / np.maximum(out[:, 1], 1) / 1024
+        began_s = self._began_ns / NS
+        wanted = read & (t_s >= began_s + SETTLING * (t_s[-1] - began_s))
+        return t_s[wanted], mib[wanted]
+
+
+def leak_rate(growth: GrowthView) -> str:
+    """`12 MiB/h`; nothing where it is no leak."""
+    if not growth.is_leak or growth.mib_per_h is None:
+        return ""
+    value = growth.mib_per_h.value
+    return f"{value:.0f} MiB/h" if value >= WHOLE_FROM else f"{value:.1f} MiB/h"
+
+
+def leak_notices(growth: GrowthView) -> tuple[Notice, ...]:
+    rate, slope = leak_rate(growth), growth.mib_per_h
+    if not rate or slope is None:
+        return ()
+    text = f"the engine's memory grows by {rate} (95 %: {slope.low:.1f} to {slope.high:.1f}) and does not level off"
+    if growth.hours_left is not None:
+        text += f"; what is left lasts {formatting.duration(growth.hours_left * HOUR_S * NS)}"
+    advice = "look for what is kept from inference to inference: in the runtime, a delegate, the outputs"
+    return (Notice("leak", text, advice),)
+
+
+def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:
+    if slope.low <= 0 or slope.value <= LEAK_MIB_PER_H or slope.value * (t_h[-1] - t_h[0]) < LEAST_RISE_MIB:
+        return False
+    middle = len(t_h) // 2
+    early, late = slope_between(t_h[:middle], mib[:middle]), slope_between(t_h[middle:], mib[middle:])
+    if late <= LEAK_MIB_PER_H or late < LEVELLED_OFF * early:
+        return False
+    levels = np.array([np.median(part) for part in np.array_split(mib, PARTS)])
+    even = float(levels[-1] - levels[0]) / (PARTS - 1)
+    return int(np.count_nonzero(np.diff(levels) > RISES * even)) >= RISING_PARTS

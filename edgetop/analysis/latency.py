@@ -1,0 +1,164 @@
+"""Rolling and whole-session latency: exact in small windows, by mergeable histogram in large ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.latest import LatestInferences
+from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences
+from edgetop.analysis.timeline import Axis, Points, Timeline
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load
+from edgetop.session.records import last_end_ns, measured
+from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+
+RECENT_SECONDS = 601  # kept as histograms: the longest window, and the second in which it begins
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyView:
+    window_ns: int | None  # None: since the start, or the last reset
+    window: Statistics | None  # None: nothing measured in it
+    session: Statistics | None
+    is_exact: bool  # the window's percentiles are exact, not to 1 %
+    points: Points  # low: shortest, middle: p50, high: p99, top: longest
+    buckets: histogram.Counts  # the window's histogram
+    last_end_ns: int | None  # when the last inference ended
+    since_ns: int = 0  # after a reset: what started earlier does not count
+    window_response: Statistics | None = None  # from the intended starts; None: nothing waits, or nothing was measured
+    session_response: Statistics | None = None
+
+
+class RollingLatency:
+    """Folds seconds and single inferences. Only phase `measure` counts."""
+
+    def __init__(self, since_ns: int = 0) -> None:
+        """`since_ns`: what started earlier does not count; a whole second."""
+        self.load = Load()  # as the session's manifest says
+        self._since_ns = since_ns
+        self._totals = Totals()
+        self._response = Totals()
+        self._recent = NO_SECONDS  # the last RECENT_SECONDS
+        self._latest = LatestInferences(since_ns)
+        self._closed_until_ns = since_ns
+        self._began_ns: int | None = since_ns or None
+        self._last_end_ns: int | None = None
+        self._timeline = Timeline()
+        self._open: Seconds | None = None  # summarised once between two folds,
+        self._whole: Totals | None = None  # as is what it adds to
+
+    def began(self, t_ns: int) -> None:
+        """The measured phase begins."""
+        self._began_ns = max(t_ns, self._since_ns)
+
+    def fold(self, batch: Batch) -> None:
+        self._open = self._whole = None
+        if len(batch.inferences):
+            self._last_end_ns = max(self._last_end_ns or 0, last_end_ns(batch.inferences))
+            self._latest.keep(batch.inferences)
+        if len(batch.seconds):
+            self._fold_seconds(batch.seconds.where(self._is_new(batch.seconds)))
+        self._latest.drop_old()
+
+    def _is_new(self, seconds: Seconds) -> npt.NDArray[np.bool_]:
+        """Which rows are later than all before them: one that comes twice counts once."""
+        begin = seconds.rows["t_ns"]
+        ends = np.concatenate([[self._closed_until_ns], begin[:-1] + NS])
+        is_new: npt.NDArray[np.bool_] = begin >= np.maximum.accumulate(ends)
+        return is_new
+
+    def _fold_seconds(self, seconds: Seconds) -> None:
+        if not len(seconds):
+            return
+        rows = seconds.rows
+        self._closed_until_ns = int(rows["t_ns"][-1]) + NS
+        self._totals.add(seconds)
+        if seconds.response is not None:
+            self._response.add(seconds.response)
+        self._latest.compare(seconds)
+        recent = concatenate([self._recent, seconds])
+        self._recent = recent.where(np.arange(len(recent)) >= len(recent) - RECENT_SECONDS)
+        rows = rows[rows["count"] > 0]
+        figures = np.stack([rows[name] for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")]).astype(np.float64)
+        track = np.zeros(len(rows), np.int64)
+        self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
+
+    def view(self, window_ns: int | None, now_ns: int, axis: Axis) -> LatencyView:
+        """`window_ns`: at most ten minutes, or None for everything since the start or the last reset."""
+        totals = self._all()
+        session = totals.statistics(self._span_ns(now_ns))
+        response = self.response(now_ns)
+        if window_ns is None:
+            window, window_response, buckets, is_exact = session, response, totals.buckets, False
+        else:
+            window, window_response, buckets, is_exact = self._window(window_ns, now_ns)
+        points = self._timeline.points(axis)
+        return LatencyView(
+            window_ns, window, session, is_exact, points, buckets, self._last_end_ns, self._since_ns,
+            window_response, response,
+        )  # fmt: skip
+
+    def points(self, axis: Axis) -> Points:
+        return self._timeline.points(axis)
+
+    def statistics(self, end_ns: int) -> Statistics | None:
+        """The whole session up to `end_ns`."""
+        return self._all().statistics(self._span_ns(end_ns))
+
+    def response(self, end_ns: int) -> Statistics | None:
+        """The same of response times; None under a closed load."""
+        if not self.load.is_paced:
+            return None
+        begun = self._open_part().response
+        totals = self._response if begun is None else self._response.plus(begun)
+        return totals.statistics(self._span_ns(end_ns))
+
+    @property
+    def buckets(self) -> histogram.Counts:
+        """The histogram of the whole session."""
+        return self._all().buckets
+
+    @property
+    def errors(self) -> int:
+        """How many inferences raised; known even where none has come to an end."""
+        return self._all().errors
+
+    def _all(self) -> Totals:
+        if self._whole is None:
+            self._whole = self._totals.plus(self._open_part())
+        return self._whole
+
+    def _span_ns(self, now_ns: int) -> int | None:
+        return None if self._began_ns is None else max(now_ns - self._began_ns, 1)
+
+    def _window(
+        self, window_ns: int, now_ns: int
+    ) -> tuple[Statistics | None, Statistics | None, histogram.Counts, bool]:
+        """Service, response, the histogram of service time, whether they are exact."""
+        began = self._began_ns or 0
+        since = max(now_ns - window_ns, began)
+        if since >= self._latest.complete_from_ns:
+            inferences, span_ns = self._latest.since(since), max(now_ns - since, 1)
+            buckets = histogram.count_buckets(measured(inferences)["latency_ns"].astype(np.int64))
+            waited = of_inferences(as_response(inferences), span_ns) if self.load.is_paced else None
+            return of_inferences(inferences, span_ns), waited, buckets, True
+        since = max(since // NS * NS, began)  # a second counts as a whole
+        seconds = concatenate([self._recent.where(self._recent.rows["t_ns"] + NS > since), self._open_part()])
+        service, response = Totals(), Totals()
+        service.add(seconds)
+        if seconds.response is not None:
+            response.add(seconds.response)
+        span_ns = max(now_ns - since, 1)
+        return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
+
+    def _open_part(self) -> Seconds:
+        """What is not in a complete second yet, summarised as the conductor will summarise it."""
+        if self._open is None:
+            inferences = self._latest.since(self._closed_until_ns)
+            first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns
+            load = self.load
+            aggregator = SecondAggregator(load.deadline_ns, int(first // NS), is_paced=load.is_paced)
+            self._open = concatenate([aggregator.add(inferences), aggregator.close()])
+        return self._open

@@ -1,0 +1,62 @@
+"""The latest inferences one by one, for exact figures of small windows."""
+
+import numpy as np
+
+from edgetop.session.records import INFERENCE, MEASURE, Inferences
+from edgetop.session.seconds import NS, Seconds
+
+EXACT_INFERENCES = 65_536  # at least so many of the last are kept
+
+_LEAST_ROOM = 1_024
+
+
+class LatestInferences:
+    """Those of phase `measure`, in whole seconds: the fewest that hold EXACT_INFERENCES.
+
+    What is kept depends on what came, never on how it was batched.
+    """
+
+    def __init__(self, since_ns: int = 0) -> None:
+        """`since_ns`: what started earlier is not wanted; a whole second."""
+        self.complete_from_ns = since_ns  # since then, every inference is held
+        self._room = np.empty(_LEAST_ROOM, INFERENCE)
+        self._begin = self._end = 0
+
+    def keep(self, inferences: Inferences) -> None:
+        inferences = inferences[(inferences["phase"] == MEASURE) & (inferences["t_ns"] >= self.complete_from_ns)]
+        if self._end + len(inferences) > len(self._room):
+            self._move(self._end - self._begin + len(inferences))
+        self._room[self._end : self._end + len(inferences)] = inferences
+        self._end += len(inferences)
+
+    def _move(self, wanted: int) -> None:
+        """To the front of an array with room for as many again, so that this is rarely done."""
+        held = self.since(self.complete_from_ns)
+        self._room = np.empty(max(2 * wanted, _LEAST_ROOM), INFERENCE)
+        self._room[: len(held)] = held
+        self._begin, self._end = 0, len(held)
+
+    def since(self, t_ns: int) -> Inferences:
+        """Those held that started at `t_ns` or later. A view: it is not to be kept."""
+        held = self._room[self._begin : self._end]
+        return held[np.searchsorted(held["t_ns"], t_ns) :]
+
+    def compare(self, seconds: Seconds) -> None:
+        """Notice from these complete seconds where inferences did not come: nothing before is complete."""
+        rows = seconds.rows
+        held = self._room["t_ns"][self._begin : self._end]
+        came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
+        lacking = rows["t_ns"][came < rows["count"] + rows["errors"]]
+        if len(lacking):
+            self._forget_before(int(lacking[-1]) + NS)
+
+    def drop_old(self) -> None:
+        """Let go of the oldest seconds where the others hold enough."""
+        if self._end - self._begin > EXACT_INFERENCES:
+            self._forget_before(int(self._room["t_ns"][self._end - EXACT_INFERENCES]) // NS * NS)
+        if len(self._room) > 4 * max(self._end - self._begin, _LEAST_ROOM):
+            self._move(self._end - self._begin)
+
+    def _forget_before(self, t_ns: int) -> None:
+        self.complete_from_ns = max(self.complete_from_ns, t_ns)
+        self._begin = self._end - len(self.since(self.complete_from_ns))

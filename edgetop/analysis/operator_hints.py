@@ -1,0 +1,199 @@
+"""Advice that follows from where the time of the operators goes. Each is a value: the same on screen and in reports."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+
+from edgetop.analysis.operators import OperatorView, each_call_ns, partitions, short_name
+from edgetop.analysis.roofline import rates
+from edgetop.analysis.threads import ThreadView
+from edgetop.formatting import percent
+from edgetop.session.events import Notice
+
+DOMINANT = 0.50  # of the time
+NOTABLE = 0.10  # of the time, where something computes nothing, or could have been merged
+SLOW = 0.25  # of the FLOP/s of operators like it
+SLOW_FROM_SHARE = 0.03
+LIKE_IT = 3  # operators, at least, that one is compared with
+SMALL_NS = 5e6  # an inference that a CPU does about as fast as it takes to hand it to something else
+
+MOVES, MOVES_PER_S = 5, 5.0  # a convention: a move costs some 0.1 ms, or, to a slower CPU, a slice of 4 to 10 ms
+
+CPU = "CPU"
+# Who runs nothing but what is its own, or is timed on its device, where handing over does not count.
+_NOT_HANDED_TO = frozenset({CPU, "XNNPACK", "TensorRT"})
+_NAMED = 3
+
+_CONVERSIONS = ("quantize", "dequantize", "cast", "convert", "reorder", "reformat", "memcpy")
+_DYNAMIC = ("DynamicQuantize", "MatMulIntegerToFloat", "ConvInteger", "MatMulInteger")
+_CONVOLUTIONS = ("Conv", "QLinearConv", "CONV_2D", "DEPTHWISE_CONV_2D")
+# Activations that a convolution can take in, in the runtimes' words; a Clip is XNNPACK's Clamp.
+_ACTIVATIONS = ("Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "RELU", "RELU6", "Clamp")
+
+
+def operator_hints(
+    operators: Sequence[OperatorView],
+    inference_ns: float | None,
+    providers: Sequence[str],
+    threads: ThreadView | None = None,
+) -> tuple[Notice, ...]:
+    """Those that hold, what costs most first. `providers`: of the engine, in the order in which it prefers them."""
+    found = (
+        _fell_back(operators, providers),
+        _dominant(operators),
+        _slow(operators, inference_ns),
+        _conversions(operators),
+        _dynamic(operators),
+        _unmerged(operators),
+        _handed_over(operators, inference_ns),
+        _shared_badly(operators, threads) if threads else (),
+    )
+    return tuple(notice for notices in found for notice in notices)
+
+
+def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:
+    """Those that the CPU ran although something else is preferred; those that take the most time first."""
+    if not providers or providers[0] == CPU:
+        return []
+    return sorted((o for o in operators if o.provider == CPU), key=lambda operator: -operator.share)
+
+
+def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
+    if found := fell_back(operators, providers):
+        parts = partitions(operators) or 1
+        yield Notice(
+            "fell-back",
+            f"{_many(found)} ran on the CPU and not on {providers[0]}, {_share(found)} of the time, "
+            f"with {parts - 1} crossings between {parts} partitions: {_names(found)}",
+            "each crossing waits and may copy: run all of it on the CPU as well and compare; "
+            "--require-full-delegation refuses such a model",
+        )
+
+
+def _dominant(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+    for operator in operators:
+        if operator.share > DOMINANT:
+            yield Notice(
+                "dominant-operator",
+                f"{short_name(operator)} ({operator.op_type}) takes {percent(operator.share)} of the time",
+                "nothing else is worth tuning before it: its shape, its dtype, or another operator in its place",
+            )
+
+
+def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
+    """Those far below the FLOP/s of others of their type that move as much, or more, for what they compute."""
+    rated = []
+    for operator in operators:
+        rate = rates(operator.flops, None, each_call_ns(operator, inference_ns)).flops_per_s
+        if rate and operator.flops and operator.bytes:
+            rated.append((operator, rate, operator.flops / operator.bytes))
+    found = []
+    for operator, rate, intensity in rated:
+        if operator.share < SLOW_FROM_SHARE:
+            continue
+        alike = [
+            other_rate
+            for other, other_rate, other_intensity in rated
+            if other is not operator and other.op_type == operator.op_type and other_intensity <= 2 * intensity
+        ]
+        if len(alike) >= LIKE_IT and rate < SLOW * median(alike):
+            found.append(operator)
+    return found
+
+
+def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Notice]:
+    if found := slow_kernels(operators, inference_ns):
+        yield Notice(
+            "slow-kernel",
+            f"{_many(found)} of {_share(found)} of the time reach less than a quarter of the FLOP/s of others like "
+            f"them: {_names(found)}",
+            "its shape, stride or dilation may have no optimised kernel: edgetop ops shows these; "
+            "channels in multiples of 8 or 16 and no dilation are what kernels are written for",
+        )
+
+
+def _conversions(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+    found = [o for o in operators if any(word in o.op_type.lower() for word in _CONVERSIONS) and not _is_dynamic(o)]
+    if sum(o.share for o in found) >= NOTABLE:
+        yield Notice(
+            "conversions-time",
+            f"{_many(found)} that only convert dtypes or layouts take {_share(found)} of the time: {_names(found)}",
+            "keep one dtype through the model, and operators together that work on the same layout",
+        )
+
+
+def _is_dynamic(operator: OperatorView) -> bool:
+    return operator.op_type.startswith(_DYNAMIC)
+
+
+def _dynamic(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+    found = [operator for operator in operators if _is_dynamic(operator)]
+    if sum(o.share for o in found) >= NOTABLE:
+        yield Notice(
+            "dynamic-quantisation",
+            f"{_many(found)} with integer weights and float activations take {_share(found)} of the time, "
+            "and quantise anew in every inference",
+            "quantise activations as well, with a set of representative inputs",
+        )
+
+
+def _unmerged(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+    """An activation right behind a convolution that could have taken it in."""
+    pairs = pairwise(operators)
+    found = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS]
+    if sum(o.share for o in found) >= NOTABLE:
+        yield Notice(
+            "not-fused",
+            f"{_many(found)} behind a convolution were not merged into it and take {_share(found)} of the time: "
+            f"{_names(found)}",
+            "nothing else may read the convolution's output; edgetop inspect names such places",
+        )
+
+
+def _type(operator: OperatorView) -> str:
+    """XNNPACK adds layout, dtype and kernel: `Convolution (NHWC, F32) IGEMM`."""
+    word = operator.op_type.partition(" (")[0]
+    return {"Convolution": "Conv", "FusedConv": "Conv"}.get(word, word)
+
+
+def _handed_over(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Notice]:
+    others = sorted({operator.provider for operator in operators} - _NOT_HANDED_TO)
+    if others and inference_ns is not None and inference_ns < SMALL_NS:
+        yield Notice(
+            "small-for-delegate",
+            f"an inference takes {inference_ns / 1e6:.1f} ms on {', '.join(others)}: handing it over may be most of it",
+            "run it on the CPU alone and compare",
+        )
+
+
+def _shared_badly(operators: Sequence[OperatorView], threads: ThreadView) -> Iterator[Notice]:
+    if threads.wait_share >= NOTABLE:
+        most = next((short_name(operator) for operator in operators if operator.name == threads.most), threads.most)
+        yield Notice(
+            "thread-imbalance",
+            f"the thread that runs the model waited {percent(threads.wait_share)} of the time for the slowest of "
+            f"{threads.count} threads, most in {most}",
+            "one of them has a slower CPU, or shares it: --engine-cpus with CPUs of one kind, as many as --threads, "
+            "or fewer --threads",
+        )
+    if threads.moves >= MOVES and threads.moves_per_s >= MOVES_PER_S:
+        yield Notice(
+            "threads-moved",
+            f"threads moved to another CPU {threads.moves_per_s:.0f} times in a second of inference, or more often",
+            "caches are cold after each move, and the CPU may be a slower one: --engine-cpus with as many CPUs as "
+            "--threads",
+        )
+
+
+def _many(operators: Sequence[OperatorView]) -> str:
+    return f"{len(operators)} operator{'' if len(operators) == 1 else 's'}"
+
+
+def _share(operators: Iterable[OperatorView]) -> str:
+    return percent(sum(operator.share for operator in operators))
+
+
+def _names(operators: Sequence[OperatorView]) -> str:
+    largest = sorted(operators, key=lambda operator: -operator.share)
+    named = ", ".join(f"{short_name(o)} ({o.op_type}, {percent(o.share)})" for o in largest[:_NAMED])
+    return named + (", ..." if len(operators) > _NAMED else "")

@@ -1,0 +1,149 @@
+"""Whether a paced load asks for more than the engine can do: a queue that grows without end.
+
+A queue is no overload by itself. A stall fills one that drains again, and arrivals at random
+fill and empty it all the time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). It grows
+without end where, since it was last empty, the wait became longer in each third of the time, and
+each time by more than chance makes it: by two standard deviations of the work that is done in such
+a time. A stall lies in one of the thirds. The wait is the mean of each second (of each duty cycle,
+where the load has one), which follows from its sums, so that a replay comes to the same verdict.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from edgetop.session.manifest import Load
+from edgetop.session.seconds import NS, Seconds
+
+LEAST_S, LEAST_STEPS = 6, 4  # of waiting, before anything is said
+KEPT_STEPS = 600
+KEPT_SPANS = 200
+DEVIATIONS = 2.0
+LEAST_GROWTH = 0.005  # seconds of wait a second
+LIFTED_AT = 0.5  # of the longest wait: from there on the queue drains
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadView:
+    asked_hz: float  # of all streams
+    done_hz: float
+    wait_ns: float  # the mean of the last second, or duty cycle
+    is_over: bool  # the queue has drained since
+
+
+@dataclass(slots=True)
+class _Step:
+    """A second, or as many as a duty cycle has, so that like is compared with like."""
+
+    number: int
+    count: int = 0  # of inferences, the sum of their waits and service times, and of the squares of the latter
+    wait_s: float = 0.0
+    busy_s: float = 0.0
+    squares_s2: float = 0.0
+
+    @property
+    def mean_wait_s(self) -> float:
+        return self.wait_s / self.count
+
+
+class Backlog:
+    """Folds seconds of a paced load."""
+
+    def __init__(self) -> None:
+        self._closed_until_ns = 0
+        self._step = _Step(0)  # which is not complete
+        self._since_empty: deque[_Step] = deque(maxlen=KEPT_STEPS)
+        self._all = _Step(0)  # since then, from its number on
+        self._longest_s: float | None = None  # wait of the overload that goes on
+        self._last: OverloadView | None = None
+        self._spans: deque[tuple[int, int | None]] = deque(maxlen=KEPT_SPANS)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int | None], ...]:
+        """When each overload began and ended, in ns, oldest first; None: it goes on."""
+        return tuple(self._spans)
+
+    def view(self) -> OverloadView | None:
+        """The last overload; None: there was none."""
+        return self._last
+
+    def fold(self, seconds: Seconds, load: Load) -> None:
+        if seconds.response is None or not load.is_paced or load.rate_hz is None:
+            return
+        step_ns = _step_ns(load)
+        rows, response = seconds.rows, seconds.response.rows
+        columns = (rows["t_ns"], rows["count"], rows["sum_ns"], rows["m2_ns2"], response["sum_ns"])
+        for t_ns, count, sum_ns, m2_ns2, response_ns in zip(*(column.tolist() for column in columns), strict=True):
+            if t_ns < self._closed_until_ns:  # comes twice
+                continue
+            self._closed_until_ns = t_ns + NS
+            if t_ns // step_ns != self._step.number:
+                step, self._step = self._step, _Step(t_ns // step_ns)
+                if step.count:
+                    self._heed(step, load.rate_hz, load)
+            if count:
+                squares = m2_ns2 + sum_ns * sum_ns / count
+                _add(self._step, _Step(0, count, (response_ns - sum_ns) / NS, sum_ns / NS, squares / NS**2))
+
+    def _heed(self, step: _Step, rate_hz: float, load: Load) -> None:
+        wait_s = step.mean_wait_s
+        if wait_s * rate_hz <= 1:  # less than one inference waits on average (Little's law)
+            self._begin_anew(step.number * _step_ns(load))
+            return
+        if not self._since_empty:
+            self._all = _Step(step.number)
+        self._since_empty.append(step)
+        _add(self._all, step)
+        if self._longest_s is None:
+            if not self._grows(load):
+                return
+            self._spans.append((self._all.number * _step_ns(load), None))
+        elif wait_s < LIFTED_AT * self._longest_s:
+            self._begin_anew(step.number * _step_ns(load))
+            return
+        self._longest_s = max(self._longest_s or 0.0, wait_s)
+        steps = step.number + 1 - self._all.number
+        done_hz = self._all.count / (steps * _step_ns(load) / NS)
+        self._last = OverloadView(load.asked_hz or 0.0, done_hz, wait_s * NS, is_over=False)
+
+    def _begin_anew(self, t_ns: int) -> None:
+        if self._longest_s is not None:
+            self._spans[-1] = (self._spans[-1][0], t_ns)
+        self._since_empty.clear()
+        self._longest_s = None
+        if self._last is not None:
+            self._last = replace(self._last, is_over=True)
+
+    def _grows(self, load: Load) -> bool:
+        held = self._since_empty
+        span_s = (held[-1].number - held[0].number) * _step_ns(load) / NS
+        if len(held) < LEAST_STEPS or span_s < LEAST_S:
+            return False
+        ends = [held[(len(held) - 1) * k // 3].mean_wait_s for k in range(4)]
+        return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
+
+    def _by_chance_s(self, span_s: float, load: Load) -> float:
+        """How much longer the wait in one stream may well become in such a time though the queue will empty again.
+
+        By what was served, since the queue began: of a rate that nobody could serve most arrivals still wait.
+        """
+        held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
+        served_hz = self._all.count / load.streams / held_s
+        served = min(load.stream_hz or 0.0, served_hz) * span_s
+        mean_s = self._all.busy_s / self._all.count
+        spread_s2 = max(0.0, self._all.squares_s2 / self._all.count - mean_s * mean_s)
+        of_one_s2 = spread_s2 + (mean_s * mean_s if load.mode == "poisson" else 0.0)
+        return max(DEVIATIONS * math.sqrt(served * of_one_s2), LEAST_GROWTH * span_s)
+
+
+def _add(total: _Step, step: _Step) -> None:
+    total.count += step.count
+    total.wait_s += step.wait_s
+    total.busy_s += step.busy_s
+    total.squares_s2 += step.squares_s2
+
+
+def _step_ns(load: Load) -> int:
+    cycle_ns = max(0, load.duty_on_ns or 0) + max(0, load.duty_off_ns or 0)
+    return max(1, -(-cycle_ns // NS)) * NS

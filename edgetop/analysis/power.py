@@ -1,0 +1,157 @@
+"""Power: the total rail and its parts, their mean and energy over the measured phase.
+
+Rails are never added up; the total is the one reading whose role that is. The idle baseline,
+a phase before the warm-up, is integrated in the same way.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetop.analysis.blocks import Mean
+from edgetop.analysis.rail_energy import RailEnergy
+from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+
+SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
+
+ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # the best first
+
+
+@dataclass(frozen=True, slots=True)
+class RailView:
+    """One sensor of power. The figures are of the measured phase so far; None: nothing was read in it."""
+
+    track: TrackView
+    mean_w: float | None
+    max_w: float | None
+    energy_j: float
+    covered_s: float  # of the phase, how long there were readings
+    precise: Mean | None = None  # the mean in W again, with what its 95 % interval is; None: too few readings
+    idle: Mean | None = None  # the same of the idle baseline
+    interval_s: float | None = None  # between two readings, of the latest the middle one; None: under two
+    is_even: bool = False  # they come at even intervals: a load in step with them would be seen at one phase only
+
+
+@dataclass(frozen=True, slots=True)
+class PowerView:
+    total: RailView | None  # None: no sensor here tells of the whole board
+    rails: tuple[RailView, ...]  # the others, in the manifest's order
+    leading: RailView | None  # the total, or of the rails the greatest
+    points: Points | None  # the course of that one
+
+
+class _Phase:
+    """One phase of the session: the integral of every sensor of power over it."""
+
+    def __init__(self) -> None:
+        self.rails: dict[int, RailEnergy] = {}  # by place in the manifest
+        self._began_ns: int | None = None
+        self._ended_ns: int | None = None
+
+    def began(self, t_ns: int) -> None:
+        self._began_ns = t_ns
+        for rail in self.rails.values():
+            rail.began(t_ns)
+
+    def ended(self, t_ns: int) -> None:
+        if self._began_ns is None or self._ended_ns is not None:
+            return
+        self._ended_ns = t_ns
+        for rail in self.rails.values():
+            rail.ended(t_ns)
+
+    def know(self, place: int) -> None:
+        """There is a sensor of power at that place."""
+        if place in self.rails:
+            return
+        rail = self.rails[place] = RailEnergy()
+        if self._began_ns is not None:
+            rail.began(self._began_ns)
+        if self._ended_ns is not None:
+            rail.ended(self._ended_ns)
+
+
+class PowerRails:
+    """Folds the readings of every sensor of power."""
+
+    def __init__(self) -> None:
+        self._measured, self._idle = _Phase(), _Phase()
+        self._places: dict[str, int] = {}
+
+    def began(self, t_ns: int) -> None:
+        """The measured phase begins."""
+        self._measured.began(t_ns)
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            for place, info in enumerate(batch.manifest.sensors):
+                if info.kind == "power":
+                    self._places[info.id] = place
+                    self._measured.know(place)
+                    self._idle.know(place)
+        for event in batch.events:
+            if event.kind in ("phase", "ended", "recovered"):
+                self._heed(event)
+        for stretch in batch.stretches.tolist():
+            self._add_stretch(*stretch)
+        if not len(batch.readings):
+            return
+        sensor = batch.readings["sensor"]
+        for place, rail in self._measured.rails.items():
+            rows = batch.readings[sensor == place]
+            if len(rows):
+                t_ns, watts = rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64)
+                rail.add(t_ns, watts)
+                self._idle.rails[place].add(t_ns, watts)
+
+    def _add_stretch(self, t_ns: int, until_ns: int, place: int, *of_watts: float) -> None:
+        for phase in (self._measured, self._idle):
+            if place in phase.rails:
+                _, _, mean_w, high_w, last_w = of_watts
+                phase.rails[place].add_stretch(t_ns, until_ns, mean_w, high_w, last_w)
+
+    def _heed(self, event: Event) -> None:
+        """Where the idle baseline begins and ends."""
+        if event.data.get("phase") != "idle":
+            self._idle.ended(event.t_ns)
+        else:
+            asked_ns = event.data.get("duration_ns")
+            settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0
+            self._idle.began(event.t_ns + round(settling))
+
+    def view(self, tracks: Tracks, axis: Axis | None, until_ns: int) -> PowerView:
+        """`until_ns`: the end of the measured phase, or now. Without an axis, without a timeline."""
+        rails = [self._rail(track, until_ns) for track in tracks.views("power")]
+        totals = [rail for rail in rails if rail.track.info.role == "total"]
+        total = min(totals, key=_trust, default=None)
+        others = tuple(rail for rail in rails if rail is not total)
+        leading = total or max(others, key=lambda rail: rail.mean_w or rail.track.value or 0.0, default=None)
+        points = tracks.points(leading.track.info.id, axis) if leading and axis else None
+        return PowerView(total, others, leading, points)
+
+    def _rail(self, track: TrackView, until_ns: int) -> RailView:
+        place = self._places[track.info.id]
+        measured, idle = self._measured.rails[place], self._idle.rails[place]
+        power = measured.until(until_ns)
+        interval_s, is_even = measured.intervals()
+        return RailView(
+            track=track,
+            mean_w=power.energy_j / power.covered_s if power.covered_s else None,
+            max_w=float(power.highest_w) if np.isfinite(power.highest_w) else None,
+            energy_j=power.energy_j,
+            covered_s=power.covered_s,
+            precise=measured.precise(power),
+            idle=idle.precise(idle.until(until_ns)),
+            interval_s=interval_s,
+            is_even=is_even,
+        )
+
+
+def _trust(rail: RailView) -> tuple[bool, bool, int]:
+    """Of several totals, the lowest counts: one that was read, by the best instrument."""
+    accuracy = rail.track.info.accuracy
+    rank = ACCURACIES.index(accuracy) if accuracy in ACCURACIES else len(ACCURACIES)
+    return not rail.covered_s, not rail.track.count, rank

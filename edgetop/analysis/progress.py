@@ -1,0 +1,134 @@
+"""Which phase the session is in, and how far."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.records import WARMUP, last_end_ns
+
+Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressView:
+    phase: Phase
+    now_ns: int
+    measured_ns: int | None  # how long the measured phase has been going; None before it
+    warmup_done: int | None  # None: not known, of a session that is over
+    warmup_runs: int | None  # asked for
+    runs: int | None  # asked for in the measured phase; None: no limit
+    duration_ns: int | None  # asked for; None: no limit
+    idle_ns: int | None  # how long the idle baseline is to take; None: it is not
+    idle_done_ns: int  # of it
+    silent_ns: int | None  # since the last inference ended, or the phase began; None when none is due
+    end_reason: str | None
+    end_error: str | None  # what the engine died of, or which gate ended it
+
+
+class Progress:
+    def __init__(self) -> None:
+        self._phase: Phase = "loading"
+        self._now_ns = 0
+        self._measure_from_ns: int | None = None
+        self._measure_to_ns: int | None = None
+        self._warmup_done: int | None = 0
+        self._warmup_ns = 0
+        self._warmup_runs: int | None = None
+        self._runs: int | None = None
+        self._duration_ns: int | None = None
+        self._idle_from_ns = 0
+        self._idle_ns: int | None = None
+        self._last_sign_ns: int | None = None
+        self._profiling_since_ns: int | None = None  # while nothing is measured for it
+        self._end_reason: str | None = None
+        self._end_error: str | None = None
+
+    @property
+    def began_measuring_ns(self) -> int | None:
+        return self._measure_from_ns
+
+    @property
+    def measured_until_ns(self) -> int:
+        """When the last inference ended, once the session is over; now, until then."""
+        return self._measure_to_ns if self._measure_to_ns is not None else self._now_ns
+
+    @property
+    def warmup(self) -> tuple[int | None, int]:
+        """How many runs the warm-up had (None: not known), and the sum of their latencies in ns."""
+        return self._warmup_done, self._warmup_ns
+
+    def fold(self, batch: Batch) -> None:
+        self._now_ns = max(self._now_ns, batch.until_ns)
+        for event in batch.events:
+            self._heed(event)
+        if len(batch.inferences) and self._phase != "over":
+            self._saw_sign(last_end_ns(batch.inferences))
+            warmup = batch.inferences["phase"] == WARMUP
+            self._warmup_done = (self._warmup_done or 0) + int(np.count_nonzero(warmup))
+            self._warmup_ns += int(batch.inferences["latency_ns"][warmup].sum())
+
+    def _heed(self, event: Event) -> None:
+        data = event.data
+        if event.kind == "phase":
+            self._phase = _phase(data.get("phase"))
+            self._saw_sign(event.t_ns)
+            if self._phase == "idle":
+                self._idle_from_ns, self._idle_ns = event.t_ns, _count(data.get("duration_ns"))
+            elif self._phase == "warmup":
+                self._warmup_runs = _count(data.get("runs"))
+            elif self._phase == "measure":
+                self._measure_from_ns = event.t_ns
+                self._runs, self._duration_ns = _count(data.get("runs")), _count(data.get("duration_ns"))
+        elif event.kind == "profile-burst-begins":
+            self._profiling_since_ns = event.t_ns
+        elif event.kind == "profile-burst":
+            self._saw_sign(event.t_ns + (_count(data.get("duration_ns")) or 0))
+        elif event.kind in ("engine-died", "engine-failed", "gate-failed"):
+            self._end_error = event.message
+        elif event.kind in ("ended", "recovered"):
+            self._phase = "over"
+            self._end_reason = str(data.get("reason", ""))
+            self._measure_to_ns = _count(data.get("last_end_ns")) or event.t_ns
+            self._warmup_done = _count(data.get("warmup_runs", 0))
+            self._warmup_ns = _count(data.get("warmup_ns")) or 0
+
+    def _saw_sign(self, t_ns: int) -> None:
+        if self._profiling_since_ns is not None and t_ns > self._profiling_since_ns:
+            self._profiling_since_ns = None
+        self._last_sign_ns = t_ns if self._last_sign_ns is None else max(self._last_sign_ns, t_ns)
+
+    def _silent_ns(self) -> int | None:
+        if self._phase == "over" or self._profiling_since_ns is not None or self._last_sign_ns is None:
+            return None
+        return self._now_ns - self._last_sign_ns
+
+    def view(self) -> ProgressView:
+        begun = self._measure_from_ns
+        return ProgressView(
+            phase=self._phase,
+            now_ns=self._now_ns,
+            measured_ns=None if begun is None else max(0, self.measured_until_ns - begun),
+            warmup_done=self._warmup_done,
+            warmup_runs=self._warmup_runs,
+            runs=self._runs,
+            duration_ns=self._duration_ns,
+            idle_ns=self._idle_ns,
+            idle_done_ns=max(0, self._now_ns - self._idle_from_ns),
+            silent_ns=self._silent_ns(),
+            end_reason=self._end_reason,
+            end_error=self._end_error,
+        )
+
+
+def _phase(value: object) -> Phase:
+    match value:
+        case "first" | "idle" | "warmup" | "measure":
+            return value
+    return "loading"
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

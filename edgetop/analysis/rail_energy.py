@@ -1,0 +1,202 @@
+"""Energy: the integral of one sensor's readings over one phase of the session.
+
+By trapezoid on the session's monotonic clock, cut off at the beginning and the end of the
+phase by linear interpolation. Where readings are missing for more than a few cadences nothing
+is made up: that time counts neither in the energy nor in the mean.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetop.analysis.blocks import Blocks, Floats, Ints, Mean, batch_mean
+from edgetop.session.seconds import NS
+
+BRIDGED_CADENCES = 4  # jitter and one failed read make three
+LEARNED_INTERVALS = 8  # a sensor's cadence is the middle one of so many first intervals
+MOST_BRIDGED_NS = 600 * NS  # what is read more seldom tells nothing of a phase
+KEPT_READINGS = 512  # one by one, so that either end of the phase may come to be known late
+SETTLED_AT_ONCE = 64
+BATCH_READINGS = 4  # at least, in each batch of which the precision is made: two batches share one at their border
+EVEN = 0.1  # intervals of which the middle half spreads by less are even; drawn from half to one and a half, by 0.5
+STRIPS_AT_ONCE = 4096  # each of which may lie in some hundred seconds
+MOST_W = 1e6  # beyond it no number is a board's, whatever a recording holds
+
+
+@dataclass(slots=True)
+class Integral:
+    """What readings add up to."""
+
+    energy_j: float
+    covered_s: float
+    highest_w: float  # -inf: none
+    blocks: Blocks  # nJ, ns
+    length_ns: int = 0  # of the phase, gaps and all
+
+
+class RailEnergy:
+    """The integral of one sensor's readings over one phase."""
+
+    def __init__(self) -> None:
+        self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
+        self._watts: Floats = np.empty(0)
+        self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made
+        self._began_ns: int | None = None
+        self._ended_ns: int | None = None
+        self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
+        self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
+
+    def began(self, t_ns: int) -> None:
+        """The phase begins."""
+        self._began_ns = t_ns
+
+    def ended(self, t_ns: int) -> None:
+        """The phase is over, and what is read from then on is not wanted."""
+        self._ended_ns, self._intervals = t_ns, None
+        self._t_ns, self._watts = self._wanted(self._t_ns, self._watts)
+
+    def add(self, t_ns: Ints, watts: Floats) -> None:
+        """Readings in the order in which they were made; one that is not later than all before is left out."""
+        self._intervals = None
+        newest = self._t_ns[-1:] if len(self._t_ns) else np.array([-1], np.int64)
+        later = t_ns > np.maximum.accumulate(np.concatenate([newest, t_ns]))[:-1]
+        t_ns, watts = t_ns[later], watts[later]
+        self._t_ns, self._watts = self._wanted(np.concatenate([self._t_ns, t_ns]), np.concatenate([self._watts, watts]))
+        if (wanted := LEARNED_INTERVALS + 1 - len(self._first_ns)) > 0:
+            self._first_ns = np.concatenate([self._first_ns, t_ns[:wanted]])
+        if len(self._t_ns) > KEPT_READINGS + SETTLED_AT_ONCE:
+            self._settle(len(self._t_ns) - KEPT_READINGS)
+
+    def add_stretch(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
+        """A span of readings of which only the mean is known, later than all before; gaps in it are not seen."""
+        self._intervals = None
+        self._settle(len(self._t_ns))
+        ends = [until_ns] if self._ended_ns is None else [until_ns, self._ended_ns]
+        span = None if self._began_ns is None else (max(t_ns, self._began_ns), min(ends))
+        if span and span[0] < span[1]:
+            left, right, flat = np.array(span[:1]), np.array(span[1:]), np.array([mean_w])
+            self._settled = self._with(_Strips(left, right, flat, flat), high_w)
+        self._t_ns, self._watts = np.array([until_ns], np.int64), np.array([last_w])
+
+    def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
+        """As far as the phase goes, and the one reading after it to which its last line leads."""
+        if self._ended_ns is None:
+            return t_ns, watts
+        count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
+        return t_ns[:count], watts[:count]
+
+    def _settle(self, count: int) -> None:
+        """Count the oldest readings, which are not needed one by one any more."""
+        self._settled = self._joined(slice(count + 1), slice(count), None)
+        self._t_ns, self._watts = self._t_ns[count:], self._watts[count:]
+
+    def until(self, until_ns: int) -> Integral:
+        """Of the phase as far as that."""
+        power = self._joined(slice(None), slice(None), until_ns)
+        end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
+        return replace(power, length_ns=0 if self._began_ns is None else max(0, end_ns - self._began_ns))
+
+    def precise(self, power: Integral) -> Mean | None:
+        """The mean of `power` in W, and how well it is known; None where readings are too few to say."""
+        interval_s = None if self._began_ns is None else self.intervals()[0]
+        if interval_s is None:
+            return None
+        sums = power.blocks.sums()
+        lacking = max(0.0, power.length_ns - float(sums[:, 1].sum()))
+        return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking)
+
+    def intervals(self) -> tuple[float | None, bool]:
+        """The middle interval of the latest readings in s, None under two, and whether they are even, but for gaps."""
+        if self._intervals is None:
+            self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
+        return self._intervals
+
+    def _joined(self, line: slice, points: slice, until_ns: int | None) -> Integral:
+        """What is settled, with the readings of `points` and the trapezoids along those of `line`."""
+        if self._began_ns is None:
+            return self._settled
+        ends = [end for end in (until_ns, self._ended_ns) if end is not None]
+        end_ns = min(ends, default=int(np.iinfo(np.int64).max))
+        t_ns, watts = self._t_ns[points], self._watts[points]
+        inside = (t_ns >= self._began_ns) & (t_ns <= end_ns)
+        strips = _trapezoids(self._t_ns[line], self._watts[line], self._began_ns, end_ns, self._bridged_ns())
+        return self._with(strips, float(watts[inside].max(initial=-np.inf)))
+
+    def _with(self, strips: "_Strips", highest_w: float) -> Integral:
+        """What is settled, with these."""
+        blocks = self._settled.blocks.copy()
+        for second, sums in strips.by_second():
+            blocks.add(second, sums)
+        return Integral(
+            _added(self._settled.energy_j, strips.joules),
+            _added(self._settled.covered_s, strips.seconds),
+            max(self._settled.highest_w, highest_w),
+            blocks,
+        )
+
+    def _bridged_ns(self) -> int:
+        intervals = np.sort(np.diff(self._first_ns))
+        cadence_ns = int(intervals[(len(intervals) - 1) // 2]) if len(intervals) else 0
+        return min(BRIDGED_CADENCES * cadence_ns, MOST_BRIDGED_NS)
+
+
+def _spacing(intervals: Floats) -> tuple[float | None, bool]:
+    if not len(intervals):
+        return None, False
+    ordered = np.sort(intervals)  # numpy's quantile takes twenty times as long for so few
+    low, middle, high = ordered[[len(ordered) // 4, len(ordered) // 2, (3 * len(ordered) - 1) // 4]].tolist()
+    return middle, high - low < EVEN * middle
+
+
+@dataclass(frozen=True, slots=True)
+class _Strips:
+    """What lies under lines from reading to reading: where each begins and ends, and how high it is there."""
+
+    left_ns: Ints
+    right_ns: Ints
+    at_left_w: Floats
+    at_right_w: Floats
+
+    @property
+    def seconds(self) -> Floats:
+        lengths: Floats = (self.right_ns - self.left_ns) / NS
+        return lengths
+
+    @property
+    def joules(self) -> Floats:
+        return (self.at_left_w + self.at_right_w) / 2 * self.seconds
+
+    def by_second(self) -> Iterator[tuple[Ints, Ints]]:
+        """Cut where seconds begin: the second of each piece, its nJ and ns."""
+        for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
+            part = slice(begin, begin + STRIPS_AT_ONCE)
+            yield _cut(self.left_ns[part], self.right_ns[part], self.at_left_w[part], self.at_right_w[part])
+
+
+def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[Ints, Ints]:
+    pieces = (right - 1) // NS - left // NS + 1
+    strip = np.repeat(np.arange(len(left)), pieces)
+    nth = np.arange(len(strip)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    second = left[strip] // NS + nth
+    begin, end = np.maximum(left[strip], second * NS), np.minimum(right[strip], (second + 1) * NS)
+    low, high = (np.clip(watts, -MOST_W, MOST_W) for watts in (at_left, at_right))
+    slope = ((high - low) / (right - left))[strip]
+    middle_w = low[strip] + slope * ((begin + end) / 2 - left[strip])
+    nanojoules = np.rint(middle_w * (end - begin)).astype(np.int64)  # 1 W for 1 ns
+    return second, np.column_stack([nanojoules, end - begin])
+
+
+def _trapezoids(t_ns: Ints, watts: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
+    """The line from each reading to the next, as far as it lies in the span and is no gap."""
+    begin, end, low, high = t_ns[:-1], t_ns[1:], watts[:-1], watts[1:]
+    left, right = np.maximum(begin, from_ns), np.minimum(end, to_ns)
+    counts = (right > left) & (end - begin <= bridged_ns)
+    slope = (high - low) / (end - begin)
+    at_left, at_right = low + slope * (left - begin), low + slope * (right - begin)
+    return _Strips(left[counts], right[counts], at_left[counts], at_right[counts])
+
+
+def _added(start: float, values: Floats) -> float:
+    """One by one, so that the sum is the same however the readings were batched."""
+    return float(np.add.accumulate(np.append(start, values))[-1])

@@ -1,0 +1,62 @@
+"""What the report's document tells of burst, sustained speed and slowdowns."""
+
+from typing import TYPE_CHECKING, Any
+
+from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.steady import SpanFigures
+from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
+
+def steadiness(analysis: "Analysis") -> dict[str, Any]:
+    view = analysis.slowdowns.view()
+    burst, sustained = analysis.spans()
+    return {
+        "burst": _span(burst, analysis),
+        "sustained": _span(sustained, analysis),
+        "drift_ratio": round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None,
+        "throttled": throttled(analysis),
+        "slowdowns": [_slowdown(slowdown) for slowdown in view.slowdowns]
+        if view.is_settled or view.slowdowns
+        else None,
+    }
+
+
+def _span(span: SpanFigures | None, analysis: "Analysis") -> dict[str, Any] | None:
+    if span is None:
+        return None
+    # The first and the last second were not measured from end to end.
+    from_ns = max(span.from_s * NS, analysis.progress.began_measuring_ns or 0)
+    measured_ns = min(span.to_s * NS, analysis.progress.measured_until_ns) - from_ns
+    return {
+        "p50_ms": round(span.p50_ns / 1e6, 6),
+        "p99_ms": round(span.p99_ns / 1e6, 6),
+        "throughput_hz": round(span.count / (measured_ns / NS) if measured_ns > 0 else span.throughput_hz, 4),
+        "from_s": span.from_s,
+        "to_s": span.to_s,
+    }
+
+
+def _slowdown(slowdown: Slowdown) -> dict[str, Any]:
+    return {
+        "start_s": slowdown.start_ns / NS,
+        "end_s": None if slowdown.end_ns is None else slowdown.end_ns / NS,
+        "cause": slowdown.cause,
+        "latency_ratio": slowdown.latency_ratio,
+        "confidence": slowdown.confidence,
+        "evidence": list(slowdown.evidence),
+        "from_start": slowdown.from_start,
+    }
+
+
+def throttled(analysis: "Analysis") -> bool | None:
+    """Whether a limit was in force in the measured phase; None where the board has no flag that would tell."""
+    began_ns, last_ns = analysis.progress.began_measuring_ns, analysis.slowdowns.last_flag_ns
+    if began_ns is not None and last_ns is not None and last_ns >= began_ns:
+        return True
+    if any(slowdown.from_start for slowdown in analysis.slowdowns.view().slowdowns):
+        return True
+    flags = [flag for flag in analysis.tracks.views("throttle") if not flag.info.label.endswith("-sticky")]
+    return False if any(flag.count for flag in flags) else None

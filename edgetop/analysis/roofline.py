@@ -1,0 +1,54 @@
+"""What an operator is held up by: the memory, the arithmetic, or neither.
+
+The roofline model (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785): no
+operator can be faster than its bytes through the memory and its FLOPs through the units.
+"""
+
+from dataclasses import dataclass
+
+from edgetop.session.ceilings import DTYPE, Ceilings
+
+# Where not even so much of an operator's time is explained by either ceiling, something else takes it: calls,
+# threads that wait for one another, a kernel that was not written for this shape.
+EXPLAINED = 0.10
+
+MEMORY, COMPUTE, OVERHEAD = "memory-bound", "compute-bound", "overhead"
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What an operator achieved. What is not known is None."""
+
+    flops_per_s: float | None
+    bytes_per_s: float | None
+
+
+def rates(flops: int | None, moved: int | None, ns: float | None) -> Rates:
+    """`ns`: of the call that computes and moves so much."""
+    if not ns or ns <= 0:
+        return Rates(None, None)
+    return Rates(None if flops is None else flops / ns * 1e9, None if moved is None else moved / ns * 1e9)
+
+
+def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None) -> str | None:
+    """MEMORY, COMPUTE or OVERHEAD; None where something is not known that it follows from."""
+    if flops is None or moved is None or not ns or ns <= 0 or ceilings is None:
+        return None
+    compute_ns, memory_ns = flops / ceilings.flops_per_s * 1e9, moved / ceilings.bytes_per_s * 1e9
+    if max(compute_ns, memory_ns) < EXPLAINED * ns:
+        return OVERHEAD
+    return COMPUTE if compute_ns >= memory_ns else MEMORY
+
+
+def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
+    """Those that hold for a model that computes on `precision`; None: there are none."""
+    return ceilings if precision in (None, DTYPE) else None
+
+
+def why_unknown(ceilings: Ceilings | None, precision: str | None) -> str:
+    """Why no operator can be told to be held up by anything; "": it can."""
+    if ceilings is None:
+        return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
+    if precision not in (None, DTYPE):
+        return f"the ceilings are those of {DTYPE}, and the model computes on {precision}"
+    return ""

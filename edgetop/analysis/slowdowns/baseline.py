@@ -1,0 +1,92 @@
+"""The burst baseline: the level of the first steady 30 s, which everything later is compared with.
+
+Less where the level rises before, for then that is what is to be told; later where it still
+falls, as it does while caches and governors settle.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.windows import NEPER, Points
+
+LENGTH_S = 30
+LEAST_S = 5
+PATIENCE_S = 120  # of falling; then what there is must do
+SLOWER = round(np.log(1.08) * NEPER)  # the level of a slowdown, over the baseline
+FASTER = round(np.log(1.04) * NEPER)  # so much lower, what came before was still settling
+DRIFT = round(np.log(1.025) * NEPER)  # from the first half to the second: less than that is steady
+CERTAIN = 14.0  # log-likelihood ratio
+LEAST_SCATTER = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    from_s: int
+    to_s: int
+    level: int  # millionths of a neper
+    error: float  # standard error of the level, in nepers
+
+
+def find_baseline(points: Points) -> tuple[Baseline | None, int]:
+    """What the points so far give, and from which second on they are still wanted.
+
+    `points`: of the measured phase, in their order.
+    """
+    if not len(points):
+        return None, 0
+    first_s, end_s = int(points["second"][0]), int(points["second"][-1]) + 1
+    split, step = _best_split(points)
+    if step >= SLOWER:
+        return _baseline(points[:split]), first_s
+    if step <= -FASTER:
+        return None, int(points["second"][split])
+    return _steady(points, first_s, end_s) if end_s - first_s >= LENGTH_S else (None, first_s)
+
+
+def _steady(points: Points, first_s: int, end_s: int) -> tuple[Baseline | None, int]:
+    half = len(points) // 2
+    drift = np.median(points["level"][half:]) - np.median(points["level"][:half])
+    if drift < -max(DRIFT, 3 * _error(points)):
+        return None, end_s - LENGTH_S + 1
+    if drift > max(2 * DRIFT, 3 * _error(points)):
+        return _baseline(points[:half]), first_s
+    return _baseline(points), first_s
+
+
+def partial(points: Points) -> Baseline | None:
+    """Of a measurement that ended, or has to do, before there was a whole one."""
+    if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
+        return None
+    return _baseline(points)
+
+
+def _best_split(points: Points) -> tuple[int, float]:
+    """Where the level changes most surely, and by how much; 0 where it does not."""
+    second, level = points["second"], points["level"].astype(np.float64)
+    low = int(np.searchsorted(second, second[0] + LEAST_S))
+    high = int(np.searchsorted(second, second[-1] - 2))
+    best, place, step = CERTAIN, 0, 0.0
+    for split in range(max(low, 3), min(high, len(points) - 3) + 1):
+        before, after = level[:split], level[split:]
+        change = float(np.median(after) - np.median(before))
+        spread = max(_spread(before), _spread(after), LEAST_SCATTER)
+        ratio = split * len(after) / len(level) * change * change / (2 * spread * spread)
+        if ratio > best:
+            best, place, step = ratio, split, change
+    return place, step
+
+
+def _spread(level: npt.NDArray[np.float64]) -> float:
+    return 1.4826 * float(np.median(np.abs(level - np.median(level))))
+
+
+def _error(points: Points) -> float:
+    return 1.2533 * _spread(points["level"].astype(np.float64)) / float(np.sqrt(len(points)))
+
+
+def _baseline(points: Points) -> Baseline:
+    level = int(np.median(points["level"]))
+    first_s, last_s = int(points["second"][0]), int(points["second"][-1])
+    return Baseline(first_s, last_s + 1, level, _error(points) / NEPER)

@@ -1,0 +1,159 @@
+"""Which signals left their usual range together with a slowdown, and in how much of its time.
+
+What is usual is taken from the half minute before the level began to rise. A signal is
+evidence where it left that range within 3 s of the slowdown; one that had left it before
+(a flag of long ago, a hot zone) is not, but says what limits a clock that falls.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetop.analysis.slowdowns.causes import CAUSES, LIMITS, Cause, Channel
+from edgetop.analysis.slowdowns.detector import Span
+from edgetop.analysis.slowdowns.signals import Bools, Floats, Signals
+from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
+
+NEAR_S = 3
+NEVER = -1
+_HUGE = 1e12
+_FEW = 4  # last seconds before: a signal that was beyond its range for most of them was so before
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is known of one channel during one slowdown."""
+
+    usual: float  # median before; NaN: not known
+    border: float  # beyond it the signal counts; NaN: there is none
+    was_beyond: bool  # before the slowdown already
+    last_read_s: int  # the last second in which it was read
+    before_s: int = NEVER  # when it was last read before `first_s`
+    first_s: int = NEVER  # since when it was beyond
+    beyond: int = 0  # slow seconds
+    known: int = 0  # slow seconds
+    sum_milli: int = 0  # of the values over those, in whole thousandths: the same in any order
+    most: float = float("nan")  # the farthest value in the direction that counts
+
+    @property
+    def mean(self) -> float:
+        """Over the slow seconds. Raises ZeroDivisionError where it was never read in them."""
+        return self.sum_milli / self.known / 1000
+
+
+class Evidence:
+    """The tallies of one slowdown. Seconds are looked at once, in their order."""
+
+    def __init__(self, channels: tuple[Channel, ...], span: Span, signals: Signals) -> None:
+        self.channels = channels
+        self._from_s = self._looked_s = span.rise_s - NEAR_S - span.slack_s
+        self.near_s = span.start_s + NEAR_S + span.slack_s
+        self.seconds = 0  # slow ones
+        self.explained = dict.fromkeys(CAUSES, 0)  # slow seconds, by cause
+        begin_s = max(0, self._from_s - USUAL_S, min(span.after_s + NEAR_S, self._from_s - NEAR_S))
+        held, was_read = signals.held(begin_s, max(self._from_s, begin_s + 1))
+        self.tallies = [_begin(channel, held, was_read, begin_s) for channel in channels]
+
+    def copy(self) -> "Evidence":
+        other = object.__new__(Evidence)
+        for name, value in vars(self).items():
+            setattr(other, name, value)
+        other.explained = dict(self.explained)
+        other.tallies = [replace(tally) for tally in self.tallies]
+        return other
+
+    def look(self, span: Span, signals: Signals) -> None:
+        """At the seconds of the windows that were found slow since."""
+        if not span.new_slow or not self.channels:
+            span.new_slow.clear()
+            return
+        end_s = span.new_slow[-1][1]
+        is_slow = np.zeros(max(0, end_s - self._looked_s), np.bool_)
+        for begin, end in span.new_slow:
+            is_slow[max(0, max(begin, span.start_s) - self._looked_s) : max(0, end - self._looked_s)] = True
+        span.new_slow.clear()
+        if len(is_slow):
+            held, was_read = signals.held(self._looked_s, end_s)
+            self._count(held, was_read, is_slow)
+            self._looked_s = end_s
+
+    def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:
+        beyond = np.zeros((len(self.channels), len(is_slow)), np.bool_)
+        for place, (channel, tally) in enumerate(zip(self.channels, self.tallies, strict=True)):
+            values = channel.values(held)
+            with np.errstate(invalid="ignore"):  # of a border that there is not
+                beyond[place] = values <= tally.border if channel.falls else values >= tally.border
+            self._note_first(tally, beyond[place], np.logical_or.reduce(was_read[list(channel.rows)]))
+            known = is_slow & ~np.isnan(values)
+            if known.any():
+                tally.known += int(np.count_nonzero(known))
+                tally.sum_milli += int(np.rint(np.clip(values[known], -_HUGE, _HUGE) * 1000).astype(np.int64).sum())
+                tally.beyond += int(np.count_nonzero(beyond[place] & known))
+                farthest = float(values[known].min() if channel.falls else values[known].max())
+                far = np.fmin if channel.falls else np.fmax
+                tally.most = float(far(tally.most, farthest))
+        self.seconds += int(np.count_nonzero(is_slow))
+        for cause, explains in self._explained(beyond).items():
+            self.explained[cause] += int(np.count_nonzero(explains & is_slow))
+
+    def _note_first(self, tally: Tally, beyond: Bools, was_read: Bools) -> None:
+        upto = len(beyond)
+        if tally.first_s == NEVER and beyond.any():
+            upto = int(np.argmax(beyond))
+            tally.first_s = self._looked_s + upto
+        read = np.flatnonzero(was_read[:upto])
+        if tally.before_s == NEVER and tally.first_s != NEVER:
+            tally.before_s = self._looked_s + int(read[-1]) if len(read) else tally.last_read_s
+        read = np.flatnonzero(was_read)
+        if len(read):
+            tally.last_read_s = self._looked_s + int(read[-1])
+
+    def began_with_it(self, tally: Tally) -> bool:
+        """Whether the signal left its range within 3 s of the slowdown, as far as reading it now and then tells."""
+        return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
+
+    def held_at_it(self, tally: Tally) -> bool:
+        """Whether it was so when the slowdown began, since when ever."""
+        return tally.was_beyond or self.began_with_it(tally)
+
+    def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
+        """The seconds that each cause explains."""
+        nothing = np.zeros(beyond.shape[1], np.bool_)
+        explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
+        limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, since when ever
+        clock, cpu_caps, other_caps = nothing, nothing, nothing
+        for channel, tally, is_beyond in zip(self.channels, self.tallies, beyond, strict=True):
+            fresh = is_beyond if self.began_with_it(tally) else nothing
+            held = is_beyond if self.held_at_it(tally) else nothing
+            if channel.role == "proof":
+                explained[channel.cause] = explained[channel.cause] | fresh
+                limits[channel.cause] = limits[channel.cause] | held
+            elif channel.role == "trip":
+                limits[channel.cause] = limits[channel.cause] | held
+            else:
+                clock = clock | fresh
+                if channel.role == "cap" and channel.name.startswith("freqcap/cpu"):
+                    cpu_caps = cpu_caps | fresh
+                elif channel.role == "cap":
+                    other_caps = other_caps | fresh
+        for cause in LIMITS:
+            explained[cause] = explained[cause] | (clock & limits[cause])
+        # A power mode limits several units at once, a user or a governor one.
+        explained["power-cap"] = explained["power-cap"] | (cpu_caps & other_caps)
+        explained["clock-change"] = clock
+        return explained
+
+
+def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tally:
+    values = channel.values(held)
+    read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
+    usual, border = usual_range(channel, values)
+    last = values[-_FEW:]
+    with np.errstate(invalid="ignore"):
+        beyond = last <= border if channel.falls else last >= border
+    return Tally(
+        usual=usual,
+        border=border,
+        was_beyond=bool(np.count_nonzero(beyond) * 2 > len(last)),
+        last_read_s=begin_s + int(read[-1]) if len(read) else NEVER,
+    )

@@ -1,0 +1,191 @@
+"""All that was found in a session up to some second: its baseline, and its slowdowns with their causes."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.causes import Cause, Channel
+from edgetop.analysis.slowdowns.detector import Detector, Span
+from edgetop.analysis.slowdowns.evidence import Evidence
+from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
+from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.verdict import find_cause
+from edgetop.analysis.slowdowns.windows import NEPER, WindowCutter, levels
+from edgetop.analysis.witnesses import Witnesses
+from edgetop.session.seconds import NO_SECONDS, NS
+
+KEPT = 500  # slowdowns, the latest
+
+KEPT_ROWS = 512  # until there is a burst: it is found within three minutes
+
+Rows = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    start_ns: int
+    end_ns: int | None  # None: it goes on
+    cause: Cause
+    latency_ratio: float | None  # to the burst baseline; None: there is none
+    confidence: float  # 0 to 1, of the cause
+    evidence: tuple[str, ...]
+    from_start: bool = False  # limited when the measurement began
+
+
+@dataclass(frozen=True, slots=True)
+class SlowdownsView:
+    burst: Baseline | None  # None: not known yet, or limited from the start
+    burst_rows: Rows  # the seconds that it was made of
+    is_settled: bool  # the burst is whole, and slowdowns are looked for
+    slowdowns: tuple[Slowdown, ...]  # the latest KEPT, oldest first
+    total: int
+
+    @property
+    def now(self) -> Slowdown | None:
+        """The one that goes on."""
+        return self.slowdowns[-1] if self.slowdowns and self.slowdowns[-1].end_ns is None else None
+
+
+@dataclass(slots=True)
+class Judgement:
+    """Advances second by second; nothing in it depends on how many come at once."""
+
+    until_s: int = 0
+    opening_s: int | None = None  # the first second with a measured inference
+    is_opened: bool = False  # it is known whether the board was limited from the start
+    limited: Limited | None = None
+    limited_to_s: int | None = None  # None: still
+    detector: Detector = field(default_factory=Detector)
+    cutter: WindowCutter = field(default_factory=WindowCutter)
+    evidence: Evidence | None = None  # of the first span that the detector has
+    closed: tuple[Slowdown, ...] = ()
+    closed_count: int = 0
+    waiting: Rows = field(default_factory=lambda: NO_SECONDS.rows)  # not given to the detector yet
+    burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
+
+    def copy(self) -> "Judgement":
+        return replace(
+            self,
+            detector=self.detector.copy(),
+            cutter=self.cutter.copy(),
+            limited=self.limited.copy() if self.limited else None,
+            evidence=self.evidence.copy() if self.evidence else None,
+        )
+
+    def advance(
+        self,
+        rows: Rows,
+        until_s: int,
+        signals: Signals,
+        channels: tuple[Channel, ...],
+        governor: str | None,
+        witnesses: Witnesses,
+    ) -> None:
+        """Judge these seconds, which follow those before; `until_s`: where they end."""
+        from_s, self.until_s = self.until_s, until_s
+        rows = rows[rows["count"] > 0]
+        if self.opening_s is None and len(rows):
+            self.opening_s = int(rows["t_ns"][0]) // NS
+        if self.opening_s is None:
+            return
+        self.waiting = np.concatenate([self.waiting, rows]) if len(self.waiting) else rows
+        if not self.is_opened:
+            if until_s < self.opening_s + OPENING_S:
+                return
+            self._open(signals, governor)
+            from_s = self.opening_s
+        if self.limited and self.limited_to_s is None:
+            self._follow_limits(from_s, signals, governor)
+            if self.limited_to_s is None:
+                return
+        rows, self.waiting = self.waiting, NO_SECONDS.rows
+        is_settled = self.detector.baseline is not None
+        self.detector.fold(*self.cutter.add(rows))
+        if not is_settled:
+            joined = np.concatenate([self.burst_rows, rows])
+            self.burst_rows = _inside(joined, self.detector.baseline) if self.detector.baseline else joined[-KEPT_ROWS:]
+        self._look(signals, channels, witnesses)
+
+    def _open(self, signals: Signals, governor: str | None) -> None:
+        assert self.opening_s is not None
+        self.is_opened = True
+        limits = read_limits(signals, self.opening_s, self.opening_s + OPENING_S, governor)
+        if np.count_nonzero(limits.any) * 2 > OPENING_S:
+            self.limited = Limited()
+
+    def _follow_limits(self, from_s: int, signals: Signals, governor: str | None) -> None:
+        """Until nothing has been in force for so long that it is over."""
+        assert self.limited is not None
+        limits = read_limits(signals, from_s, self.until_s, governor)
+        released = self.limited.count(limits)
+        free_from_s = (self.until_s if released is None else from_s + released) - self.limited.free_s
+        is_limited = self.waiting["t_ns"] < free_from_s * NS
+        level = levels(self.waiting["p50_ns"][is_limited])
+        self.limited.level_sum += int(level.sum())
+        self.limited.level_count += len(level)
+        self.waiting = self.waiting[~is_limited]
+        if released is not None:
+            self.limited_to_s = from_s + released - RELEASED_S
+
+    def _look(self, signals: Signals, channels: tuple[Channel, ...], witnesses: Witnesses) -> None:
+        """Gather the evidence of every span, and close those that are over."""
+        while self.detector.spans:
+            span = self.detector.spans[0]
+            self.evidence = self.evidence or Evidence(channels, span, signals)
+            self.evidence.look(span, signals)
+            if self.detector.take_over() is None:
+                return
+            if not span.is_short:
+                self.closed = (*self.closed, _slowdown(span, self.evidence, witnesses, self.until_s))[-KEPT:]
+                self.closed_count += 1
+            self.evidence = None
+
+    def view(self, witnesses: Witnesses) -> SlowdownsView:
+        found = list(self.closed)
+        total = self.closed_count
+        if self.limited:
+            found = [self._from_start(self.limited), *found][-KEPT:]
+            total += 1
+        if self.detector.open and self.evidence:
+            slowdown = _slowdown(self.detector.open, self.evidence, witnesses, self.until_s)
+            found = [*found, slowdown][-KEPT:]
+            total += 1
+        burst = None if self.limited and self.limited_to_s is None else self.detector.provisional()
+        rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows
+        return SlowdownsView(burst, rows, self.detector.baseline is not None, tuple(found), total)
+
+    def _from_start(self, limited: Limited) -> Slowdown:
+        assert self.opening_s is not None
+        ratio = None
+        if self.detector.baseline and limited.level_count:
+            mean = limited.level_sum / limited.level_count
+            ratio = round(math.exp((mean - self.detector.baseline.level) / NEPER), 4)
+        end_ns = None if self.limited_to_s is None else self.limited_to_s * NS
+        sentences = tuple(limited.sentences())
+        return Slowdown(
+            self.opening_s * NS, end_ns, limited.cause, ratio, limited.confidence, sentences, from_start=True
+        )
+
+
+def _inside(rows: Rows, burst: Baseline) -> Rows:
+    inside: Rows = rows[(rows["t_ns"] >= burst.from_s * NS) & (rows["t_ns"] < burst.to_s * NS)]
+    return inside
+
+
+def _slowdown(span: Span, evidence: Evidence, witnesses: Witnesses, until_s: int) -> Slowdown:
+    finding = find_cause(evidence, span.level)
+    sentences = finding.sentences
+    if finding.cause == "contention":  # who it was, before all signs of it
+        named = witnesses.competitors(span.start_s, until_s if span.end_s is None else span.end_s)
+        sentences = (named, *sentences) if named else sentences
+    return Slowdown(
+        start_ns=span.start_s * NS,
+        end_ns=None if span.end_s is None else span.end_s * NS,
+        cause=finding.cause,
+        latency_ratio=round(math.exp(span.level), 4),
+        confidence=finding.confidence,
+        evidence=sentences,
+    )

@@ -1,0 +1,97 @@
+"""The last quarter of an hour of what sensors read, a value a second: where evidence is looked for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.session.manifest import SensorInfo
+from edgetop.session.records import Readings
+from edgetop.session.seconds import NS
+
+SIZE_S = 1_024
+SET = 0.5  # of a flag, which is 0 or 1
+STICKY = "-sticky"
+HOLD_S = 12  # a value stands for so long: sources are read every 1 to 5 s
+MOST_SENSORS = 65_536  # that a reading can name
+KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
+IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/steal"})
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+def is_flag(info: SensorInfo) -> bool:
+    """Whether it says that a limit is in force now, not that one was since boot."""
+    return info.kind == "throttle" and not info.label.endswith(STICKY)
+
+
+def _matters(info: SensorInfo) -> bool:
+    return info.kind in KINDS or info.id in IDS or "passive" in (info.trips or {})
+
+
+class Signals:
+    """A ring of seconds for every sensor that could tell why; the last reading of a second counts."""
+
+    def __init__(self) -> None:
+        self.infos: tuple[SensorInfo, ...] = ()  # of the rows
+        self._row_of = np.full(MOST_SENSORS, -1, np.int64)  # by the sensor's place in the manifest; -1: none
+        self._values: npt.NDArray[np.float32] = np.empty((0, SIZE_S), np.float32)
+        self._newest_s = -1
+        self._is_flag: Bools = np.empty(0, np.bool_)  # by the row
+        self.last_flag_ns: int | None = None  # when any flag that is not sticky was set last
+
+    def copy(self) -> "Signals":
+        """Of the ring; when a flag was set is noted anew."""
+        other = Signals()
+        other._values, other._newest_s = self._values.copy(), self._newest_s
+        return other
+
+    def know(self, infos: Sequence[SensorInfo]) -> None:
+        """The sensors as the manifest has them now: more than before, or the same."""
+        wanted = [place for place, info in enumerate(infos) if _matters(info)]
+        self._row_of = np.full(MOST_SENSORS, -1, np.int64)
+        self._row_of[wanted] = np.arange(len(wanted))
+        self.infos = tuple(infos[place] for place in wanted)
+        self._is_flag = np.array([is_flag(info) for info in self.infos], np.bool_)
+        more = np.full((max(0, len(wanted) - len(self._values)), SIZE_S), np.nan, np.float32)
+        self._values = np.concatenate([self._values, more])
+
+    def relevant(self, readings: Readings) -> Readings:
+        """Those that are kept, in the order of their seconds."""
+        is_wanted = (self._row_of[readings["sensor"]] >= 0) & (readings["t_ns"] >= 0)
+        wanted = readings[is_wanted]
+        second = wanted["t_ns"] // NS
+        in_order: Readings = wanted if (np.diff(second) >= 0).all() else wanted[np.argsort(second, kind="stable")]
+        return in_order
+
+    def note_flags(self, readings: Readings) -> None:
+        """Relevant ones."""
+        is_set = self._is_flag[self._row_of[readings["sensor"]]] & (readings["value"] >= SET)
+        if is_set.any():
+            self.last_flag_ns = max(self.last_flag_ns or 0, int(readings["t_ns"][is_set].max()))
+
+    def add(self, readings: Readings) -> None:
+        """Relevant ones; what is older than the ring is left out."""
+        if not len(readings):
+            return
+        second = readings["t_ns"] // NS
+        newest = max(self._newest_s, int(second[-1]))
+        cleared = np.arange(max(self._newest_s + 1, newest - SIZE_S + 1), newest + 1)
+        self._values[:, cleared % SIZE_S] = np.nan
+        self._newest_s = newest
+        fresh = second > newest - SIZE_S
+        row = self._row_of[readings["sensor"]]
+        self._values[row[fresh], second[fresh] % SIZE_S] = readings["value"][fresh]
+
+    def held(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
+        """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds)."""
+        second = np.arange(begin_s - HOLD_S, end_s)
+        inside = (second > self._newest_s - SIZE_S) & (second <= self._newest_s) & (second >= 0)
+        values = np.where(inside, self._values[:, second % SIZE_S], np.nan).astype(np.float64)
+        was_read = ~np.isnan(values)
+        place = np.where(was_read, np.arange(len(second)), -1)
+        last = np.maximum.accumulate(place, axis=1)
+        held = np.take_along_axis(values, np.maximum(last, 0), axis=1)
+        held[(last < 0) | (np.arange(len(second)) - last > HOLD_S)] = np.nan
+        return held[:, HOLD_S:], was_read[:, HOLD_S:]

@@ -1,0 +1,169 @@
+"""Figures of a set of latencies, and which of its percentiles have enough samples behind them."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.session import histogram
+from edgetop.session.records import Inferences, response_ns
+from edgetop.session.seconds import QUANTILES, Seconds
+
+# Samples before a percentile may be called settled: the queries that MLPerf's LoadGen asks
+# for at 99 % confidence with one above it allowed (early stopping, inference/loadgen/early_stopping.cc).
+SETTLED_COUNTS = {0.50: 11, 0.90: 64, 0.95: 130, 0.99: 662, 0.999: 6_636}
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """All times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
+
+    count: int
+    mean_ns: float
+    stdev_ns: float | None  # None under two samples
+    min_ns: int
+    max_ns: int
+    percentiles_ns: tuple[float, ...]
+    jitter_ns: float | None  # mean |difference| of successive latencies
+    throughput_hz: float | None
+    errors: int = 0
+    misses: int | None = None  # None: no deadline
+    longest_miss_run: int | None = None  # successive ones
+
+    def percentile_ns(self, quantile: float) -> float:
+        return self.percentiles_ns[QUANTILES.index(quantile)]
+
+    def is_settled(self, quantile: float) -> bool:
+        return self.count >= SETTLED_COUNTS[quantile]
+
+
+def as_response(inferences: Inferences) -> Inferences:
+    """The same with their response times for latencies."""
+    responding: Inferences = inferences.copy()
+    responding["latency_ns"] = response_ns(inferences)
+    return responding
+
+
+def of_inferences(inferences: Inferences, span_ns: int | None) -> Statistics | None:
+    """Exact figures of a small set, in the order in which it was measured; None where none came to an end."""
+    latency_ns = inferences["latency_ns"][inferences["ok"]].astype(np.int64)
+    count = len(latency_ns)
+    if not count:
+        return None
+    ranks = [histogram.nearest_rank(count, quantile) for quantile in QUANTILES]
+    placed = np.partition(latency_ns, ranks)
+    return Statistics(
+        count=count,
+        mean_ns=float(latency_ns.mean()),
+        stdev_ns=float(latency_ns.std(ddof=1)) if count > 1 else None,
+        min_ns=int(latency_ns.min()),
+        max_ns=int(latency_ns.max()),
+        percentiles_ns=tuple(float(placed[rank]) for rank in ranks),
+        jitter_ns=float(np.abs(np.diff(latency_ns)).mean()) if count > 1 else None,
+        throughput_hz=_per_second(count, span_ns),
+        errors=len(inferences) - count,
+    )
+
+
+def _per_second(count: int, span_ns: int | None) -> float | None:
+    return count / (span_ns / 1e9) if span_ns else None
+
+
+@dataclass(slots=True)
+class Totals:
+    """What seconds add up to, whole or in part: sums, extremes, spread and histogram.
+
+    The spread is merged row by row in their order, so that a live run and its replay come to
+    the same figures to the last bit, however the rows were batched; by Chan, Golub and
+    LeVeque's formula (1979, Updating formulae, eq. 1.5b). All else is whole numbers.
+    """
+
+    count: int = 0
+    errors: int = 0
+    misses: int | None = None
+    sum_ns: int = 0
+    min_ns: int | None = None
+    max_ns: int | None = None
+    m2_ns2: float = 0.0
+    jitter_sum_ns: int = 0
+    jitter_count: int = 0
+    longest_miss_run: int | None = None
+    last_miss_run: int = 0  # the misses after the last inference that met its deadline
+    buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))
+
+    def add(self, seconds: Seconds) -> None:
+        rows = seconds.rows
+        self.errors += int(rows["errors"].sum())
+        missed = rows["deadline_misses"][rows["deadline_misses"] >= 0]
+        if len(missed):
+            self.misses = (self.misses or 0) + int(missed.sum())
+            self._follow_runs(rows[(rows["miss_run_longest"] >= 0) & (rows["count"] > 0)])
+        rows = rows[rows["count"] > 0]
+        if not len(rows):
+            return
+        shortest, longest = int(rows["min_ns"].min()), int(rows["max_ns"].max())
+        self.min_ns = shortest if self.min_ns is None else min(self.min_ns, shortest)
+        self.max_ns = longest if self.max_ns is None else max(self.max_ns, longest)
+        self.jitter_sum_ns += int(rows["jitter_sum_ns"].sum())
+        self.jitter_count += int(rows["jitter_count"].sum())
+        self.buckets += seconds.histogram()
+        self._spread(rows["count"].astype(np.int64), rows["sum_ns"].astype(np.int64), rows["m2_ns2"])
+
+    def plus(self, seconds: Seconds) -> "Totals":
+        """These and more, as new totals."""
+        total = replace(self, buckets=self.buckets.copy())
+        total.add(seconds)
+        return total
+
+    def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
+        """Merge rows into the spread one by one, and count them."""
+        counts, sums = (
+            np.cumsum(np.append(start, rows)) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
+        )
+        before, sum_before = counts[:-1], sums[:-1]
+        apart = sum_ns / count - sum_before / np.maximum(before, 1)
+        between = np.where(before > 0, apart * apart * (count * before / (count + before)), 0.0)
+        steps = np.column_stack([between, m2_ns2]).ravel()
+        self.m2_ns2 = float(np.add.accumulate(np.append(self.m2_ns2, steps))[-1])
+        self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
+
+    def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
+        """Runs of misses go on over the ends of seconds, and over seconds in which all missed."""
+        count, first, last = (rows[name].astype(np.int64) for name in ("count", "miss_run_first", "miss_run_last"))
+        within = np.cumsum(np.where(first == count, count, 0))  # misses of seconds in which all missed
+        ends = np.flatnonzero(first < count)  # of runs from before
+        before = np.concatenate([[self.last_miss_run], last[ends] - within[ends]])
+        joined = before[:-1] + within[ends] + first[ends]
+        self.last_miss_run = int(before[-1] + (within[-1] if len(within) else 0))
+        longest = [self.longest_miss_run or 0, self.last_miss_run, *rows["miss_run_longest"], *joined]
+        self.longest_miss_run = int(max(longest))
+
+    def statistics(self, span_ns: int | None) -> Statistics | None:
+        """None where nothing was measured. Percentiles are good to 1 %, the rest is exact."""
+        if not self.count or self.min_ns is None or self.max_ns is None:
+            return None
+        return Statistics(
+            count=self.count,
+            mean_ns=self.sum_ns / self.count,
+            stdev_ns=float(np.sqrt(self.m2_ns2 / (self.count - 1))) if self.count > 1 else None,
+            min_ns=self.min_ns,
+            max_ns=self.max_ns,
+            percentiles_ns=histogram.percentiles(self.buckets, QUANTILES, self.min_ns, self.max_ns),
+            jitter_ns=self.jitter_sum_ns / self.jitter_count if self.jitter_count else None,
+            throughput_hz=_per_second(self.count, span_ns),
+            errors=self.errors,
+            misses=self.misses,
+            longest_miss_run=self.longest_miss_run,
+        )
+
+
+def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Where in a second a quantile lies: even between percentiles below the median, exponential above, as tails are."""
+    return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
+
+
+# Of the percentiles that a second tells, from its least to its greatest.
+TOLD_PLACES = between_percentiles(np.array([0.0, *QUANTILES, 0.9999]))

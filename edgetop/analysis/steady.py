@@ -1,0 +1,105 @@
+"""Steady spans: the burst that a board can do for a while, and what it sustains.
+
+The burst is the baseline that slowdowns are judged by; what is sustained is the last span in
+which the latency goes neither up nor down, of ten minutes at most. Both are told from the rows
+of seconds alone, so that a replay of a day, which has not each second's histogram, tells the same.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, levels, told_latencies
+from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NO_SECONDS, NS, PERCENTILE_FIELDS
+
+LENGTHS_S = (600, 300, 120, 60, 30)
+LEAST_S = 5  # of a measurement that has not lasted thirty seconds since its burst
+STEP_S = 10  # by which an unsteady end is left out
+BLOCKS = 4  # of a steady span: they have the same median
+TOLERANCE = round(np.log(1.03) * NEPER)
+LEVELS = 200  # at which the distribution of a second is taken
+
+
+_AT = between_percentiles((np.arange(LEVELS) + 0.5) / LEVELS)
+
+Rows = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanFigures:
+    """Of all inferences in a span. Percentiles are joined from those of its seconds: good to a few percent."""
+
+    from_s: int
+    to_s: int
+    count: int
+    p50_ns: float
+    p99_ns: float
+    throughput_hz: float
+
+
+class SteadyState:
+    """Folds seconds; the last ten minutes of them are kept."""
+
+    def __init__(self) -> None:
+        self._rows = NO_SECONDS.rows
+
+    def fold(self, batch: Batch) -> None:
+        rows = batch.seconds.rows
+        if len(rows):
+            last_ns = int(self._rows["t_ns"][-1]) if len(self._rows) else -1
+            joined = np.concatenate([self._rows, rows[rows["t_ns"] > last_ns]])
+            self._rows = joined[joined["t_ns"] > joined["t_ns"][-1] - LENGTHS_S[0] * NS]
+
+    def sustained(self, burst: Baseline | None) -> SpanFigures | None:
+        """None where no span since the burst was steady."""
+        rows = self._rows[self._rows["count"] > 0]
+        if burst is not None:
+            rows = rows[rows["t_ns"] >= burst.to_s * NS]
+        if not len(rows):
+            return None
+        second = rows["t_ns"] // NS
+        first_s, last_s = int(second[0]), int(second[-1]) + 1
+        lengths = [length for length in LENGTHS_S if length <= last_s - first_s]
+        for to_s in range(last_s, first_s, -STEP_S):
+            for length in lengths or [last_s - first_s]:
+                inside = (second >= to_s - length) & (second < to_s)
+                if length >= LEAST_S and to_s - length >= first_s and _is_steady(levels(rows["p50_ns"][inside])):
+                    return figures(rows[inside], to_s - length, to_s)
+        return None
+
+
+def _is_steady(level: npt.NDArray[np.int64]) -> bool:
+    if len(level) < BLOCKS:
+        return False
+    scatter = 1.4826 * float(np.median(np.abs(np.diff(level)))) / np.sqrt(2)
+    tolerance: float = max(TOLERANCE, 3 * 1.2533 * scatter / np.sqrt(len(level) / BLOCKS))
+    middles = [float(np.median(block)) for block in np.array_split(level, BLOCKS)]
+    return max(middles) - min(middles) <= 2 * tolerance and abs(middles[-1] - float(np.median(level))) <= float(
+        tolerance
+    )
+
+
+def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
+    """Of seconds that lie in this span; None where they hold no inference."""
+    rows = rows[rows["count"] > 0]
+    if not len(rows) or to_s <= from_s:
+        return None
+    is_sparse = rows["count"] < ENOUGH
+    _, single = told_latencies(rows[is_sparse])
+    dense = rows[~is_sparse]
+    knots = np.stack([dense[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")], axis=1).astype(np.float64)
+    spread = np.array([np.interp(_AT, TOLD_PLACES, row) for row in knots]).reshape(len(dense), LEVELS)
+    values = np.concatenate([single.astype(np.float64), spread.ravel()])
+    weights = np.concatenate([np.ones(len(single)), np.repeat(dense["count"] / LEVELS, LEVELS)])
+    order = np.argsort(values)
+    share = np.cumsum(weights[order])
+    p50_ns, p99_ns = (
+        float(values[order][min(np.searchsorted(share, quantile * share[-1]), len(order) - 1)])
+        for quantile in (0.5, 0.99)
+    )
+    count = int(rows["count"].sum())
+    return SpanFigures(from_s, to_s, count, p50_ns, p99_ns, count / (to_s - from_s))

@@ -1,0 +1,260 @@
+"""What the tail is made of: the slowest inferences, each with what coincided.
+
+Of every second the slowest inference is looked at, because that is what the row of a second tells
+live and in every replay, recorded with or without single inferences. What the engine itself counted around one
+(its wait for a CPU, its page faults) is proof; what sensors read in its second is coincidence, and counts
+where nothing was proven.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.causes import LIMITS, Channel
+from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.signals import Bools, Signals
+from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
+from edgetop.analysis.witnesses import BURST, SLOW, SLOW_READ, Witnesses
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.seconds import NS
+
+KEPT = 40  # slowest of the session
+KEPT_RECENT = 20
+RECENT_S = 600
+STANDS_OUT = 1.1  # times the session's median: what is less is no tail
+
+PART = 0.25  # of what was lost against the median of its second, that a thing must explain to be its cause
+MINOR_FAULT_NS = 500  # with a page to be cleared; more on a small board, so that this is the least
+RARE = 0.05  # of the half minute before: what leaves its range more often coincides by chance,
+LASTS_S = 3  # less its end: what began then may still last
+LEAST_BEFORE_S = 10  # to know what is rare
+NAMED = 3  # of those who took the CPU
+AFTER_BURST_NS = 100_000_000  # caches are cold after one
+
+# What each is told as, in the order in which coincidences are believed.
+CAUSES = {
+    "contention": "while another process took the CPU",
+    "page-faults": "with page faults",
+    "burst": "just after instrumented inferences",
+    "sensor-read": "during a slow read of a sensor",
+    "slowdown": "within a slowdown",
+    "memory-pressure": "while memory was short",
+    "limit": "while the board was limited",
+    "clock": "while the clock was low",
+    "unexplained": "unexplained",
+}
+
+Rows = npt.NDArray[np.void]
+
+SLOWEST = np.dtype([("second", "<i8"), ("max_ns", "<i8"), ("p50_ns", "<i8")])
+
+
+@dataclass(frozen=True, slots=True)
+class SlowInference:
+    """The slowest of its second."""
+
+    t_ns: int  # when it began; the begin of its second where that is not known
+    latency_ns: int
+    cause: str  # one of CAUSES
+    who: str  # the process that took the CPU, or the cause of the slowdown; nothing where that is not known
+    is_proven: bool  # by what the engine counted around it
+
+
+@dataclass(frozen=True, slots=True)
+class TailPart:
+    cause: str
+    count: int
+    who: tuple[tuple[str, int], ...]  # how many of them by whom, most first
+
+
+@dataclass(frozen=True, slots=True)
+class TailView:
+    slowest: tuple[SlowInference, ...] = ()  # of the session, the slowest first; only what stands out
+    parts: tuple[TailPart, ...] = ()  # the largest first, `unexplained` last
+    recent: tuple[SlowInference, ...] = ()  # the same of the last ten minutes
+    recent_parts: tuple[TailPart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One that has been looked at; what a slowdown explains is known only when it is viewed."""
+
+    second: int
+    max_ns: int
+    t_ns: int
+    proven: str = ""
+    near: str = ""
+    who: str = ""
+
+
+@dataclass(slots=True)
+class Tail:
+    """Advances second by second, as slowdowns do; nothing in it depends on how many come at once."""
+
+    _kept: list[_Found] = field(default_factory=list)
+    _recent: Rows = field(default_factory=lambda: np.empty(0, SLOWEST))
+    looked: dict[int, _Found] = field(default_factory=dict)  # of recent seconds
+
+    def copy(self) -> "Tail":
+        return replace(self, _kept=list(self._kept), looked=dict(self.looked))
+
+    def advance(self, rows: Rows, signals: Signals, channels: Sequence[Channel], witnesses: Witnesses) -> None:
+        """Rows of seconds about which everything is known that will be."""
+        rows = rows[rows["count"] > 0]
+        if not len(rows):
+            return
+        fresh = np.empty(len(rows), SLOWEST)
+        fresh["second"], fresh["max_ns"], fresh["p50_ns"] = rows["t_ns"] // NS, rows["max_ns"], rows["p50_ns"]
+        recent = np.concatenate([self._recent, fresh])
+        self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S]
+        for row in _largest(fresh, KEPT):
+            if len(self._kept) < KEPT or row["max_ns"] > self._kept[-1].max_ns:
+                found = _look(row, signals, channels, witnesses)
+                self.looked[found.second] = found
+                self._kept = sorted([*self._kept, found], key=lambda one: (-one.max_ns, one.second))[:KEPT]
+        oldest = int(self._recent["second"][0])
+        self.looked = {second: found for second, found in self.looked.items() if second >= oldest}
+
+    def remember(self, later: "Tail", until_s: int) -> None:
+        """What `later`, a copy, has looked at of seconds that are settled: it need not be looked at again."""
+        oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
+        fresh = {second: found for second, found in later.looked.items() if oldest <= second < until_s}
+        self.looked.update(fresh)
+
+    def view(
+        self,
+        p50_ns: float,
+        slowdowns: Sequence[Slowdown],
+        signals: Signals,
+        channels: Sequence[Channel],
+        witnesses: Witnesses,
+    ) -> TailView:
+        """`p50_ns`: of the session, above which the tail stands out."""
+        least_ns = STANDS_OUT * p50_ns
+        recent = []
+        for row in _largest(self._recent, KEPT_RECENT):
+            second = int(row["second"])
+            if second not in self.looked and row["max_ns"] >= least_ns:
+                self.looked[second] = _look(row, signals, channels, witnesses)
+            if row["max_ns"] >= least_ns:
+                recent.append(_told(self.looked[second], slowdowns))
+        slowest = [_told(found, slowdowns) for found in self._kept if found.max_ns >= least_ns]
+        return TailView(tuple(slowest), _parts(slowest), tuple(recent), _parts(recent))
+
+
+def _largest(rows: Rows, count: int) -> Rows:
+    """The slowest first; of two that took as long, the earlier."""
+    largest: Rows = rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]]
+    return largest
+
+
+def _look(row: np.void, signals: Signals, channels: Sequence[Channel], witnesses: Witnesses) -> _Found:
+    second, max_ns = int(row["second"]), int(row["max_ns"])
+    counted = _counted(witnesses, second, max_ns)
+    t_ns = second * NS if counted is None else counted.t_ns
+    until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
+    found = _Found(second, max_ns, t_ns)
+    proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
+    if proven == "contention":
+        return replace(found, proven=proven, who=witnesses.competitor_at(second))
+    if proven:
+        return replace(found, proven=proven)
+    if witnesses.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
+        return replace(found, near="burst")
+    if witnesses.overlaps(SLOW_READ, t_ns, until_ns):
+        return replace(found, near="sensor-read")
+    near = _coincided(second, signals, channels, is_counted=counted is not None)
+    return replace(found, near=near, who=witnesses.competitor_at(second) if near == "contention" else "")
+
+
+def _counted(witnesses: Witnesses, second: int, max_ns: int) -> Event | None:
+    """What the engine told of just this inference."""
+    for event in witnesses.of(SLOW):
+        if event.t_ns // NS == second and event.data.get("latency_ns") == max_ns:
+            return event
+    return None
+
+
+def _proven(counted: Event, lost_ns: int) -> str:
+    """By what the engine counted around it."""
+    waited_ns, preempted, major, minor = (
+        counted.data.get(key) for key in ("waited_ns", "preempted", "major_faults", "minor_faults")
+    )
+    if isinstance(waited_ns, int):
+        if waited_ns >= PART * lost_ns:
+            return "contention"
+    elif _number(preempted):
+        return "contention"
+    if _number(major) or _number(minor) * MINOR_FAULT_NS >= PART * max(lost_ns, 1):
+        return "page-faults"
+    return ""
+
+
+def _number(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+_AS_TAIL = {"contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock"}
+
+
+def _coincided(second: int, signals: Signals, channels: Sequence[Channel], *, is_counted: bool) -> str:
+    """Which signal left its usual range in this second; a reading of the next one may tell of this one."""
+    begin_s = max(0, second - USUAL_S)
+    held, was_read = signals.held(begin_s, second + 2)
+    at = second - begin_s
+    if at < LEAST_BEFORE_S:
+        return ""
+    seen = set()
+    for channel in channels:
+        if channel.role == "trip" or (is_counted and channel.cause == "contention"):
+            continue  # of a wait for the CPU the engine itself knows better
+        values = channel.values(held)
+        _, border = usual_range(channel, values[:at])
+        with np.errstate(invalid="ignore"):  # of a border that there is not
+            beyond: Bools = values <= border if channel.falls else values >= border
+        read = np.logical_or.reduce(was_read[list(channel.rows)])
+        before = beyond[: at - LASTS_S]
+        if (beyond & read)[at:].any() and np.count_nonzero(before) < RARE * len(before):
+            seen.add("limit" if channel.cause in LIMITS else _AS_TAIL.get(channel.cause, ""))
+    return next((cause for cause in CAUSES if cause in seen), "")
+
+
+def _told(found: _Found, slowdowns: Sequence[Slowdown]) -> SlowInference:
+    cause, who = found.proven, found.who
+    if not cause:
+        within = [
+            slowdown
+            for slowdown in slowdowns
+            if slowdown.start_ns <= found.second * NS
+            and (slowdown.end_ns is None or found.second * NS < slowdown.end_ns)
+        ]
+        if within and found.near not in ("burst", "sensor-read"):
+            cause, who = "slowdown", within[-1].cause
+    return SlowInference(found.t_ns, found.max_ns, cause or found.near or "unexplained", who, bool(found.proven))
+
+
+def _parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:
+    counts = Counter(one.cause for one in slowest)
+    order = sorted(counts, key=lambda cause: (cause == "unexplained", -counts[cause], cause))
+    return tuple(
+        TailPart(
+            cause,
+            counts[cause],
+            tuple(Counter(one.who for one in slowest if one.cause == cause and one.who).most_common()),
+        )
+        for cause in order
+    )
+
+
+def part_words(part: TailPart) -> str:
+    """`22 while another process took the CPU (stress-ng)`."""
+    who = ", ".join(name for name, _ in part.who[:NAMED])
+    return f"{part.count} {CAUSES[part.cause]}{f' ({who})' if who else ''}"
+
+
+def tail_words(parts: Sequence[TailPart]) -> str:
+    """All of them; nothing of no tail."""
+    return ", ".join(map(part_words, parts))

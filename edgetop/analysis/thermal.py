@@ -1,0 +1,178 @@
+"""Heat, clocks and limits: zones and their distance to their trips, clocks against their caps, what throttles."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.session.manifest import SensorInfo
+
+GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
+STICKY = "-sticky"
+_CPU = re.compile(r"cpu(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ClockView:
+    label: str
+    mhz: TrackView  # of a group, the fastest one now
+    cap_mhz: float | None  # the limit in force; of a group, the lowest
+    max_mhz: float | None  # what the hardware can do
+    best_mhz: float | None  # the highest seen in this session
+
+
+@dataclass(frozen=True, slots=True)
+class LimitView:
+    """One limit that a board tells of by a flag."""
+
+    label: str
+    is_in_force: bool | None  # None: not known now
+    was_in_force: bool  # at some time in this session
+    was_before: bool  # since boot, before this session
+
+
+@dataclass(frozen=True, slots=True)
+class ThermalView:
+    zones: tuple[TrackView, ...]  # hottest first; zones that cannot be read last
+    hottest: TrackView | None
+    headroom_c: float | None  # from the zone nearest to its throttling trip; None: no such trip
+    nearest: TrackView | None  # that zone
+    clocks: tuple[ClockView, ...]
+    limits: tuple[LimitView, ...]  # every one whose flag the board has
+    cooling: tuple[TrackView, ...]  # devices that slow the computation now
+    tells_limits: bool  # the board has a flag, or a cooling device that would throttle
+    fastest: TrackView | None  # of the clocks
+    hottest_points: Points | None = None
+    clock_points: Points | None = None  # of the fastest clock
+    limit_points: Points | None = None  # above 0 where a limit slowed the board; None: none ever did, or nothing tells
+
+
+def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
+    zones = sorted(tracks.views("temp"), key=_heat, reverse=True)
+    hottest = zones[0] if zones and _heat(zones[0]) > _UNREAD else None
+    near = [(margin, zone) for zone in zones if (margin := headroom_c(zone)) is not None]
+    headroom, nearest = min(near, key=lambda pair: pair[0]) if near else (None, None)
+    groups = tuple(_clock_groups(tracks.views("freq")))
+    fastest = max(groups, key=_highest_mhz, default=())
+    throttling = [track for track in tracks.views("cooling") if track.info.throttles]
+    limits = tuple(_limits(tracks.views("throttle")))
+    view = ThermalView(
+        zones=tuple(zones),
+        hottest=hottest,
+        headroom_c=headroom,
+        nearest=nearest,
+        clocks=tuple(_clock(tracks, group) for group in groups),
+        limits=limits,
+        cooling=tuple(track for track in throttling if track.value and track.value > 0 and not track.is_lost),
+        tells_limits=bool(limits or throttling),
+        # Of a group the one that was fastest on average: the fastest now is another one each second.
+        fastest=max(fastest, key=_mean) if fastest else None,
+    )
+    return along(view, tracks, axis)
+
+
+def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
+    """The same with its timelines along that axis."""
+    return replace(
+        view,
+        hottest_points=tracks.points(view.hottest.info.id, axis) if view.hottest else None,
+        clock_points=tracks.points(view.fastest.info.id, axis) if view.fastest else None,
+        limit_points=_limit_points(tracks, axis),
+    )
+
+
+def _limit_points(tracks: Tracks, axis: Axis) -> Points | None:
+    """The highest of all that told of a limit at some time, joined."""
+    told = [track for track in tracks.views("throttle", "cooling") if track.max and track.max > 0]
+    ids = throttling_sensors([track.info for track in told])
+    found = [points for sensor_id in sorted(ids) if (points := tracks.points(sensor_id, axis)) is not None]
+    if not found:
+        return None
+    joined = np.fmax.reduce([points.high for points in found])
+    return Points(axis, joined, joined, joined, joined)
+
+
+def throttling_sensors(infos: Sequence[SensorInfo]) -> frozenset[str]:
+    """The ids of those that read more than 0 while something slows the board."""
+    return frozenset(
+        info.id
+        for info in infos
+        if (info.kind == "throttle" and not info.label.endswith(STICKY)) or (info.kind == "cooling" and info.throttles)
+    )
+
+
+_UNREAD = -1000.0
+
+
+def _heat(zone: TrackView) -> float:
+    return _UNREAD if zone.value is None or zone.is_lost else zone.value
+
+
+def headroom_c(zone: TrackView) -> float | None:
+    """How far the zone is below the trip at which it throttles; None where it has no such trip."""
+    trips = zone.info.trips or {}
+    if zone.value is None or zone.is_lost or "passive" not in trips:
+        return None
+    return trips["passive"] - zone.value
+
+
+def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
+    """Neighbouring CPUs of one kind together where they are many, each other clock by itself."""
+    for is_cpu, run in itertools.groupby(clocks, key=_kind_of_cpu):
+        group = tuple(run)
+        if is_cpu and len(group) >= GROUPED_FROM:
+            yield group
+        else:
+            yield from ((clock,) for clock in group)
+
+
+def _kind_of_cpu(clock: TrackView) -> float | None:
+    """What tells CPUs of one kind from others: how fast they can be. None: no CPU, or not known."""
+    return clock.info.max if _CPU.fullmatch(clock.info.label) else None
+
+
+def _mean(clock: TrackView) -> float:
+    return clock.mean or 0.0
+
+
+def _highest_mhz(group: Sequence[TrackView]) -> float:
+    return max(clock.info.max or clock.max or 0.0 for clock in group)
+
+
+def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
+    caps = [tracks.one(f"freqcap/{clock.info.label}") for clock in group]
+    caps_mhz = [cap.value for cap in caps if cap and cap.value is not None and not cap.is_lost]
+    fastest = max(group, key=lambda clock: -1.0 if clock.is_lost or clock.value is None else clock.value)
+    label = group[0].info.label
+    if len(group) > 1:
+        label = f"{label}-{group[-1].info.label.removeprefix('cpu')}"
+    return ClockView(
+        label=label,
+        mhz=fastest,
+        cap_mhz=min(caps_mhz, default=None),
+        max_mhz=fastest.info.max,
+        best_mhz=max((clock.max for clock in group if clock.max is not None), default=None),
+    )
+
+
+def _limits(flags: Sequence[TrackView]) -> Iterator[LimitView]:
+    """Flags of now and of since boot, by the limit that they tell of."""
+    by_label = {flag.info.label: flag for flag in flags}
+    for label in dict.fromkeys(label.removesuffix(STICKY) for label in by_label):
+        now, sticky = by_label.get(label), by_label.get(label + STICKY)
+        was_set = _was_set(sticky)
+        was_before = was_set and sticky is not None and sticky.min is not None and sticky.min >= 1
+        yield LimitView(
+            label=label,
+            is_in_force=None if now is None or now.value is None or now.is_lost else now.value >= 1,
+            was_in_force=_was_set(now) or (was_set and not was_before),
+            was_before=was_before,
+        )
+
+
+def _was_set(flag: TrackView | None) -> bool:
+    return flag is not None and flag.max is not None and flag.max >= 1

@@ -1,0 +1,198 @@
+"""Quantities over time at two resolutions: each second of the last hour, and the whole session.
+
+Memory is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes
+survive every merge, so that no spike is lost when many seconds fall into one column. Values
+are joined one by one in their order, so that the same values give the same picture to the
+last bit, however they were batched.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+RECENT_SECONDS = 3_600
+COARSE_BINS = 2_048
+POINTS = 600  # what a view carries: more than the columns of any screen
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The span of session time that every timeline of a screen shows."""
+
+    from_s: int
+    to_s: int
+
+
+SPANS_S = (60, 120, 300, 600)
+
+
+def choose_axis(now_s: float, whole: bool) -> Axis:
+    """The last ten minutes, or less while the session is young; the whole session if asked.
+
+    It moves in steps of at most a thirtieth of its span, so that a chart is redrawn as a whole only then.
+    """
+    if whole and now_s >= SPANS_S[-1]:
+        step = SPANS_S[-1] // 30
+        while now_s >= step * 60:
+            step *= 2
+        return Axis(0, (int(now_s) // step + 1) * step)
+    span = next((s for s in SPANS_S if now_s < s), SPANS_S[-1])
+    step = span // 30
+    to_s = max(span, (int(now_s) // step + 1) * step)
+    return Axis(to_s - span, to_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A timeline at POINTS places along an axis; NaN where nothing was measured."""
+
+    axis: Axis
+    low: Floats
+    middle: Floats
+    high: Floats
+    top: Floats
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(np.isnan(self.middle).all())
+
+    def until(self, second: float) -> "Points":
+        """The same without what came after: of a screen that stands while the session goes on."""
+        span = self.axis.to_s - self.axis.from_s
+        is_after = np.arange(POINTS) * span >= (second - self.axis.from_s) * POINTS
+        low, middle, high, top = (
+            np.where(is_after, np.nan, values) for values in (self.low, self.middle, self.high, self.top)
+        )
+        return Points(self.axis, low, middle, high, top)
+
+
+class Timeline:
+    """Low, middle, high and top of `tracks` quantities per second, and the weight of each second."""
+
+    def __init__(self, tracks: int = 1) -> None:
+        self._recent = _Bins(tracks, RECENT_SECONDS)
+        self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
+        self._coarse = _Bins(tracks, COARSE_BINS)
+        self._coarse_width = 1
+        self._newest = -1
+
+    def grow(self, tracks: int) -> None:
+        """Make room for so many quantities in all; those there are keep their places."""
+        self._recent.grow(tracks)
+        self._coarse.grow(tracks)
+
+    def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
+        """Add n values, or figures of many values, in the order in which they were made.
+
+        `track`, `second` and `weight` have shape (n,), `figures` (4, n): low, middle, high, top.
+        Seconds may come again, and late. What is dated before the session is left out.
+        """
+        low, middle, high, top = figures
+        joined = np.stack([low, middle * weight, high, top, weight])
+        known = second >= 0
+        if not known.all():
+            track, second, joined = track[known], second[known], joined[:, known]
+        if len(second):
+            self._newest = max(self._newest, int(second.max()))
+            self._add_recent(track, second, joined)
+            self._add_coarse(track, second, joined)
+
+    def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
+        """Add values that stand for every second from `begin` to `end`, and so for every bin between them."""
+        width = self._coarse_width
+        while COARSE_BINS * width <= int(end.max(initial=0)):
+            width *= 2
+        times = np.maximum(end // width - begin // width, 0) + 1
+        nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        second = np.minimum(np.repeat(begin, times) + nth * width, np.repeat(end, times))
+        weight = np.repeat(count / times, times)
+        self.add(np.repeat(track, times), second, np.repeat(figures, times, axis=1), weight)
+
+    def _add_recent(self, track: Ints, second: Ints, figures: Floats) -> None:
+        fresh = second > self._newest - RECENT_SECONDS
+        if not fresh.all():
+            track, second, figures = track[fresh], second[fresh], figures[:, fresh]
+        place = second % RECENT_SECONDS
+        self._recent.clear(np.unique(place[self._recent_second[place] != second]))
+        self._recent_second[place] = second
+        self._recent.add(track, place, figures)
+
+    def _add_coarse(self, track: Ints, second: Ints, figures: Floats) -> None:
+        done = 0
+        while done < len(second):
+            beyond = np.flatnonzero(second[done:] >= COARSE_BINS * self._coarse_width)
+            upto = done + int(beyond[0]) if len(beyond) else len(second)
+            part = slice(done, upto)
+            self._coarse.add(track[part], second[part] // self._coarse_width, figures[:, part])
+            done = upto
+            if len(beyond):
+                self._coarse.halve()
+                self._coarse_width *= 2
+
+    def points(self, axis: Axis, track: int = 0) -> Points:
+        """A frozen copy of one quantity along the axis."""
+        if axis.from_s > self._newest - RECENT_SECONDS or self._coarse_width == 1:
+            starts, width, bins = self._recent_second, 1, self._recent
+        else:
+            starts, width, bins = np.arange(COARSE_BINS) * self._coarse_width, self._coarse_width, self._coarse
+        low, middle, high, top = _resampled(axis, starts, width, bins.figures[:, track])
+        return Points(axis, low, middle, high, top)
+
+
+# The rows of joined figures: lowest, sum of middles times their weights, highest, top, sum of weights.
+_JOIN = (np.minimum, np.add, np.maximum, np.maximum, np.add)
+_EMPTY = np.array([np.inf, 0.0, -np.inf, -np.inf, 0.0])
+_WEIGHT = 4
+
+
+class _Bins:
+    """The joined figures of every track in every bin, shape (5, tracks, size). An empty bin has no weight."""
+
+    def __init__(self, tracks: int, size: int) -> None:
+        self._size = size
+        self.figures = _empty(tracks, size)
+
+    def grow(self, tracks: int) -> None:
+        more = tracks - self.figures.shape[1]
+        if more > 0:
+            self.figures = np.concatenate([self.figures, _empty(more, self._size)], axis=1)
+
+    def clear(self, place: Ints) -> None:
+        self.figures[:, :, place] = _EMPTY[:, None, None]
+
+    def add(self, track: Ints, place: Ints, figures: Floats) -> None:
+        flat = track * self._size + place
+        for join, rows, values in zip(_JOIN, self.figures, figures, strict=True):
+            join.at(rows.reshape(-1), flat, values)
+
+    def halve(self) -> None:
+        """Join each bin with its neighbour, in the first half of the bins."""
+        merged = _empty(*self.figures.shape[1:])
+        for join, rows, result in zip(_JOIN, self.figures, merged, strict=True):
+            result[:, : self._size // 2] = join(rows[:, 0::2], rows[:, 1::2])
+        self.figures = merged
+
+
+def _empty(tracks: int, size: int) -> Floats:
+    return np.tile(_EMPTY[:, None, None], (1, tracks, size))
+
+
+def _resampled(axis: Axis, starts: Ints, width: int, figures: Floats) -> Floats:
+    """Shape (4, POINTS). A value stands in every place that its span touches."""
+    span = axis.to_s - axis.from_s
+    inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
+    starts, figures = starts[inside], figures[:, inside]
+    first = np.clip((starts - axis.from_s) * POINTS // span, 0, POINTS - 1)
+    last = np.clip(((starts + width - axis.from_s) * POINTS - 1) // span, first, POINTS - 1)
+    times = last - first + 1
+    nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    places = _Bins(1, POINTS)
+    places.add(np.zeros_like(nth), np.repeat(first, times) + nth, np.repeat(figures, times, axis=1))
+    low, sums, high, top, weight = places.figures[:, 0]
+    held = np.where(weight > 0, weight, np.nan)
+    points: Floats = np.where(weight > 0, np.stack([low, sums / held, high, top]), np.nan)
+    return points

@@ -1,0 +1,169 @@
+"""The course of every sensor: its value now, its extremes, its mean, its timeline.
+
+Quantities (heat, memory, cost) are views over these tracks; none keeps readings of its own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.timeline import Axis, Points, Timeline
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import SensorInfo
+from edgetop.session.records import Readings, Stretches
+from edgetop.session.seconds import NS
+
+FOLDED_AT_ONCE = 65_536  # readings: what is made of each in passing takes many times its room
+
+
+@dataclass(frozen=True, slots=True)
+class TrackView:
+    """One sensor, as of now. `value` is the last one read, `age_s` and, as session time, `read_ns` say when."""
+
+    info: SensorInfo
+    value: float | None  # None: never read
+    age_s: float | None
+    min: float | None
+    mean: float | None
+    max: float | None
+    count: int
+    is_lost: bool  # its last read failed
+    reason: str  # why it is lost, or why it was never read
+    read_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSensor:
+    """Something this board does not tell."""
+
+    what: str
+    why: str
+    fix: str  # the command that would change that, or nothing
+
+
+class _Figures:
+    """What is known of each sensor, by its place in the manifest. Readings are joined one by one, in their order."""
+
+    def __init__(self, tracks: int) -> None:
+        self.value = np.full(tracks, np.nan)
+        self.t_ns = np.full(tracks, np.iinfo(np.int64).min)
+        self.min = np.full(tracks, np.inf)
+        self.max = np.full(tracks, -np.inf)
+        self.sum = np.zeros(tracks)
+        self.count = np.zeros(tracks, np.int64)
+
+    def grow(self, tracks: int) -> None:
+        more = _Figures(tracks - len(self.count))
+        for name, values in vars(self).items():
+            setattr(self, name, np.concatenate([values, getattr(more, name)]))
+
+    def add(self, t_ns: npt.NDArray[np.int64], sensor: npt.NDArray[np.int64], value: npt.NDArray[np.float64]) -> None:
+        np.minimum.at(self.min, sensor, value)
+        np.maximum.at(self.max, sensor, value)
+        np.add.at(self.sum, sensor, value)
+        np.add.at(self.count, sensor, 1)
+        np.maximum.at(self.t_ns, sensor, t_ns)
+        newest = t_ns == self.t_ns[sensor]
+        self.value[sensor[newest]] = value[newest]  # of several at one time, the last
+
+    def add_stretches(self, stretches: Stretches) -> None:
+        sensor = stretches["sensor"]
+        np.minimum.at(self.min, sensor, stretches["low"])
+        np.maximum.at(self.max, sensor, stretches["high"])
+        np.add.at(self.sum, sensor, stretches["mean"] * stretches["count"])
+        np.add.at(self.count, sensor, stretches["count"])
+        np.maximum.at(self.t_ns, sensor, stretches["until_ns"])
+        newest = stretches["until_ns"] == self.t_ns[sensor]
+        self.value[sensor[newest]] = stretches["last"][newest]
+
+
+class Tracks:
+    """Folds readings, and the events that say a sensor was lost or came back."""
+
+    def __init__(self) -> None:
+        self._infos: tuple[SensorInfo, ...] = ()
+        self._places: dict[str, int] = {}
+        self._figures = _Figures(0)
+        self._timeline = Timeline(0)
+        self._lost_because: dict[str, str] = {}  # by id, of sensors whose last read failed
+        self._now_ns = 0
+        self.missing: tuple[MissingSensor, ...] = ()
+        self._seen: dict[tuple[str, ...], tuple[TrackView, ...]] = {}  # between two folds
+
+    def fold(self, batch: Batch) -> None:
+        self._seen = {}
+        self._now_ns = max(self._now_ns, batch.until_ns)
+        if batch.manifest is not None:
+            self._know(batch.manifest.sensors)
+        self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self._infos)])
+        for begin in range(0, len(batch.readings), FOLDED_AT_ONCE):
+            self._fold_readings(batch.readings[begin : begin + FOLDED_AT_ONCE])
+        for event in batch.events:
+            what = event.source.removeprefix("sensor ")
+            if event.kind == "sensor-missing":
+                self.missing += (MissingSensor(what, event.message, str(event.data.get("fix") or "")),)
+            elif event.kind == "sensor-lost":
+                self._lost_because[what] = event.message
+            elif event.kind == "sensor-back":
+                self._lost_because.pop(what, None)
+
+    def _know(self, infos: tuple[SensorInfo, ...]) -> None:
+        self._infos = infos
+        self._places = {info.id: place for place, info in enumerate(infos)}
+        if len(infos) > len(self._figures.count):
+            self._figures.grow(len(infos))
+            self._timeline.grow(len(infos))
+
+    def _fold_readings(self, readings: Readings) -> None:
+        readings = readings[readings["sensor"] < len(self._infos)]
+        if not len(readings):
+            return
+        t_ns, sensor, value = (
+            readings["t_ns"].astype(np.int64), readings["sensor"].astype(np.int64), readings["value"].astype(np.float64)
+        )  # fmt: skip
+        self._figures.add(t_ns, sensor, value)
+        self._timeline.add(sensor, t_ns // NS, np.stack([value] * 4), np.ones(len(value)))
+
+    def _fold_stretches(self, stretches: Stretches) -> None:
+        if len(stretches):
+            self._figures.add_stretches(stretches)
+            figures = np.stack([stretches[name] for name in ("low", "mean", "high", "high")])
+            begin, end = stretches["t_ns"] // NS, stretches["until_ns"] // NS
+            self._timeline.cover(stretches["sensor"].astype(np.int64), begin, end, figures, stretches["count"])
+
+    def views(self, *kinds: str) -> tuple[TrackView, ...]:
+        """Every sensor of these kinds, or of all, in the manifest's order."""
+        if kinds not in self._seen:
+            self._seen[kinds] = tuple(
+                self._view(place) for place, info in enumerate(self._infos) if not kinds or info.kind in kinds
+            )
+        return self._seen[kinds]
+
+    def one(self, sensor_id: str) -> TrackView | None:
+        """None where the board has no such sensor."""
+        place = self._places.get(sensor_id)
+        return None if place is None else self._view(place)
+
+    def points(self, sensor_id: str, axis: Axis) -> Points | None:
+        place = self._places.get(sensor_id)
+        return None if place is None else self._timeline.points(axis, place)
+
+    def _view(self, place: int) -> TrackView:
+        info, figures = self._infos[place], self._figures
+        count = int(figures.count[place])
+        is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
+        if not count:
+            return TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")
+        return TrackView(
+            info=info,
+            value=float(figures.value[place]),
+            age_s=max(0.0, (self._now_ns - int(figures.t_ns[place])) / NS),
+            min=float(figures.min[place]),
+            mean=float(figures.sum[place]) / count,
+            max=float(figures.max[place]),
+            count=count,
+            is_lost=is_lost,
+            reason=reason,
+            read_ns=int(figures.t_ns[place]),
+        )

@@ -1,0 +1,108 @@
+"""`edgetop attach`: the live screen of a session that another process runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgetop.cli import complete
+from edgetop.cli import options as text
+from edgetop.errors import EXIT_DONE, InputError
+
+if TYPE_CHECKING:
+    from edgetop.ui.settings import ScreenSettings
+
+EXAMPLES = """\b
+Examples:
+  edgetop attach                   the session that runs; the newest, where several do
+  edgetop attach soak-42
+  edgetop attach ssh:pi@board      the newest that runs on another machine
+  edgetop attach ssh:pi@board:soak-42 --remote-command '~/.local/bin/edgetop'
+"""
+LAST_ORDERS_S = 2.0
+
+
+@click.command("attach", epilog=EXAMPLES)
+@click.argument("session", required=False, shell_complete=complete.running_sessions)
+@text.REFRESH
+@text.THEME
+@text.ASCII
+@text.ALERT
+@click.option("--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts.")
+@click.option("--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.")
+@click.option("--live", is_flag=True, help="With --headless: a plain line in words at each refresh.")
+@click.option("--remote-command", default="edgetop", metavar="TEXT", help="Of ssh:HOST: how edgetop is called there.")
+def command(
+    session: str | None, *, refresh: int | None, theme: str | None, ascii_only: bool | None, alerts: tuple[Any, ...],
+    notify: bool, headless: bool, live: bool, remote_command: str,
+) -> int:  # fmt: skip
+    """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
+
+    Without SESSION: the newest that runs. q, d and Ctrl+C leave it running; Q asks whether to stop it.
+    Several may watch at once.
+
+    ssh:[USER@]HOST[:SESSION] watches over ssh (edgetop help remote).
+    """
+    from edgetop.cli.viewing import REFRESH_NS, screen_settings  # noqa: PLC0415  --help needs none of it
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+
+    if live and not headless:
+        raise InputError("--live needs --headless", "it prints a plain line a refresh in place of the screen")
+    if session and session.startswith("ssh:"):
+        from edgetop.cli.attach_remote import watch_from_afar  # noqa: PLC0415
+
+        if headless:
+            raise InputError("--headless does not go with ssh:", "ssh HOST edgetop attach --headless")
+        watch_from_afar(session, screen_settings(refresh, theme, ascii_only, notify=notify), remote_command, alerts)
+        return EXIT_DONE
+    folder = _meant(session, recordings_home())
+    if headless:
+        _as_lines(folder, alerts, (refresh or REFRESH_NS) if live else None, notify=notify)
+    else:
+        _on_screen(folder, alerts, screen_settings(refresh, theme, ascii_only, folder, notify=notify))
+    _say_what_goes_on(folder)
+    return EXIT_DONE
+
+
+def _as_lines(folder: Path, alerts: tuple[Any, ...], live_ns: int | None, *, notify: bool) -> None:
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
+    from edgetop.cli.attach_lines import follow  # noqa: PLC0415
+    from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
+    from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+
+    with noted_signals() as come:
+        follow(AttachFeed(folder, SystemClock()), come, Analysis(alerts), live_ns=live_ns, is_told=notify)
+
+
+def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> None:
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
+    from edgetop.cli.viewing import noted_signals, require_screen  # noqa: PLC0415
+    from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+    from edgetop.ui.app import show  # noqa: PLC0415
+
+    require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
+    feed = AttachFeed(folder, SystemClock())
+    with noted_signals() as come:
+        failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
+    feed.close(LAST_ORDERS_S)
+    if failure:
+        raise InputError(f"the screen failed: {failure}", "the session goes on")
+
+
+def _meant(given: str | None, home: Path) -> Path:
+    from edgetop.recording.known import live  # noqa: PLC0415
+    from edgetop.recording.locate import locate_live  # noqa: PLC0415
+
+    if given is None and (running := live(home, Path.cwd())):
+        return running[0][0]
+    return locate_live(given, home)
+
+
+def _say_what_goes_on(folder: Path) -> None:
+    from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
+    from edgetop.recording.files import is_live  # noqa: PLC0415
+
+    if is_live(folder):
+        click.echo(how_to_come_back(folder), err=True)

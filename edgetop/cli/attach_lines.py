@@ -1,0 +1,33 @@
+"""`edgetop attach --headless`: another process's session, as lines on stderr."""
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.cli.announcer import Announcer
+from edgetop.cli.headless import REDRAW_S, WINDOW_NS, shown_on_stderr
+from edgetop.feeds.protocol import Feed
+from edgetop.formatting import clean
+
+
+def follow(feed: Feed, come: Sequence[int], analysis: Analysis, *, live_ns: int | None, is_told: bool) -> None:
+    """Until the session is over or a signal has `come`. `live_ns`: a plain line so often; `is_told`: ring at alerts."""
+    announcer = Announcer()
+    shown, trouble = shown_on_stderr(live_ns), ""
+    while not feed.is_over and not come:
+        if feed.trouble != trouble:
+            trouble = feed.trouble
+            if trouble:
+                click.echo(f"edgetop: {clean(trouble)}", err=True)
+        batch = feed.read()
+        if batch is None:
+            time.sleep(REDRAW_S)
+            continue
+        analysis.fold(batch)
+        view = analysis.view(WINDOW_NS)
+        if is_told:
+            announcer.look(view)
+        shown.show(view)
+    shown.close()

@@ -1,0 +1,59 @@
+"""`edgetop attach ssh:HOST`: the screen here, the session there."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import click
+
+from edgetop.analysis.alerts.rules import AlertRule
+from edgetop.analysis.analysis import Analysis
+from edgetop.cli.viewing import noted_signals, require_screen
+from edgetop.errors import InputError
+from edgetop.feeds.remote import RemoteFeed
+from edgetop.feeds.ssh import SshLink, Target, parse_target
+from edgetop.formatting import clean
+from edgetop.session.clock import SystemClock
+from edgetop.ui.settings import ScreenSettings
+
+LAST_ORDERS_S = 5.0  # a link may be slow
+
+
+def watch_from_afar(
+    text: str, settings: ScreenSettings, remote_command: str, alerts: tuple[AlertRule, ...] = ()
+) -> None:
+    """Show the session that `text` means (`ssh:[USER@]HOST[:SESSION]`) until it is left.
+
+    Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
+    """
+    target = parse_target(text)
+    require_screen(f"ssh {target} edgetop report")
+    talk = _Talk()
+    feed = RemoteFeed(partial(_connect, target, remote_command, talk), str(target), SystemClock())
+    talk.is_wanted = False
+    from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the past comes
+
+    settings = replace(settings, recording=Path(feed.session), recording_host=str(target))
+    with noted_signals() as come:
+        failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
+    unconfirmed = feed.close(LAST_ORDERS_S)
+    if failure:
+        raise InputError(f"the screen failed: {failure}", "the session goes on")
+    if feed.failure:
+        raise InputError(feed.failure)
+    if unconfirmed:
+        raise InputError(f"{target} has not confirmed: {', '.join(unconfirmed)}", f"edgetop attach {text} looks again")
+
+
+class _Talk:
+    """What ssh says (a banner, a warning) is the user's to read, until it would tear a screen."""
+
+    is_wanted = True
+
+    def hear(self, line: str) -> None:
+        if self.is_wanted:
+            click.echo(clean(line), err=True)
+
+
+def _connect(target: Target, remote_command: str, talk: _Talk, session: str | None, attended: bool) -> SshLink:
+    return SshLink(target, session or target.session, remote_command, attended=attended, hear=talk.hear)

@@ -1,0 +1,62 @@
+"""`edgetop sensors --capture`: shows what would be written, asks, and writes it."""
+
+import errno
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from edgetop.errors import InputError
+from edgetop.formatting import clean, size
+from edgetop.sensors.capture.archive import notes_text, pack, write_archive
+from edgetop.sensors.capture.collect import Capture, collect
+from edgetop.sensors.root import Root
+
+SUFFIX = ".tar.gz"
+
+
+def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
+    """Raises InputError where the file cannot be written, or nobody is there to be asked."""
+    if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
+        raise InputError(f"--capture {path}: not the name of a capture", f"let it end in {SUFFIX}")
+    if os.path.lexists(path) and not force:
+        raise _exists(path)
+    if not yes and not (sys.stdin is not None and sys.stdin.isatty()):
+        raise InputError("--capture asks before it writes, and there is no terminal to ask on", "add --yes")
+    capture = collect(root)
+    packed = size(len(pack(capture)))
+    click.echo("\n".join(listing(capture)), err=True)
+    question = f"Write these {len(capture.files)} files, {packed}, to {clean(str(path))}?"
+    if not yes and not click.confirm(question, err=True):
+        click.echo("Nothing was written.", err=True)
+        return
+    _write(capture, path, force=force)
+    click.echo(f"{clean(str(path))}: {len(capture.files)} files, {packed}. Look into it before you send it.", err=True)
+
+
+def listing(capture: Capture) -> Iterator[str]:
+    """Every file by folder, every link, every note."""
+    yield "In the capture:"
+    for folder, paths in itertools.groupby(capture.files, key=lambda path: path.rpartition("/")[0]):
+        yield f"  {clean(folder or '.')}: {clean(' '.join(path.rpartition('/')[2] for path in paths))}"
+    yield f"  {len(capture.links)} links between them"
+    yield from (clean(line) for line in notes_text(capture).splitlines()[1:])
+    yield ""
+
+
+def _write(capture: Capture, path: Path, *, force: bool) -> None:
+    try:
+        write_archive(capture, path, force=force)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        advice = "name another place" if error.errno != errno.ENOSPC else "make room, or name another place"
+        raise InputError(f"--capture {path}: cannot be written: {reason}", advice) from None
+
+
+def _exists(path: Path) -> InputError:
+    return InputError(f"--capture {path}: exists already", "name another file, or add --force")

@@ -1,0 +1,87 @@
+"""`edgetop demo`: real inference on a virtual board."""
+
+import os
+import re
+from typing import Any
+
+import click
+from click import BadParameter
+
+from edgetop.cli import complete, run
+from edgetop.errors import InputError
+from edgetop.nearest import nearest_hint
+from edgetop.simulation.scenarios import DEFAULT, SCENARIOS, Scenario
+
+EXAMPLES = """\b
+Examples:
+  edgetop demo                                      a fan sticks: heat, throttling, and its end
+  edgetop demo --scenario under-voltage             a supply that sags
+  edgetop demo --speed 60x --headless --duration 40s --json > result.json
+  edgetop help demo                                 what each scenario shows, and when
+"""
+
+SLOWEST, FASTEST = 0.1, 1000.0
+
+# What `run` asks about a model, a board or wires that this one has not. The engine has one thread: it is fast
+# enough, and the screen is left a core.
+_OF_RUN_ALONE = {
+    *("model", "engine_python", "providers", "delegates", "batch", "inputs", "shapes"),
+    *("threads", "sysroot", "i2c", "require_full_delegation"),
+    *("power_log", "power_log_format", "power_volts", "power_log_offset"),
+}
+
+
+def scenario(text: str) -> Scenario:
+    if text not in SCENARIOS:
+        raise BadParameter(f"{text!r}: {nearest_hint(text, SCENARIOS)}")
+    return SCENARIOS[text]
+
+
+def speed(text: str) -> float:
+    """`20x` or `20`: simulated seconds in a real one."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text.strip())
+    value = float(match[1]) if match else 0.0
+    if not SLOWEST <= value <= FASTEST:
+        raise BadParameter(f"{text!r} is no speed; write 20x, from {SLOWEST:g}x to {FASTEST:g}x")
+    return value
+
+
+PARAMS = (
+    click.Option(
+        ["--scenario"], type=scenario, default=DEFAULT, show_default=True, metavar="NAME",
+        shell_complete=complete.scenarios,
+        help=", ".join(SCENARIOS) + ".",
+    ),
+    click.Option(
+        ["--speed"], type=speed, default="20x", show_default=True, metavar="20x",
+        help="How many seconds of heat pass in one of yours.",
+    ),
+    *(param for param in run.command.params if param.name not in _OF_RUN_ALONE),
+)  # fmt: skip
+
+
+@click.command("demo", params=list(PARAMS), epilog=EXAMPLES)
+def command(**options: Any) -> int:
+    """Watch real inference on a virtual board: its heat is simulated, and really slows the model.
+
+    Every session is marked SIMULATED, and is recorded like any other.
+    """
+    if options["isolation"] != "process":
+        raise InputError("--isolation thread: the virtual board slows an engine, and lets it crash, as a process only")
+    chosen: Scenario = options["scenario"]
+    labels = (("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"])
+    given = {name: value for name, value in options.items() if value is not None}
+    code: int = run.command.callback(**{**_defaults(), **_asked_by(chosen), **given, "labels": labels})  # type: ignore[misc]
+    return code
+
+
+def _defaults() -> dict[str, Any]:
+    """Of every option that `run` has."""
+    return run.command.make_context("run", []).params
+
+
+def _asked_by(chosen: Scenario) -> dict[str, Any]:
+    """What a scenario asks of a run, where the user does not."""
+    # A process that competes for one of many CPUs would compete with nobody.
+    cpus = {"engine_cpus": (max(os.sched_getaffinity(0)),)} if chosen.competes else {}
+    return {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}

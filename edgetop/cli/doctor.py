@@ -1,0 +1,60 @@
+"""`edgetop doctor`: is this board fit to measure on?"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click import IntRange, option
+
+from edgetop.cli import options as text
+from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, InputError
+
+EXAMPLES = """\b
+Examples:
+  edgetop doctor
+  edgetop doctor --governor schedutil --power-mode 15W      what production runs
+  edgetop doctor --json | jq '.checks[] | select(.status == "problem")'
+  edgetop doctor --engine-python /usr/bin/python3
+  edgetop doctor --sysroot board/                           a captured board
+  edgetop doctor --roofline --threads 4                     what it can do at most, for edgetop run and ops
+"""
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command("doctor", epilog=EXAMPLES)
+@option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help doctor).")
+@option("--governor", metavar="NAME", help="The cpufreq governor that production runs.")
+@option("--power-mode", metavar="NAME", help="The power mode that production runs: a name or id of nvpmodel.")
+@option("--engine-python", type=PATH, metavar="PATH", help="Look for runtimes in this Python interpreter.")
+@option("--sysroot", type=PATH, metavar="DIR", help="Judge a captured board instead of this one.")
+@option("--roofline", is_flag=True, help="Measure as well what the board can do at most, with each runtime. 2 s each.")
+@option("--engine", metavar="NAME", help="--roofline: this runtime: onnxruntime, litert or tflite-runtime.")
+@option("--provider", "providers", type=text.with_options, multiple=True, metavar="NAME", help="--roofline: on this.")
+@option("--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH", help="--roofline: on this.")
+@option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="--roofline: 0: the runtime's default.")
+def command(**options: Any) -> int:
+    """Look for what would make a measurement wrong, and name the command that fixes it.
+
+    Benchmarks should run under the settings of production: name them, and the board is
+    judged against them. Nothing is changed. Takes about two seconds.
+
+    Exit code 0: no problem, though perhaps warnings. 1: at least one problem.
+    """
+    from edgetop.cli.ceilings import ceilings_json, ceilings_lines, measure_ceilings  # noqa: PLC0415
+    from edgetop.cli.diagnosis import diagnose, document, lines  # noqa: PLC0415  --help needs none of it
+
+    if options["roofline"] and options["sysroot"]:
+        raise InputError("--roofline measures this machine, and --sysroot names another")
+    diagnosis = diagnose(options)
+    found = measure_ceilings(options, diagnosis.board) if options["roofline"] else []
+    if options["as_json"]:
+        import json  # noqa: PLC0415
+
+        ceilings = {"ceilings": ceilings_json(found)} if found else {}
+        click.echo(json.dumps(document(diagnosis) | ceilings, indent=1))
+    else:
+        click.echo("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
+    if diagnosis.left_out:
+        click.echo(f"Left out, since they ask the machine and not a capture: {', '.join(diagnosis.left_out)}", err=True)
+    return EXIT_PROBLEM_FOUND if diagnosis.status == "problem" else EXIT_DONE

@@ -1,0 +1,99 @@
+"""`edgetop export`: a recording, or a part of it, for other tools or for a colleague."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetop.cli import complete, options
+from edgetop.errors import InputError
+from edgetop.formatting import clock_time, size
+from edgetop.recording.export.formats import FORMATS, default_path, load
+from edgetop.recording.export.output import NamedOutput, StreamOutput
+from edgetop.recording.export.protocol import TABLES, Output, Selection
+
+if TYPE_CHECKING:
+    from edgetop.recording.reader import Recording
+    from edgetop.recording.span import Span
+
+
+@click.command("export")
+@click.argument("session", shell_complete=complete.sessions)
+@click.option("--to", "form", type=click.Choice(list(FORMATS)), required=True, help="What to make of it.")
+@click.option("-o", "--output", metavar="PATH", help="Where; - is the standard output. Default: here, by its name.")
+@click.option("--begin", type=options.duration_or_zero, metavar="TIME", help="Session time from which on, as 10m.")
+@click.option("--end", type=options.duration_or_zero, metavar="TIME", help="Session time up to which.")
+@click.option("--last", type=options.duration_or_zero, metavar="TIME", help="The last part of it.")
+@click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).")
+@click.option("--no-raw", is_flag=True, help="Without single inferences.")
+@click.option("--hz", type=float, default=1.0, show_default=True, help="parquet: rows a second, as 10 or 0.1.")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+def command(
+    session: str, *, form: str, output: str | None, begin: int | None, end: int | None, last: int | None,
+    tables: tuple[str, ...], no_raw: bool, hz: float, force: bool,
+) -> None:  # fmt: skip
+    """Export SESSION (a path, a name, or enough of an id), or a part of it.
+
+    \b
+    csv       a file a table (or --table for one of them)
+    json      a line a row, the manifest first
+    parquet   one wide table on a regular grid, a column a sensor
+    perfetto  a trace for ui.perfetto.dev
+    session   a smaller recording, to send to a colleague
+    \b
+    Examples:
+      edgetop export soak-42 --to parquet --hz 1
+      edgetop export soak-42 --to perfetto --last 5m
+      edgetop export soak-42 --to csv --table events -o -
+      edgetop export soak-42 --to session --begin 10m --end 25m -o slowdown
+    """
+    from edgetop.paths import recordings_home  # noqa: PLC0415  --help needs none of it
+    from edgetop.recording.locate import locate  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    if tables and form not in ("csv", "json"):
+        raise click.UsageError(f"--table is for csv and json, not for {form}")
+    wanted = tuple(name for name in tables or TABLES if not (no_raw and name == "inferences"))
+    if not wanted:
+        raise click.UsageError("--no-raw leaves nothing of --table inferences")
+    recording = Recording(locate(session, recordings_home()))
+    place = _output(output, recording.folder, form, is_one=len(wanted) == 1, force=force)
+    selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
+    load(form).export(selection, place)
+    if isinstance(place, NamedOutput):
+        click.echo(f"wrote {click.format_filename(place.path)} ({size(_bytes(place.path))})", err=True)
+    if recording.problems:
+        more = len(recording.problems) - 1
+        rest = f"and {more} more; the rest is exported" if more else "the rest is exported"
+        raise InputError(recording.problems[0], rest)
+
+
+def _span(recording: "Recording", begin: int | None, end: int | None, last: int | None) -> "Span":
+    from edgetop.recording.span import WHOLE, Span  # noqa: PLC0415
+
+    if last is not None and (begin is not None or end is not None):
+        raise click.UsageError("--last goes with neither --begin nor --end")
+    if last is not None:
+        begin = recording.end_ns - last
+    elif begin is not None and begin >= recording.end_ns:
+        raise InputError(f"--begin {clock_time(begin)}: the session lasts {clock_time(recording.end_ns)}")
+    elif end is not None and end <= (begin or 0):
+        raise click.UsageError("--end is not after --begin")
+    return Span(WHOLE.begin_ns if begin is None else begin, WHOLE.end_ns if end is None else end)
+
+
+def _output(given: str | None, folder: Path, form: str, *, is_one: bool, force: bool) -> Output:
+    from edgetop.recording.files import session_folder  # noqa: PLC0415
+
+    if given == "-":
+        return StreamOutput(sys.stdout.buffer)
+    if given is not None:
+        path = Path(given)
+        return NamedOutput(session_folder(path) if form == "session" else path, force=force)
+    return NamedOutput(default_path(folder, form, is_one=is_one), force=force)
+
+
+def _bytes(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -1,0 +1,61 @@
+"""What the screen exports with: `edgetop export`, in a process of its own that gives way to everything else."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgetop.recording.export.formats import FORMATS, default_path
+from edgetop.ui.settings import Export
+
+NICENESS = 10
+# As `python -m edgetop`, which would look for the program in the user's folder first.
+_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
+_PACKAGES = str(Path(__file__).parents[2])
+
+
+class ExportProcess:
+    """Arrow and its memory stay out of the screen's process; the kernel gives the model the cores first."""
+
+    def __init__(self, recording: Path, form: str, to: Path) -> None:
+        order = ["export", str(recording), "--to", form, "-o", str(to)]
+        self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
+            [sys.executable, "-c", _PROGRAM, _PACKAGES, *order],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # neither Ctrl+C nor a terminal that hangs up ends it
+        )
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
+
+        self._result: tuple[bool, str] | None = None
+
+    def result(self) -> tuple[bool, str] | None:
+        if self._result is None and self._process.poll() is not None:
+            _, said = self._process.communicate()
+            lines = said.decode("utf-8", "replace").strip().splitlines() or ["the export ended without a word"]
+            words = "; ".join(line.removeprefix("edgetop: ") for line in lines)
+            self._result = self._process.returncode == 0, words
+        return self._result
+
+
+class SessionExporter:
+    @property
+    def forms(self) -> Mapping[str, str]:
+        return {name: form.what for name, form in FORMATS.items()}
+
+    def begin(self, recording: Path, form: str) -> Export:
+        """Into the current folder, by the session's name; what lies there is left alone."""
+        return ExportProcess(recording, form, _unused(Path.cwd() / default_path(recording, form)))
+
+
+def _unused(path: Path) -> Path:
+    """The path itself, or with the first number that is free."""
+    number, free = 2, path
+    while free.exists():
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return free

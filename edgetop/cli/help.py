@@ -1,0 +1,34 @@
+"""`edgetop help TOPIC`: the documentation, offline."""
+
+from importlib import resources
+
+import click
+
+from edgetop.cli import complete
+from edgetop.errors import InputError
+from edgetop.nearest import nearest_hint
+
+FOLDER = "docs"
+
+
+@click.command("help")
+@click.argument("topic", required=False, shell_complete=complete.topics)
+def command(topic: str | None) -> None:
+    """Read TOPIC in the terminal; without one, list what there is."""
+    topics = {
+        entry.name.removesuffix(".md"): entry
+        for entry in resources.files("edgetop").joinpath(FOLDER).iterdir()
+        if entry.name.endswith(".md")
+    }
+    if topic is None:
+        click.echo("Topics, for edgetop help TOPIC:")
+        for name in sorted(topics):
+            click.echo(f"  {name:<12} {_title(topics[name].read_text(encoding='utf-8'))}")
+        return
+    if topic not in topics:
+        raise InputError(f"no topic {topic}", nearest_hint(topic, sorted(topics)))
+    click.echo_via_pager(topics[topic].read_text(encoding="utf-8"))
+
+
+def _title(text: str) -> str:
+    return text.split("\n", 1)[0].lstrip("# ")

@@ -1,0 +1,48 @@
+"""`edgetop import`: what another tool measured, as a session."""
+
+from pathlib import Path
+
+import click
+
+from edgetop.cli import options as text
+
+PATH = click.Path(path_type=Path)
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option(
+    "-o", "--output", type=PATH, metavar="PATH", help="The session. Default: among the others, by FILE's name."
+)
+@click.option("--model", metavar="NAME", help="What ran: the files do not tell.")
+@click.option(
+    "--warmup-time",
+    type=text.duration_or_zero,
+    default="200ms",
+    show_default=True,
+    metavar="TIME",
+    help="trtexec's --warmUp: inferences that began before it do not count.",
+)
+@click.option("--force", is_flag=True, help="Replace a session that was imported.")
+def command(files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, force: bool) -> None:
+    """Make a session of FILE: what trtexec exported, times, a profile, or one of each; or ONNX Runtime's profile.
+
+    \b
+    --exportTimes=FILE     single inferences become the session's
+    --exportProfile=FILE   layers become its operators
+    \b
+    Examples:
+      trtexec --onnx=resnet50.onnx --separateProfileRun --exportTimes=times.json --exportProfile=layers.json
+      edgetop import times.json layers.json --model resnet50.onnx -o resnet50-trt
+      edgetop report resnet50-trt
+    """
+    from edgetop.imports.read import read_all  # noqa: PLC0415  --help needs none of it
+    from edgetop.imports.session import Imported  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.files import SUFFIX, session_folder  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+
+    folder = session_folder((output or recordings_home() / files[0].stem).absolute())
+    imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time))
+    imported.record(folder, SystemClock().utc(), force=force)
+    click.echo(f"wrote {click.format_filename(folder)}: {imported.summary}", err=True)

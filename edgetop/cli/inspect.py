@@ -1,0 +1,77 @@
+"""`edgetop inspect`: what a model file says of itself. Nothing is run, no runtime is needed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click import IntRange, option
+
+from edgetop.cli import options as text
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.models.graph import Model
+
+EXAMPLES = """\b
+Examples:
+  edgetop inspect mobilenet.onnx
+  edgetop inspect ocr.onnx --shape x:1,3,48,192
+  edgetop inspect detector.tflite --json | jq .totals
+"""
+
+
+@click.command("inspect", epilog=EXAMPLES)
+@click.argument("model", type=click.Path(path_type=Path))
+@option(
+    "--shape",
+    "shapes",
+    type=text.named_shape,
+    multiple=True,
+    metavar="NAME:DIMS",
+    help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
+)
+@option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input.")
+@option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
+def command(
+    model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
+) -> None:  # fmt: skip
+    """Show what MODEL, an ONNX or TFLite file, consists of: inputs, operators, weights, FLOPs, bytes."""
+    from edgetop.cli.inspect_summary import inspect_summary  # noqa: PLC0415  --help needs none of it
+    from edgetop.engines.formats import identify  # noqa: PLC0415
+    from edgetop.models.document import inspection_document  # noqa: PLC0415
+    from edgetop.models.inspection import inspected  # noqa: PLC0415
+    from edgetop.models.read import read_model  # noqa: PLC0415
+
+    file = identify(model)
+    declared = read_model(file.path, file.format)
+    sizes, assumptions = _input_shapes(declared, shapes, batch)
+    head = {"path": str(model), "size_bytes": file.size_bytes}
+    document = inspection_document(inspected(declared, sizes))
+    document = {**document, "model": head | document["model"], "assumptions": assumptions}
+    click.echo(json.dumps(document, indent=1) if as_json else inspect_summary(document))
+
+
+def _input_shapes(
+    model: "Model", asked: Sequence[tuple[str, tuple[int, ...]]], batch: int | None
+) -> tuple[Mapping[str, Sequence[int]], list[str]]:
+    """The shapes that `run` would give the inputs, and a sentence for each that is assumed."""
+    from edgetop.engines.child.errors import EngineError  # noqa: PLC0415
+    from edgetop.engines.child.inputs import Tensor  # noqa: PLC0415
+    from edgetop.engines.child.shapes import resolve_shapes  # noqa: PLC0415
+    from edgetop.models.shapes.inference import input_names  # noqa: PLC0415
+
+    if len(dict(asked)) < len(asked):
+        raise InputError("--shape is given twice for the same input")
+    tensors = [model.graph.tensors[place] for place in model.graph.inputs]
+    inputs = [
+        # Only names and shapes matter here; "O" stands for whatever dtype it has.
+        Tensor(name, tensor.shape, "O", resizable=model.format == "tflite")
+        for name, tensor in zip(input_names(model), tensors, strict=True)
+        if tensor.shape is not None
+    ]
+    try:
+        return resolve_shapes(inputs, {name: list(shape) for name, shape in asked}, batch, {})
+    except EngineError as error:
+        raise InputError(error.message, error.advice) from None

@@ -1,0 +1,183 @@
+"""The inspection of a model as text: what goes in and out, what it weighs, where the work is."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from edgetop import formatting
+from edgetop.formatting import UNKNOWN, clean
+
+LARGEST = 10  # operators listed one by one
+TYPES = 16  # types of operators listed
+
+_NAME_CELLS = 40
+
+
+def inspect_summary(document: dict[str, Any]) -> str:
+    """Lines for `inspection_document`'s document. Foreign text in it is made safe."""
+    parts = (_head, _ends, _weights, _work, _types, _largest, _hints)
+    return "\n".join(line for part in parts for line in part(document))
+
+
+def _head(document: dict[str, Any]) -> Iterator[str]:
+    model = document["model"]
+    yield f"{clean(model['path'])}  {formatting.size(model['size_bytes'])}"
+    if model["format"] == "onnx":
+        opsets = ", ".join(f"{clean(domain)} {version}" for domain, version in model["opsets"].items())
+        yield f"  format     ONNX, IR version {_text(model['ir_version'])}, opset {opsets}"
+    else:
+        yield f"  format     TFLite, schema version {_text(model['schema_version'])}"
+    for key, label in (("producer", "producer"), ("description", "about"), ("graph", "graph")):
+        if model[key]:
+            yield f"  {label:<10} {_short(model[key], 100)}"
+    for name, value in model["metadata"].items():
+        yield f"  metadata   {_short(name)}: {_short(value, 80)}"
+    if model["signatures"]:
+        yield f"  signatures {', '.join(_short(name) for name in model['signatures'])}"
+    if model["subgraphs"]:
+        inside = sum(graph["operators"] for graph in model["subgraphs"])
+        yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators, not counted below"
+    if model["functions"]:
+        yield f"  functions  {model['functions']} operators that the model defines itself, not counted below"
+    for name in model["external_files"]:
+        yield f"  weights in {_short(name, 100)}"
+
+
+def _ends(document: dict[str, Any]) -> Iterator[str]:
+    for side in ("inputs", "outputs"):
+        for tensor in document[side]:
+            shape, runs_as = _shape(tensor["shape"]), _shape(tensor["runs_as"])
+            ran = "" if shape == runs_as else f", runs as {runs_as}"
+            yield f"  {side[:-1]:<10} {_short(tensor['name'])} {tensor['dtype'] or UNKNOWN}{shape}{ran}"
+    for assumption in document["assumptions"]:
+        yield f"  assumed    {clean(assumption)}"
+
+
+def _weights(document: dict[str, Any]) -> Iterator[str]:
+    totals, precision = document["totals"], document["precision"]
+    yield ""
+    stored = ", ".join(f"{dtype} {formatting.size(part['bytes'])}" for dtype, part in precision["weights"].items())
+    yield f"weights    {formatting.count(totals['parameters'])} parameters{f': {stored}' if stored else ''}"
+    ran = ", ".join(f"{dtype} {number}" for dtype, number in precision["operators"].items())
+    folded = f"; {totals['folded']} more are computed once, at load" if totals["folded"] else ""
+    yield f"operators  {totals['operators'] - totals['folded']}{f': {ran}' if ran else ''}{folded}"
+
+
+def _work(document: dict[str, Any]) -> Iterator[str]:
+    totals = document["totals"]
+    macs, flops, moved = (_total(totals, key) for key in ("macs", "flops", "bytes"))
+    intensity = "" if totals["intensity"] is None else f", {totals['intensity']:.1f} FLOPs/byte"
+    yield f"work       {flops}FLOPs ({macs}MACs), {moved} moved{intensity}"
+    least = "at least " if totals["activations_unknown"] else ""
+    peak, largest = (formatting.size(totals[key]) for key in ("peak_activation_bytes", "working_set_bytes"))
+    yield f"memory     {least}{peak} of activations at the peak{_at(document, 'peak_position')};"
+    yield f"           {least}{largest} in one operator{_at(document, 'working_set_position')}"
+
+
+def _at(document: dict[str, Any], key: str) -> str:
+    position = document["totals"][key]
+    found = next((operator for operator in document["operators"] if operator["position"] == position), None)
+    return f", in {_name(found)}" if found else ""
+
+
+def _total(totals: dict[str, Any], key: str) -> str:
+    value = totals[key]
+    if value is None:
+        return f"{UNKNOWN} "
+    shown = formatting.size(value) if key == "bytes" else _amount(value)
+    return f"at least {shown}" if totals[f"{key}_unknown"] else shown
+
+
+def _amount(number: float | None) -> str:
+    """A number before a unit that takes SI prefixes: `1.14 G`."""
+    if number is None:
+        return UNKNOWN
+    shown = formatting.count(number)
+    return shown if shown[-1].isalpha() else f"{shown} "
+
+
+def _types(document: dict[str, Any]) -> Iterator[str]:
+    rows = [
+        (
+            _short(group["op_type"], _NAME_CELLS),
+            str(group["operators"]),
+            *_cells(group),
+        )
+        for group in document["by_type"][:TYPES]
+    ]
+    if rows:
+        yield ""
+        yield from _table(("type", "operators", "FLOPs", "share", "bytes", "share"), rows)
+        rest = len(document["by_type"]) - len(rows)
+        if rest:
+            yield f"and {rest} types more: --json has them all"
+
+
+def _largest(document: dict[str, Any]) -> Iterator[str]:
+    counted = [operator for operator in document["operators"] if not operator["folded"]]
+    counted.sort(key=lambda operator: (operator["flops"] or 0, operator["bytes"] or 0), reverse=True)
+    rows = [
+        (
+            _name(operator),
+            _short(operator["op_type"], _NAME_CELLS),
+            *_cells(operator),
+            " ".join(_shape(tensor["shape"]) for tensor in operator["outputs"][:1]),
+        )
+        for operator in counted[:LARGEST]
+    ]
+    if rows:
+        yield ""
+        yield from _table(("largest", "type", "FLOPs", "share", "bytes", "share", "output"), rows)
+
+
+def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:
+    return (
+        _amount(counted["flops"]).rstrip(),
+        _percent(counted["flops_share"]),
+        UNKNOWN if counted["bytes"] is None else formatting.size(counted["bytes"]),
+        _percent(counted["bytes_share"]),
+    )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Words to the left, numbers to the right; the last column of a row of names is not padded."""
+    words = {"type", "largest", "output"}
+    lines = [heads, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    for line in lines:
+        cells = (
+            cell.ljust(width) if head in words else cell.rjust(width)
+            for cell, width, head in zip(line, widths, heads, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _hints(document: dict[str, Any]) -> Iterator[str]:
+    if document["hints"]:
+        yield ""
+    for hint in document["hints"]:
+        yield f"hint       {clean(hint['message'])}"
+        yield f"           {clean(hint['advice'])}"
+
+
+def _name(operator: dict[str, Any]) -> str:
+    return _short(operator["name"] or f"#{operator['position']}", _NAME_CELLS)
+
+
+def _short(text: str, cells: int = 60) -> str:
+    """Foreign text made safe; of what is too long its end, which tells names apart."""
+    shown = clean(text)
+    return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"
+
+
+def _shape(shape: Sequence[int | str | None] | None) -> str:
+    if shape is None:
+        return "[...]"
+    return "[" + ",".join("?" if dim is None else clean(str(dim)) for dim in shape) + "]"
+
+
+def _text(value: int | None) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def _percent(share: float | None) -> str:
+    return UNKNOWN if share is None else formatting.percent(share)

@@ -1,0 +1,66 @@
+"""Gates as a JUnit file, the form of test results that CI systems read: a test case for each gate.
+
+There is no standard; this is the common part of what Jenkins, GitLab and GitHub's actions take
+(https://github.com/testmoapp/junitxml). The file has the permissions that the umask gives, unlike
+a recording: it is made to be collected by another user's process.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from edgetop.errors import EdgetopError, InputError
+from edgetop.formatting import clean
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises InputError where the file cannot be made: better before a run than after it."""
+    folder = path.absolute().parent
+    if path.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"--junit {path}: cannot be written", "give a file in a folder that is there and is yours")
+
+
+def write(path: Path, document: dict[str, Any], error: EdgetopError | None = None) -> None:
+    """`error`: what the session ended with, told as a test case of its own. Raises InputError."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(to_xml(document, error), encoding="utf-8")
+        part.replace(path)
+    except OSError as failure:
+        raise InputError(f"--junit {path}: cannot be written: {failure.strerror}") from None
+
+
+def to_xml(document: dict[str, Any], error: EdgetopError | None = None) -> str:
+    session, gates = document["session"], document["gates"] or []
+    name = _quoted(f"edgetop.{session['name']}")
+    seconds = (session["duration_ns"] or 0) / 1e9
+    failures = sum(not gate["ok"] for gate in gates)
+    cases = [_case(name, gate["expr"], None if gate["ok"] else ("failure", gate["reason"])) for gate in gates]
+    if error is not None:
+        cases.append(_case(name, "session", ("error", str(error))))
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="{int(error is not None)}"'
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f'<testsuites {counts} time="{seconds:.3f}">',
+            f'<testsuite name={name} {counts} time="{seconds:.3f}" timestamp={_quoted(session["created_utc"][:19])}>',
+            *cases,
+            "</testsuite>",
+            "</testsuites>",
+            "",
+        ]
+    )
+
+
+def _case(suite: str, name: str, problem: tuple[str, str] | None) -> str:
+    head = f"<testcase classname={suite} name={_quoted(name)}"
+    if problem is None:
+        return f"{head}/>"
+    kind, text = problem
+    return f"{head}><{kind} message={_quoted(text)}/></testcase>"
+
+
+def _quoted(text: str) -> str:
+    """As an attribute. Controls are shown as escapes: most of them must not stand in XML at all."""
+    return quoteattr(clean(text).encode("utf-8", "backslashreplace").decode())

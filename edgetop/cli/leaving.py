@@ -1,0 +1,57 @@
+"""What is done before a run begins that is to outlive its terminal, and what is said when it goes on without."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetop.cli.logout import move_into_scope, outlook
+from edgetop.cli.terminal import Terminal, split
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.sensors.root import Root
+
+
+def terminal_for(options: Mapping[str, Any]) -> Terminal:
+    """To be called before anything else is loaded. Raises InputError where the options contradict each other."""
+    if options["detach"] and options["no_record"]:
+        raise InputError("--detach and --no-record contradict each other", "what is not recorded cannot be attached to")
+    if options["detach"] and options["as_json"]:
+        raise InputError("--detach and --json contradict each other", "edgetop report SESSION --json gives the result")
+    has_screen = not options["headless"] and sys.stdin.isatty() and sys.stderr.isatty()
+    if options["no_record"] or not (options["detach"] or has_screen):
+        return Terminal()
+    found = outlook(Root(), os.geteuid())
+    if found.said:
+        click.echo(f"edgetop: {found.said}", err=True)
+    if found.command:
+        move_into_scope(found.command)
+    return split()
+
+
+def how_to_come_back(folder: Path) -> str:
+    """Three lines, for a run that goes on."""
+    name = clean(shlex.quote(_given(folder)))
+    return (
+        f"edgetop: the run goes on, recorded in {clean(str(folder))}\n"
+        f"  edgetop attach {name}   shows it again\n"
+        f"  edgetop stop {name}     ends it"
+    )
+
+
+def _given(folder: Path) -> str:
+    """What names that session from anywhere, as short as can be."""
+    from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
+    from edgetop.recording.files import SUFFIX  # noqa: PLC0415
+    from edgetop.recording.locate import locate  # noqa: PLC0415
+
+    name = folder.name.removesuffix(SUFFIX)
+    try:
+        is_it = locate(name, recordings_home()).resolve() == folder.resolve()
+    except InputError:
+        is_it = False
+    return name if is_it and not name.startswith("-") else str(folder)

@@ -1,0 +1,163 @@
+"""What `edgetop ops` found out, put together: measured times, the model's file, and the board's ceilings."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetop.analysis.notices import ADVICE
+from edgetop.analysis.operator_hints import operator_hints
+from edgetop.analysis.operators import OperatorView, Tally, Told
+from edgetop.analysis.roofline import Rates, applicable, bound, rates
+from edgetop.analysis.threads import ThreadTally, ThreadView
+from edgetop.engines.protocol import BurstTaken, Loaded
+from edgetop.engines.spec import EngineSpec
+from edgetop.models.executed import Origin, main_dtype, origins
+from edgetop.models.inspection import Inspection, inspected
+from edgetop.models.read import read_model
+from edgetop.runner.profiling import Profiled
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.events import Notice
+from edgetop.session.operators import burst_of
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An operator, in run order. Times are those of instrumented inferences."""
+
+    view: OperatorView
+    start_ns: float  # what the operators before it take
+    first_ns: int | None  # in the first inference that was instrumented; None: not run in it
+    mean_ns: float  # in one inference, all its calls
+    cumulative: float  # share of it and of all that take more
+    rates: Rates
+    bound: str | None
+    origin: Origin | None  # what it was in the file
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorProfile:
+    loaded: Loaded
+    way: str
+    reason: str  # why not a better way
+    runs: int
+    p50_ns: float | None  # of inferences that were not instrumented
+    run_ns: float | None  # of those that were
+    others: int  # inferences that were not instrumented
+    rows: tuple[Row, ...]  # in run order
+    first_burst: BurstTaken
+    ceilings: Ceilings | None
+    precision: str | None  # what most of the model is computed on; None: not known
+    inspection: Inspection | None  # None: the file cannot be read without its runtime
+    hints: tuple[Notice, ...]
+    threads: ThreadView | None = None  # None: the runtime does not tell, or has one
+
+    @property
+    def overhead_ratio(self) -> float | None:
+        """How much longer an instrumented inference takes."""
+        return self.run_ns / self.p50_ns if self.run_ns and self.p50_ns else None
+
+    @property
+    def views(self) -> tuple[OperatorView, ...]:
+        return tuple(row.view for row in self.rows)
+
+
+def put_together(profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None) -> OperatorProfile:
+    assert profiled.loaded
+    assert profiled.chosen
+    tally, threads = Tally(), ThreadTally()
+    for number, burst in enumerate(profiled.bursts):
+        middle = sorted(burst.run_ns)[len(burst.run_ns) // 2]
+        tally.add(burst_of(0, number, burst.operators), Told(len(burst.run_ns), middle))
+        if burst.threads:
+            threads.add(burst.threads)
+    inspection = _inspected(spec, profiled.loaded)
+    precision = None if inspection is None else main_dtype(inspection.operators)
+    views = tally.views()
+    found = _origins(inspection, profiled.bursts, views)
+    views = tuple(
+        view if origin is None else replace(view, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
+        for view, origin in zip(views, found, strict=True)
+    )
+    providers = profiled.loaded.providers
+    return OperatorProfile(
+        loaded=profiled.loaded,
+        way=profiled.chosen.way,
+        reason=profiled.chosen.reason,
+        runs=profiled.runs,
+        p50_ns=profiled.p50_ns,
+        run_ns=profiled.run_ns,
+        others=profiled.measured,
+        rows=_rows(views, found, tally, profiled.bursts[0], applicable(ceilings, precision)),
+        first_burst=profiled.bursts[0],
+        ceilings=ceilings,
+        precision=precision,
+        inspection=inspection,
+        hints=(*_of_loading(profiled.loaded), *operator_hints(views, profiled.p50_ns, providers, threads.view())),
+        threads=threads.view(),
+    )
+
+
+def _of_loading(loaded: Loaded) -> Iterator[Notice]:
+    """As a session tells them."""
+    for sentence in loaded.assumptions:
+        yield Notice("assumed-shape", sentence, ADVICE["assumed-shape"])
+    if loaded.dropped_providers:
+        dropped, have = ", ".join(loaded.dropped_providers), ", ".join(loaded.providers)
+        text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
+        yield Notice("provider-dropped", text, ADVICE["provider-dropped"])
+
+
+def _inspected(spec: EngineSpec, loaded: Loaded) -> Inspection | None:
+    """None where the file cannot be understood: the runtime ran it all the same, and its times are known."""
+    try:
+        declared = read_model(Path(spec.model), spec.format)
+        return inspected(declared, {tensor.name: tensor.shape for tensor in loaded.inputs})
+    except Exception:  # noqa: BLE001  a model that nobody has foreseen
+        return None
+
+
+def _origins(
+    inspection: Inspection | None, bursts: Sequence[BurstTaken], views: Sequence[OperatorView]
+) -> list[Origin | None]:
+    if inspection is None:
+        return [None] * len(views)
+    infos = [operator.info for operator in bursts[0].operators]
+    found = dict(zip([(i.name, i.op_type, i.provider) for i in infos], origins(inspection, infos), strict=True))
+    return [found.get((view.name, view.op_type, view.provider)) for view in views]
+
+
+def _rows(
+    views: Sequence[OperatorView],
+    found: Sequence[Origin | None],
+    tally: Tally,
+    first: BurstTaken,
+    ceilings: Ceilings | None,
+) -> tuple[Row, ...]:
+    first_ns: dict[int, int] = {}
+    for place, ns in first.first_run:
+        first_ns[place] = first_ns.get(place, 0) + ns
+    firsts = {(o.name, o.op_type, o.provider): first_ns.get(place) for place, o in enumerate(first.operators)}
+    below: dict[int, float] = {}
+    cumulative = 0.0
+    for view in sorted(views, key=lambda view: -view.share):
+        cumulative += view.share
+        below[view.position] = cumulative
+    rows, start_ns = [], 0.0
+    for view, origin in zip(views, found, strict=True):
+        key = (view.name, view.op_type, view.provider)
+        mean_ns = tally.mean_ns(key) or 0.0
+        each_ns = mean_ns / view.calls if view.calls else None
+        rows.append(
+            Row(
+                view,
+                start_ns,
+                firsts.get(key),
+                mean_ns,
+                below[view.position],
+                rates(view.flops, view.bytes, each_ns),
+                bound(view.flops, view.bytes, each_ns, ceilings),
+                origin,
+            )
+        )
+        start_ns += mean_ns
+    return tuple(rows)

@@ -1,0 +1,265 @@
+"""How values are written on the command line: durations, shapes, names with a value.
+
+Each function takes the text of one option and gives its value, or raises BadParameter,
+whose message says how to write it.
+"""
+
+import math
+import os
+import re
+import shlex
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+from click import BadParameter
+
+from edgetop.cli import complete
+from edgetop.formatting import parse_clock_time
+from edgetop.nearest import nearest_hint
+
+if TYPE_CHECKING:
+    from edgetop.analysis.alerts.rules import AlertRule
+    from edgetop.analysis.gates import Gate
+    from edgetop.runner.hooks import Hook
+    from edgetop.sensors.i2c import I2cSpec
+    from edgetop.session.manifest import Battery
+
+MIN_MAX_BYTES = 4 * 2**20
+
+_UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
+
+
+class FiniteRange(click.FloatRange):
+    """Without what compares as false with every limit: "nan" is a float."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        converted = super().convert(value, param, ctx)
+        if not math.isfinite(converted):
+            self.fail(f"{value!r} is no number", param, ctx)
+        return converted
+
+
+def duration(text: str) -> int:
+    """`500ms 10s 5m 2h`, in ns; longer than nothing."""
+    ns = duration_or_zero(text)
+    if ns == 0:
+        raise BadParameter(f"{text!r} is no time at all")
+    return ns
+
+
+def duration_or_zero(text: str) -> int:
+    """The same, or `0`."""
+    if text.strip() == "0":
+        return 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
+    if not match:
+        raise BadParameter(f"{text!r} is not a duration; write 500ms, 10s, 5m or 2h")
+    return int(float(match[1]) * _UNITS_NS[match[2]])
+
+
+def duty_cycle(text: str) -> tuple[int, int]:
+    """`2s:8s`, work and rest, in ns."""
+    on, colon, off = text.partition(":")
+    if not colon:
+        raise BadParameter(f"{text!r} is not a duty cycle; write ON:OFF, as in 2s:8s")
+    return duration(on), duration(off)
+
+
+def gate(text: str) -> "Gate":
+    """`p99>33ms`, `throttled`."""
+    from edgetop.analysis.gates import parse_gate  # noqa: PLC0415  --help needs none of it
+
+    try:
+        return parse_gate(text)
+    except ValueError as error:
+        raise BadParameter(f"{error} (edgetop help gates)") from None
+
+
+def alert_rule(text: str) -> "AlertRule":
+    """`temp>80C for=30s`."""
+    from edgetop.analysis.alerts.rules import parse_rule  # noqa: PLC0415  --help needs none of it
+
+    try:
+        return parse_rule(text)
+    except ValueError as error:
+        raise BadParameter(f"{error} (edgetop help alerts)") from None
+
+
+# Of every command that draws a screen.
+REFRESH = click.option("--refresh", type=duration, metavar="TIME", help="How often the screen is drawn. Default: 1s.")
+THEME = click.option(
+    "--theme",
+    metavar="NAME",
+    shell_complete=complete.themes,
+    help="Colours: dark, light, paper, contrast, 16 ... (edgetop help themes).",
+)
+ASCII = click.option("--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII characters only.")
+ALERT = click.option(
+    "--alert", "alerts", type=alert_rule, multiple=True, metavar="RULE",
+    help="Tell when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
+)  # fmt: skip
+
+
+def event_hook(text: str) -> "Hook":
+    """`throttled='notify-send hot'`: a name, and a command that is run without a shell."""
+    from edgetop.analysis.alerts.alert import ANY, NAMES  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.hooks import Hook  # noqa: PLC0415
+
+    name, equals, command = text.partition("=")
+    if not equals:
+        raise BadParameter(f"{text!r}: write EVENT=COMMAND, as in throttled='notify-send hot'")
+    if name not in NAMES and name != ANY:
+        raise BadParameter(f"no event is called {name} ({nearest_hint(name, (*NAMES, ANY))})")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:  # an open quote
+        raise BadParameter(f"{command!r} is no command: {error}") from None
+    if not words:
+        raise BadParameter(f"{text!r}: the command is missing")
+    program = shutil.which(words[0])
+    if program is None:
+        raise BadParameter(f"{words[0]}: no such program (it is run without a shell; write sh -c '...' for one)")
+    return Hook(name, (os.path.abspath(program), *words[1:]))  # noqa: PTH100  links are kept: a busybox is one
+
+
+def session_time(text: str) -> int:
+    """`01:30:00 90s 1h30m`, in ns."""
+    try:
+        return parse_clock_time(text)
+    except ValueError as error:
+        raise BadParameter(str(error)) from None
+
+
+def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`NAME:1,3,224,224`; names may hold colons themselves. `NAME:` is a scalar's."""
+    name, colon, dims = text.rpartition(":")
+    sizes = [size.strip() for size in dims.split(",")] if dims.strip() else []
+    if not (name and colon and all(size.isdecimal() and int(size) > 0 for size in sizes)):
+        raise BadParameter(f"{text!r} is not a shape; write NAME:1,3,224,224")
+    return name, tuple(int(size) for size in sizes)
+
+
+def named_source(text: str) -> tuple[str, str]:
+    """`NAME=FILE.npy|random|zeros`; a source alone, under "", is for every input not named."""
+    name, equals, source = text.rpartition("=")
+    if not source or (equals and not name):
+        raise BadParameter(f"{text!r}: write NAME=FILE.npy, NAME=random, NAME=zeros, or one of these alone")
+    return name, source
+
+
+def with_options(text: str) -> tuple[str, dict[str, str]]:
+    """`NAME[:key=value,...]`, of a provider or the path of a delegate."""
+    name, colon, options = text.partition(":")
+    pairs = [pair.partition("=") for pair in options.split(",")] if colon else []
+    if not name or not all(key and equals for key, equals, _ in pairs):
+        raise BadParameter(f"{text!r}: write NAME or NAME:key=value,key=value")
+    return name, {key: value for key, _, value in pairs}
+
+
+_UNITS_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def size(text: str) -> int:
+    """`512M 1G 1.5G`, in bytes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise BadParameter(f"{text!r} is not a size; write 512M or 1G")
+    return int(float(match[1]) * _UNITS_BYTES[match[2].upper()])
+
+
+def recording_size(text: str) -> int:
+    """A size in which a recording can be kept."""
+    given = size(text)
+    if given < MIN_MAX_BYTES:
+        raise BadParameter(f"{text!r} is too little for a recording; write 4M or more")
+    return given
+
+
+def label(text: str) -> tuple[str, str]:
+    """`key=value`."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise BadParameter(f"{text!r} is not a label; write key=value")
+    return key, value
+
+
+def celsius(text: str) -> float:
+    """`35C` or `35.5`."""
+    match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*°?[Cc]?", text.strip())
+    if not match:
+        raise BadParameter(f"{text!r} is not a temperature; write 35C")
+    return float(match[1])
+
+
+def cpus(text: str) -> tuple[int, ...]:
+    """`0,2-3`: a set of CPUs, as taskset(1) takes it."""
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text.strip()):
+        raise BadParameter(f"{text!r} is not a list of CPUs; write 0,2-3")
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found))
+
+
+def warmup_runs(text: str) -> int | None:
+    """A number of runs, or None for `steady`."""
+    if text == "steady":
+        return None
+    if not text.isdecimal():
+        raise BadParameter(f"{text!r}: write a number of runs, or steady")
+    return int(text)
+
+
+def i2c_spec(text: str) -> "I2cSpec":
+    """`BUS:ADDR:CHIP:SHUNT[:NAME]`."""
+    from edgetop.sensors.i2c import parse_spec  # noqa: PLC0415  --help needs none of it
+
+    try:
+        return parse_spec(text)
+    except ValueError as error:
+        raise BadParameter(str(error)) from None
+
+
+def volts(text: str) -> float:
+    """`5V` or `5.1`."""
+    try:
+        value = float(text.strip().rstrip("vV"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1000:
+        raise BadParameter(f"{text!r} is not a voltage; write 5V")
+    return value
+
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_BATTERY = re.compile(
+    rf"{_NUMBER}\s*V,{_NUMBER}\s*(mAh|Ah)(?:,{_NUMBER}\s*(?:Hz)?)?(?:,\+{_NUMBER}\s*(mW|W))?", re.IGNORECASE
+)
+
+
+def battery(text: str) -> "Battery":
+    """`3.7V,1000mAh[,RATE][,+EXTRA mW]`."""
+    from edgetop.session.manifest import Battery  # noqa: PLC0415  --help needs none of it
+
+    match = _BATTERY.fullmatch(text.strip().replace(", ", ","))
+    given = match and [float(number) if number else None for number in match.group(1, 2, 4, 5)]
+    if match is None or given is None or 0.0 in given[:3]:
+        raise BadParameter(f"{text!r} is not a battery; write 3.7V,1000mAh or 3.7V,1000mAh,2Hz,+150mW")
+    volts, capacity, rate_hz, extra = given
+    is_large, is_watts = match[3].lower() == "ah", (match[6] or "").lower() == "w"
+    assert volts is not None
+    assert capacity is not None
+    return Battery(volts, capacity * (1000 if is_large else 1), rate_hz, (extra or 0.0) / (1 if is_watts else 1000))
+
+
+def offset_seconds(text: str) -> float:
+    """`2.5s` or `-1.2`: a time that may be negative."""
+    try:
+        value = float(text.strip().removesuffix("s"))
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < 1e6:
+        raise BadParameter(f"{text!r} is no offset in seconds; write 2.5s or -1.2s")
+    return value

@@ -1,0 +1,52 @@
+"""How other processes find a session and give it orders, from its beginning until its recording is final."""
+
+from pathlib import Path
+
+from edgetop.control.server import ControlServer
+from edgetop.control.wire import Answer
+from edgetop.feeds.live import LiveFeed
+from edgetop.paths import recordings_home
+from edgetop.recording.known import register
+from edgetop.runner.conductor import Conductor
+from edgetop.runner.story import Story
+from edgetop.session.batch import Batch
+
+
+class Reach:
+    """Takes batches in its feed's place, to know of the end."""
+
+    def __init__(self, feed: LiveFeed) -> None:
+        self._feed = feed
+        self._conductor: Conductor | None = None
+        self._server: ControlServer | None = None
+
+    def open(self, folder: Path, conductor: Conductor, story: Story) -> None:
+        """What cannot be had is told as an event: the run does not depend on it."""
+        self._conductor = conductor
+        try:
+            register(recordings_home(), folder, story.manifest.id)
+        except OSError as error:
+            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
+            story.tell("not-registered", "warning", "edgetop", text)
+        try:
+            self._server = ControlServer(folder, conductor)
+        except OSError as error:
+            text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
+            story.tell("no-control", "warning", "edgetop", text)
+        else:
+            self._server.start()
+
+    def put(self, batch: Batch) -> None:
+        self._feed.put(batch)
+
+    def close(self) -> None:
+        if self._server:
+            self._server.finish(self._answer())
+        self._feed.close()
+
+    def _answer(self) -> Answer:
+        outcome = self._conductor.outcome if self._conductor else None
+        if outcome is None:
+            return Answer("it did not begin", "input-error", 2)
+        error = outcome.error
+        return Answer(str(error) if error else "", outcome.end_reason, error.exit_code if error else 0)

@@ -1,0 +1,70 @@
+"""`edgetop replay`: a recorded session on the screen, as it went or a thousand times as fast."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgetop import formatting
+from edgetop.cli import complete
+from edgetop.cli import options as text
+from edgetop.errors import EXIT_DONE, InputError
+
+if TYPE_CHECKING:
+    from edgetop.recording.reader import Recording
+
+EXAMPLES = """\b
+Examples:
+  edgetop replay soak-42
+  edgetop replay soak-42.edgetop --from 1h30m --speed 100
+"""
+
+
+@click.command("replay", epilog=EXAMPLES)
+@click.argument("session", shell_complete=complete.sessions)
+@click.option(
+    "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
+)
+@click.option(
+    "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME", help="Where to begin: 01:30:00 or 1h30m."
+)
+@text.REFRESH
+@text.THEME
+@text.ASCII
+@text.ALERT
+def command(
+    session: str, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
+    alerts: tuple[Any, ...],
+) -> int:  # fmt: skip
+    """Play SESSION, a path, a name, or enough of an id, on the screen that showed it live.
+
+    Space plays and pauses, < and > change the speed, the arrows seek; ? lists every key.
+    """
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.viewing import noted_signals, require_screen, screen_settings  # noqa: PLC0415
+    from edgetop.feeds.replay import ReplayFeed  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.locate import locate  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+    from edgetop.ui.app import show  # noqa: PLC0415
+
+    recording = Recording(locate(session, recordings_home()))
+    require_screen(f"edgetop report {session}")
+    feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
+    end_ns = feed.transport.end_ns
+    if from_ns > end_ns:
+        raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
+    settings = screen_settings(refresh, theme, ascii_only, recording.folder)
+    with noted_signals() as come:
+        failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
+    if failure:
+        raise InputError(f"the screen failed: {failure}")
+    _tell_problems(recording)
+    return EXIT_DONE
+
+
+def _tell_problems(recording: "Recording") -> None:
+    if recording.problems:
+        more = len(recording.problems) - 1
+        rest = "the rest is played"
+        raise InputError(recording.problems[0], f"and {more} more; {rest}" if more else rest)

@@ -1,0 +1,61 @@
+"""`edgetop report`: the summary of a recorded session."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetop.cli import complete
+from edgetop.cli import options as text
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError
+
+if TYPE_CHECKING:
+    from edgetop.analysis.gates import Gate
+
+
+@click.command("report")
+@click.argument("session", shell_complete=complete.sessions)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report).")
+@click.option(
+    "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
+    help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
+)  # fmt: skip
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gates as a JUnit file.")
+def command(session: str, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None) -> int:
+    """Summarise SESSION: a path, a name, or enough of an id.
+
+    \b
+    Examples:
+      edgetop report demo-20261121-101502
+      edgetop report soak-42.edgetop --json
+      edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
+    """
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
+    from edgetop.analysis.report import report_document  # noqa: PLC0415
+    from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
+    from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
+    from edgetop.cli.summary import summary  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.locate import locate  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    if junit:
+        refuse_unwritable(junit)
+    recording = Recording(locate(session, recordings_home()))
+    analysis = Analysis()
+    for batch in recording.play():
+        analysis.fold(batch)
+    analysis.gates = gates or analysis.gates
+    if junit and not analysis.gates:
+        raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
+    document = report_document(analysis)
+    click.echo(json.dumps(document, indent=1) if as_json else summary(document))
+    if junit:
+        write(junit, document)
+    if recording.problems:
+        more = len(recording.problems) - 1
+        raise InputError(
+            recording.problems[0], f"and {more} more; the rest is reported" if more else "the rest is reported"
+        )
+    return EXIT_GATE_FAILED if gates and tell_failed(document) else EXIT_DONE

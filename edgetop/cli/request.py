@@ -1,0 +1,210 @@
+"""What the user asked for, checked and turned into what is to be built."""
+
+import importlib.util
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from edgetop import __version__, demo
+from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.formats import ModelFile, identify
+from edgetop.engines.registry import engine_for
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec
+from edgetop.errors import InputError
+from edgetop.paths import recordings_home
+from edgetop.recording.files import SUFFIX, session_folder
+from edgetop.recording.keep import Keep
+from edgetop.session.clock import Clock, anchor, boot_id, format_utc
+from edgetop.session.manifest import FORMAT_VERSION, Board, ClockInfo, EngineInfo, Load, Manifest, Methodology, Model
+
+Options = Mapping[str, Any]
+
+
+def find_model(options: Options) -> ModelFile:
+    """The user's model, or the built-in one in a format that an installed runtime has."""
+    if options["model"] is not None:
+        return identify(options["model"])
+    formats = _runnable_formats(options)
+    if not formats:
+        raise InputError("no inference runtime is installed", "pip install 'edgetop[onnx]' or 'edgetop[tflite]'")
+    return identify(demo.model_path(formats[0]))
+
+
+def _runnable_formats(options: Options) -> list[str]:
+    """The formats that can be run here, ONNX first; another interpreter can only be asked by running it."""
+    if options["engine"] in RUNTIMES:
+        return [RUNTIMES[options["engine"]][0]]
+    if options["engine_python"] is not None:
+        return ["onnx"]
+    return [fmt for fmt, module, *_ in RUNTIMES.values() if importlib.util.find_spec(module) is not None]
+
+
+def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:
+    """Raises InputError for an engine that is unknown or does not fit the model."""
+    steady = options["warmup_runs"] is None
+    return EngineSpec(
+        model=str(model.path.absolute()),
+        format=model.format,
+        engine=engine_for(options["engine"], model.format),
+        threads=options["threads"],
+        batch=options["batch"],
+        providers=options["providers"],
+        delegates=options["delegates"],
+        inputs=_once(options["inputs"], "--input"),
+        shapes=_once(options["shapes"], "--shape"),
+        seed=options["seed"],
+        warmup_runs=DEFAULT_WARMUP_RUNS if steady else options["warmup_runs"],
+        idle_ns=options["idle_baseline"],
+        warmup_ns=options["warmup_time"],
+        warmup_until_steady=steady,
+        runs=options["runs"],
+        duration_ns=options["duration"],
+        profile_every_ns=options["profile_every"],
+        **_load_options(options),
+        cpus=_engine_cpus(options),
+        virtual_board=virtual_board,
+    )
+
+
+def _load_options(options: Options) -> dict[str, Any]:
+    """Fields of an EngineSpec; a command without such options runs back to back."""
+    if "rate" not in options:
+        return {}
+    return {
+        "rate_hz": options["rate"],
+        "arrivals": options["arrivals"] or "fixed",
+        "streams": options["streams"],
+        "delay_ns": options["delay"] or 0,
+        "duty_ns": options["duty"],
+    }
+
+
+def refuse_contradictions(options: Options) -> None:
+    """Raises InputError where two options of the load, or of its gates and alerts, do not go together."""
+    if options["arrivals"] and options["rate"] is None:
+        raise InputError(f"--arrivals {options['arrivals']} needs --rate", "a load without a rate has no arrivals")
+    if options["delay"] and options["rate"] is not None:
+        raise InputError(
+            "--delay and --rate contradict each other", "a rate says when each starts, a delay how long after"
+        )
+    for option in ("fail_fast", "junit"):
+        if options[option] and not options["gates"]:
+            raise InputError(
+                f"--{option.replace('_', '-')} needs a gate", "give one with --fail-if (edgetop help gates)"
+            )
+    if options["live"] and not options["headless"]:
+        raise InputError("--live needs --headless", "it prints a plain line a refresh in place of the screen")
+    if options["notify"] and (options["detach"] or not sys.stderr.isatty()):
+        raise InputError(
+            "--notify needs a terminal to ring", "a command runs without one: --on-event (edgetop help alerts)"
+        )
+    if options["deadline"] is None:
+        for option, asked in (("--fail-if", options["gates"]), ("--alert", options["alerts"])):
+            if any(one.name == "misses" for one in asked):
+                raise InputError(f"{option} misses needs --deadline", "say what is missed: --deadline 33ms")
+
+
+def load_of(options: Options, spec: EngineSpec) -> Load:
+    """The load as the manifest tells it."""
+    on_ns, off_ns = spec.duty_ns or (None, None)
+    is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
+    return Load(
+        mode="closed" if spec.rate_hz is None else "poisson" if is_random else "fixed",
+        rate_hz=spec.rate_hz,
+        deadline_ns=options["deadline"],
+        streams=spec.streams,
+        batch=spec.batch,
+        input=", ".join(sorted(set(spec.inputs.values()))) or "random",
+        delay_ns=spec.delay_ns or None,
+        duty_on_ns=on_ns,
+        duty_off_ns=off_ns,
+        seed=spec.seed if is_random else None,
+    )
+
+
+def engine_python(options: Options) -> str | None:
+    """The interpreter for the engine: a path, or a name on PATH. None: edgetop's own.
+
+    Links are not followed: a virtual environment's python is one.
+    """
+    given = options["engine_python"]
+    if given is None:
+        return None
+    path = given.expanduser()
+    if path.exists():
+        return str(path.absolute())
+    found = shutil.which(str(path))
+    if found is None:
+        raise InputError(f"--engine-python {given}: no such file", "give the path of a Python interpreter")
+    return found
+
+
+def _once(pairs: tuple[tuple[str, Any], ...], option: str) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise InputError(f"{option} is given twice for the same input")
+    return named
+
+
+def _engine_cpus(options: Options) -> tuple[int, ...]:
+    """Where the engine may run. It must not inherit a pinning that is meant for the monitor."""
+    here = os.sched_getaffinity(0)
+    for option in ("engine_cpus", "monitor_cpus"):
+        if not set(options[option] or ()) <= here:
+            name = option.replace("_", "-")
+            raise InputError(f"--{name}: this process may use CPUs {', '.join(map(str, sorted(here)))} only")
+    if options["engine_cpus"]:
+        return tuple(options["engine_cpus"])
+    return tuple(sorted(here)) if options["monitor_cpus"] else ()
+
+
+def recording_folder(options: Options, model: ModelFile) -> Path | None:
+    """Where to record; None: not at all."""
+    if options["no_record"]:
+        if options["output"]:
+            raise InputError("--no-record and -o contradict each other")
+        return None
+    if options["output"]:
+        return session_folder(options["output"].absolute())
+    stem = f"{model.path.stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
+    home = recordings_home()
+    free = [home / f"{name}{SUFFIX}" for name in candidates if not (home / f"{name}{SUFFIX}").exists()]
+    return free[0]
+
+
+def kept(options: Options) -> Keep:
+    return Keep(not options["no_raw"], options["max_size"], options["fsync_interval"])
+
+
+def first_manifest(
+    options: Options, name: str, model: ModelFile, spec: EngineSpec, board: Board, clock: Clock
+) -> Manifest:
+    """What is known before anything runs."""
+    origin = clock.monotonic_ns()
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        id=str(uuid.uuid4()),
+        name=name,
+        state="live",
+        edgetop_version=__version__,
+        created_utc=format_utc(clock.utc()),
+        clock=ClockInfo(origin, boot_id(), (anchor(clock, origin),)),
+        board=board,
+        model=Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format),
+        engine=EngineInfo(threads=spec.threads, isolation=options["isolation"]),
+        load=load_of(options, spec),
+        methodology=Methodology(
+            idle_baseline_s=options["idle_baseline"] / 1e9 or None,
+            ambient_c=options["ambient"],
+            enclosure=options["enclosure"],
+            notes=tuple(options["notes"]),
+            battery=options["battery"],
+        ),
+        labels=dict(options["labels"]),
+    )

@@ -1,0 +1,209 @@
+"""`edgetop run`: run a model and watch it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click import IntRange, option
+
+from edgetop.cli import complete
+from edgetop.cli import options as text
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED
+from edgetop.sensors.log_formats import FORMATS
+
+EXAMPLES = """\b
+Examples:
+  edgetop run mobilenet.onnx --threads 4
+  edgetop run detector.tflite --duration 2h -o soak-42 --label enclosure=closed
+  edgetop run ocr.onnx --shape x:1,3,48,192 --input x=crops/
+  edgetop run model.onnx --headless --duration 60s --json > result.json
+  edgetop run model.onnx --duration 48h --detach -o soak-43
+  edgetop run detector.onnx --rate 30 --deadline 33ms --fail-if 'misses>0.1%'
+  edgetop run model.tflite --engine-python ~/tflite/bin/python
+"""
+
+PATH = click.Path(path_type=Path)
+
+MODEL_OPTIONS = (
+    option(
+        "--engine", metavar="NAME", shell_complete=complete.engines,
+        help="onnxruntime, litert or tflite-runtime. Default: by the file's content.",
+    ),
+    option(
+        "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
+        shell_complete=complete.providers,
+        help="ONNX Runtime execution provider, first choice first: CUDA, TensorRT:trt_fp16_enable=1. Repeatable.",
+    ),
+    option(
+        "--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH[:K=V,...]",
+        help="TFLite delegate library with its options. Repeatable.",
+    ),
+    option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="0: the runtime's default."),
+    option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input."),
+    option(
+        "--engine-python", type=PATH, metavar="PATH",
+        help="Run the engine in this Python interpreter: JetPack's, or one with an older runtime.",
+    ),
+    option(
+        "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
+        help="random (default), zeros, a .npy or .npz file, or a folder of them to cycle through. Repeatable.",
+    ),
+    option(
+        "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
+        help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
+    ),
+    option("--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of random inputs and arrivals."),
+    option(
+        "--require-full-delegation", is_flag=True,
+        help="Fail with exit code 2 where the CPU runs an operator that was meant for a provider or delegate.",
+    ),
+)  # fmt: skip
+
+RUN_OPTIONS = (
+    option("--duration", type=text.duration, metavar="TIME", help="End after this long of measuring: 500ms 10s 5m 2h."),
+    option("--runs", type=IntRange(1), metavar="N", help="End after so many measured inferences."),
+    option(
+        "--warmup-runs", type=text.warmup_runs, default="50", show_default=True, metavar="N|steady",
+        help="Inferences before measuring. steady: until latency no longer drifts, at most a minute.",
+    ),
+    option(
+        "--warmup-time", type=text.duration_or_zero, default="0s", metavar="TIME", help="Warm up at least this long."
+    ),
+    option(
+        "--idle-baseline", type=text.duration_or_zero, default="0", metavar="TIME",
+        help="Rest so long between the first inference and the warm-up, for the energy net of idle: 30s.",
+    ),
+    option(
+        "--isolation", type=click.Choice(["process", "thread"]), default="process", show_default=True,
+        help="Where inference runs. A thread shares the monitor's process, and its GIL.",
+    ),
+    option(
+        "--profile-every", type=text.duration_or_zero, default="10s", show_default=True, metavar="TIME",
+        help="How often operators are profiled, in bursts of at most 1 % of the time; they are not measured. 0: never.",
+    ),
+    option("--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3."),
+    option("--monitor-cpus", type=text.cpus, metavar="CPUS", help="Pin edgetop itself to these CPUs."),
+    option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
+)  # fmt: skip
+
+LOAD_OPTIONS = (
+    option(
+        "--rate", type=text.FiniteRange(1e-6, 1e6), metavar="HZ",
+        help="Start so many inferences a second, in each stream, however long one takes. Default: back to back.",
+    ),
+    option(
+        "--arrivals", type=click.Choice(["fixed", "poisson"]),
+        help="With --rate: evenly (default), or at random, drawn from --seed.",
+    ),
+    option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="So many inferences at once."),
+    option("--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference."),
+    option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Work and rest in turn: 2s:8s."),
+    option(
+        "--deadline", type=text.duration, metavar="TIME", help="Count inferences that are later; tell what p99 leaves."
+    ),
+)  # fmt: skip
+
+GATE_OPTIONS = (
+    option(
+        "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
+        help="Exit with 1 where this holds in the end: 'p99>33ms', throttled (edgetop help gates). Repeatable.",
+    ),
+    option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file, for CI systems."),
+)  # fmt: skip
+FAIL_FAST = option("--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.")
+
+ALERT_OPTIONS = (
+    text.ALERT,
+    option("--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts."),
+    option(
+        "--on-event", "hooks", type=text.event_hook, multiple=True, metavar="EVENT=COMMAND",
+        shell_complete=complete.events,
+        help="Run a command, which reads the event as JSON: throttled='logger -t edgetop'. Repeatable.",
+    ),
+)  # fmt: skip
+
+POWER_OPTIONS = (
+    option(
+        "--i2c", type=text.i2c_spec, multiple=True, metavar="BUS:ADDR:CHIP:SHUNT[:NAME]",
+        help="An INA219, 226, 228, 260 or 3221 on an I2C bus: 1:0x40:ina226:0.002:5V-IN. Repeatable.",
+    ),
+    option(
+        "--hz", type=text.FiniteRange(0.01, 1000),
+        help="How often power is read, on average; no faster than a sensor has news. Default: each its own.",
+    ),
+    option(
+        "--battery", type=text.battery, metavar="3.7V,1000mAh[,RATE][,+EXTRA mW]",
+        help="How long it lasts at the rate that runs or at RATE Hz, with EXTRA for what else it feeds.",
+    ),
+    option(
+        "--power-log", type=PATH, metavar="FILE",
+        help="What an instrument logs while the run goes on: edgetop help power.",
+    ),
+    option("--power-log-format", type=click.Choice(FORMATS), help="What wrote it."),
+    option("--power-volts", type=text.volts, metavar="5V", help="The supply's voltage, for a log of current."),
+    option(
+        "--power-log-offset", type=text.offset_seconds, default="0s", show_default=True, metavar="TIME",
+        help="Session time at which the log's time is 0; negative where the log began first.",
+    ),
+)  # fmt: skip
+
+RECORD_OPTIONS = (
+    option("-o", "--output", type=PATH, metavar="PATH", help="The recording's folder; .edgetop is appended."),
+    option("--no-record", is_flag=True, help="Keep nothing."),
+    option("--no-raw", is_flag=True, help="Keep seconds, readings and events, but no single inference."),
+    option(
+        "--max-size", type=text.recording_size, metavar="SIZE",
+        help="Beyond it the oldest single inferences go; seconds, readings and events stay: 512M 1G.",
+    ),
+    option(
+        "--fsync-interval", type=text.duration, default="5s", show_default=True, metavar="TIME",
+        help="How much a loss of power may cost. Each one wears an SD card.",
+    ),
+    option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Kept in the recording."),
+    option("--note", "notes", multiple=True, metavar="TEXT", help="A sentence about the set-up, kept as well."),
+    option("--ambient", type=text.celsius, metavar="35C", help="Temperature around the board, as you know it."),
+    option("--enclosure", metavar="TEXT", help="What the board sits in."),
+)  # fmt: skip
+
+SCREEN_OPTIONS = (
+    option("--headless", is_flag=True, help="No screen: progress on stderr, the result on stdout."),
+    option(
+        "--live", is_flag=True, help="With --headless: a plain line in words at each refresh, as for a screen reader."
+    ),
+    option("--detach", is_flag=True, help="Return when it has begun: edgetop attach shows it, edgetop stop ends it."),
+    option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help report)."),
+    text.REFRESH,
+    text.THEME,
+    text.ASCII,
+)
+
+
+def _with(function: Callable[..., Any]) -> Callable[..., Any]:
+    load = (*LOAD_OPTIONS, *GATE_OPTIONS, FAIL_FAST, *ALERT_OPTIONS)
+    for decorate in reversed((*MODEL_OPTIONS, *RUN_OPTIONS, *load, *POWER_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS)):
+        function = decorate(function)
+    return function
+
+
+@click.command("run", epilog=EXAMPLES)
+@click.argument("model", required=False, type=PATH)
+@_with
+def command(**options: Any) -> int:
+    """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL: the built-in demo model.
+
+    Press ? on the screen for its keys. The session is recorded as it goes on;
+    `edgetop report` reads it again. `d` leaves it running, and so does a terminal that
+    hangs up; `edgetop attach` comes back to it.
+    """
+    from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    terminal = terminal_for(options)
+    from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+
+    end = watch(options, terminal)
+    if end.error:
+        raise end.error
+    if end.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_GATE_FAILED if end.gates_failed else EXIT_DONE

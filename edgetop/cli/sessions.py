@@ -1,0 +1,36 @@
+"""`edgetop sessions`: what runs and what was recorded."""
+
+import json
+import shutil
+import sys
+
+import click
+
+
+@click.command("sessions")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: a list, the newest first.")
+def command(*, as_json: bool) -> None:
+    """List the sessions that run, marked with *, then those that were recorded, the newest first.
+
+    Those in the current folder, those at home (edgetop help recording), and those that were
+    recorded elsewhere with -o as long as they are there.
+
+    \b
+    Examples:
+      edgetop sessions
+      edgetop sessions --json | jq -r '.[] | select(.state == "live") | .path'
+    """
+    from pathlib import Path  # noqa: PLC0415  --help needs none of it
+
+    from edgetop.cli.session_list import document, listed, table  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+
+    sessions = listed(recordings_home(), Path.cwd())
+    if as_json:
+        click.echo(json.dumps(document(sessions), indent=1))
+        return
+    if not sessions:
+        click.echo(f"nothing runs, and nothing is recorded in {recordings_home()}", err=True)
+        return
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    click.echo("\n".join(table(sessions, columns)))

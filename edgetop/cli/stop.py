@@ -1,0 +1,72 @@
+"""`edgetop stop`: the end of a session that another process runs."""
+
+import time
+from pathlib import Path
+
+import click
+
+from edgetop.cli import complete
+from edgetop.errors import InputError
+
+ENDING_PATIENCE_S = 10.0  # for one that takes no orders any more, since it is ending
+LOOK_S = 0.1
+
+
+@click.command("stop")
+@click.argument("session", required=False, shell_complete=complete.running_sessions)
+def command(session: str | None) -> int:
+    """End SESSION, a path, a name, or enough of an id, and return when its recording is final.
+
+    Without SESSION: the one that runs. The exit code is 0, or what the session itself ends with:
+    4 where its recording could not be written.
+
+    \b
+    Examples:
+      edgetop stop
+      edgetop stop soak-42
+    """
+    from edgetop.control.client import NotRunningError, give  # noqa: PLC0415  --help needs none of it
+    from edgetop.control.wire import Order  # noqa: PLC0415
+    from edgetop.formatting import clean  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.files import is_live  # noqa: PLC0415
+    from edgetop.recording.locate import locate_live  # noqa: PLC0415
+
+    folder = locate_live(session, recordings_home())
+    if not is_live(folder):
+        raise InputError(f"{folder.stem}: does not run (any more)", f"edgetop report {folder}")
+    exit_code, error = 0, ""
+    try:
+        answer = give(folder, Order("stop"))
+        exit_code, error = answer.exit_code, answer.error
+    except NotRunningError:
+        _await_end(folder)
+    click.echo(_how_it_ended(folder))
+    if error:
+        click.echo(f"edgetop: {clean(error)}", err=True)
+    return exit_code
+
+
+def _await_end(folder: Path) -> None:
+    """Of a session that is ending already. Raises InputError where that is not so."""
+    from edgetop.recording.files import is_live  # noqa: PLC0415
+
+    until_s = time.monotonic() + ENDING_PATIENCE_S
+    while is_live(folder):
+        if time.monotonic() > until_s:
+            raise InputError(f"{folder.stem}: runs, but takes no orders here", "send its process SIGTERM (kill)")
+        time.sleep(LOOK_S)
+
+
+def _how_it_ended(folder: Path) -> str:
+    from edgetop import formatting  # noqa: PLC0415
+    from edgetop.analysis.verdict import final_verdict  # noqa: PLC0415
+    from edgetop.recording.files import read_manifest  # noqa: PLC0415
+
+    manifest = read_manifest(folder)
+    where = formatting.clean(str(folder))
+    if manifest.end_reason is None:
+        return f"over, and not complete: edgetop report {where}"
+    verdict = final_verdict(manifest.end_reason)
+    lasted = formatting.clock_time(manifest.duration_ns or 0)
+    return f"{verdict.word} ({formatting.clean(verdict.reason)}) after {lasted}, recorded in {where}"

@@ -1,0 +1,146 @@
+"""A run and the terminal that it was started on: how it lets go of that, and goes on.
+
+A shell waits for the process that it started until that ends. So a run that may be left is split
+in two before it has any thread: the launcher, which does nothing but wait, and the run, its child.
+When the run lets go it enters a session of its own (setsid(2), which a process that the shell
+started could not: it leads its group), sends what it says to a file, and tells the launcher to
+end. The shell has its prompt again, and nothing that becomes of the terminal reaches the run.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class Terminal:
+    """The terminal of this process, as long as it is held."""
+
+    def __init__(self, launcher_fd: int | None = None) -> None:
+        """`launcher_fd`: where to tell the launcher that it can end."""
+        self._launcher_fd = launcher_fd
+        self._files = {_identity(fd) for fd in (0, 1, 2) if os.isatty(fd)}
+
+    def let_go(self, log: Path, *, pipes_too: bool = False) -> None:
+        """Say no more to it, but to `log`; `pipes_too`: nor to whatever else the standard streams are.
+
+        Raises OSError where the log cannot be written; everything is as it was then.
+        """
+        from edgetop.recording.files import open_regular  # noqa: PLC0415  the launcher needs none of it
+
+        to = open_regular(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+        for stream in streams:
+            with contextlib.suppress(OSError):  # it is gone
+                stream.flush()
+        ends = {0, *(stream.fileno() for stream in streams)} if pipes_too else set()
+        for fd in {*_held(self._files), *ends}:
+            with contextlib.suppress(OSError):
+                os.dup2(to if fd else nowhere, fd, inheritable=fd <= 2)
+        os.close(to)
+        os.close(nowhere)
+        with contextlib.suppress(PermissionError):  # without a launcher it may lead its group
+            os.setsid()
+        self._dismiss_launcher()
+
+    def _dismiss_launcher(self) -> None:
+        if self._launcher_fd is None:
+            return
+        _end_with_parent(None)
+        with contextlib.suppress(OSError):  # it was killed
+            os.write(self._launcher_fd, b"x")
+        os.close(self._launcher_fd)
+        self._launcher_fd = None
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
+def _held(files: set[tuple[int, int]]) -> list[int]:
+    """The descriptors of these files. (isatty(3) says nothing of a terminal that has hung up.)"""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):  # the one of this very listing
+                if _identity(int(path.name)) in files:
+                    found.append(int(path.name))
+    return found
+
+
+def split() -> Terminal:
+    """Leave a launcher behind, for the shell to wait for; returns in its child.
+
+    Only before any thread is started: fork(2) copies the one that calls it alone.
+    """
+    pipe = os.pipe()
+    told, tell = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe)  # no standard stream that was closed
+    for fd in pipe:
+        os.close(fd)
+    launcher = os.getpid()
+    child = os.fork()
+    if child:
+        os.close(tell)
+        _launch(child, told)
+    os.close(told)
+    _end_with_parent(signal.SIGTERM)  # of whoever kills the launcher: that is the process that he knows
+    if os.getppid() != launcher:
+        os._exit(1)
+    return Terminal(tell)
+
+
+def _end_with_parent(number: int | None) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number or 0, 0, 0, 0)
+
+
+def _launch(child: int, told: int) -> NoReturn:
+    """Be for the shell what the run is: signals go there, its end is this one's, and where it stops, this stops."""
+    ended: list[int] = []
+
+    def look(*_: object) -> None:
+        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif pid:
+            ended.append(status)
+
+    for number in FORWARDED:
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the run gets it too, and leaves the screen before it stops
+    signal.signal(signal.SIGCHLD, look)
+    if os.read(told, 1):
+        os._exit(0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    status = ended[0] if ended else os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status):
+        ended_by = os.WTERMSIG(status)
+        if ended_by != signal.SIGKILL:
+            signal.signal(ended_by, signal.SIG_DFL)
+        os.kill(os.getpid(), ended_by)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def trim_log(log: Path) -> None:
+    """Keep the end of a log that has become long: the run writes on at its end (O_APPEND)."""
+    from edgetop.recording.files import open_regular  # noqa: PLC0415  the launcher needs none of it
+
+    with contextlib.suppress(OSError):
+        fd = open_regular(log, os.O_RDWR)
+        with os.fdopen(fd, "r+b") as file:
+            if os.fstat(fd).st_size <= MAX_LOG_BYTES:
+                return
+            file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
+            kept = file.read().partition(b"\n")[2]
+            file.truncate(0)
+            file.seek(0)
+            file.write(kept)

@@ -1,0 +1,71 @@
+"""What the commands that show a session have in common."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetop.errors import InputError
+from edgetop.paths import config_home
+
+if TYPE_CHECKING:
+    from edgetop.ui.settings import ScreenSettings
+
+REFRESH_NS = 1_000_000_000
+
+
+def screen_settings(
+    refresh_ns: int | None,
+    theme: str | None,
+    ascii_only: bool | None,
+    recording: Path | None = None,
+    *,
+    notify: bool = False,
+) -> "ScreenSettings":
+    """What the user chose, here or in a file of settings: None of an option that was not given.
+
+    Raises InputError for a theme, or a file, that is not in order.
+    """
+    from edgetop.cli.config import load_config  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415
+    from edgetop.ui.settings import ScreenSettings  # noqa: PLC0415
+    from edgetop.ui.themes import load_theme  # noqa: PLC0415
+
+    config = load_config(config_home())
+    theme = theme or config.theme
+    if theme:
+        load_theme(theme)  # told before anything starts
+    return ScreenSettings(
+        refresh_s=(refresh_ns or config.refresh_ns or REFRESH_NS) / 1e9,
+        theme=theme,
+        ascii_only=bool(config.ascii_only if ascii_only is None else ascii_only),
+        recording=recording,
+        exporter=SessionExporter(),
+        window_ns=config.window_ns,
+        keys=config.keys,
+        notify=notify,
+    )
+
+
+def require_screen(otherwise: str) -> None:
+    """Raises InputError where none can be drawn; `otherwise`: what leads on without one."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError("the screen needs a terminal for its input and its drawing", otherwise)
+    if os.environ.get("TERM") == "dumb":
+        raise InputError("TERM=dumb: this terminal cannot draw a screen", otherwise)
+
+
+@contextlib.contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """While it lasts, a signal is only noted: the screen closes itself, and leaves the terminal in order."""
+    come: list[int] = []
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: come.append(number)) for number in handled}
+    try:
+        yield come
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,294 @@
+"""Builds a session from what the user asked for, and sees it to its end."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.cli import junit, request
+from edgetop.cli.announcer import Announcer
+from edgetop.cli.board import BoardInUse, open_board
+from edgetop.cli.event_hooks import EventHooks
+from edgetop.cli.gatekeeper import Gatekeeper, tell_failed
+from edgetop.cli.headless import REDRAW_S, show_progress
+from edgetop.cli.leaving import how_to_come_back
+from edgetop.cli.power import find_sensors
+from edgetop.cli.reach import Reach
+from edgetop.cli.request import Options
+from edgetop.cli.summary import summary
+from edgetop.cli.terminal import Terminal
+from edgetop.cli.viewing import REFRESH_NS, require_screen, screen_settings
+from edgetop.engines.capture import OutputCapture
+from edgetop.engines.formats import ModelFile
+from edgetop.engines.process import ProcessEngine
+from edgetop.engines.protocol import Engine
+from edgetop.engines.spec import EngineSpec
+from edgetop.engines.thread import ThreadEngine
+from edgetop.errors import EdgetopError, InputError
+from edgetop.feeds.live import LiveFeed
+from edgetop.recording.background import BackgroundRecorder
+from edgetop.recording.files import LOG
+from edgetop.recording.recorder import Recorder
+from edgetop.runner.conductor import BatchSink, Conductor, Outcome
+from edgetop.runner.delegation import FullyDelegated
+from edgetop.runner.roofline import default_path, kept
+from edgetop.runner.story import Story
+from edgetop.sensors.discovery import discover_engine
+from edgetop.sensors.protocol import Found
+from edgetop.sensors.sampler import Sampler
+from edgetop.session.clock import SystemClock
+
+if TYPE_CHECKING:
+    from edgetop.ui.settings import ScreenSettings
+
+BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
+LOADING_GRACE_S = 1.0  # a model that cannot be loaded is told before a screen opens, where that is quick
+TELLING = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    error: EdgetopError | None
+    interrupted: bool  # by SIGINT
+    gates_failed: bool = False
+
+
+def watch(options: Options, terminal: Terminal) -> End:
+    """Run the session that `options` describe. Raises InputError where it cannot begin."""
+    settings = None
+    if not (options["headless"] or options["detach"]):
+        require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
+        settings = screen_settings(
+            options["refresh"], options["theme"], options["ascii_only"], notify=options["notify"]
+        )
+    elif options["theme"]:
+        from edgetop.ui.themes import load_theme  # noqa: PLC0415  told also where there will be no screen
+
+        load_theme(options["theme"])
+    request.refuse_contradictions(options)
+    if options["junit"]:
+        junit.refuse_unwritable(options["junit"])
+    with contextlib.ExitStack() as stack:
+        session = _assemble(options, stack)
+        session.conductor.start()
+        with _signals(session):
+            _see(session, options, terminal, settings)
+    outcome = session.outcome()
+    if isinstance(outcome.error, InputError):
+        return End(outcome.error, session.interrupted)
+    document = report_document(session.analysis)
+    _print_result(document, session.folder, options)
+    if options["junit"]:
+        junit.write(options["junit"], document, outcome.error)
+    return End(outcome.error, session.interrupted, tell_failed(document))
+
+
+class LiveSession:
+    """A session on its way: who conducts it, what it gives, and how it is understood."""
+
+    def __init__(self, conductor: Conductor, feed: LiveFeed, folder: Path | None, story: Story) -> None:
+        """`folder`: where it is recorded, or None."""
+        self.conductor = conductor
+        self.feed = feed
+        self.folder = folder
+        self.tell = story.tell
+        self.analysis = Analysis()
+        self.interrupted = False
+        self.hung_up = False  # the terminal: the run is to go on without
+        self.leave_now = False  # a signal: the screen must not wait for a key
+
+    @property
+    def goes_on(self) -> bool:
+        """Nobody has asked for its end, nor has it come."""
+        return not (self.feed.is_over or self.conductor.is_stopping or self.conductor.outcome)
+
+    def fold(self) -> None:
+        """Take in what has come."""
+        batch = self.feed.read()
+        if batch is not None:
+            self.analysis.fold(batch)
+
+    def outcome(self) -> Outcome:
+        self.fold()
+        outcome = self.conductor.join()
+        assert outcome is not None
+        return outcome
+
+
+def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
+    """Everything the session is made of, ready to start."""
+    clock = SystemClock()
+    model = request.find_model(options)
+    board = stack.enter_context(open_board(options))
+    spec = request.engine_spec(options, model, board.page_path)
+    folder = request.recording_folder(options, model)
+    name = folder.stem if folder else model.path.stem
+    manifest = request.first_manifest(options, name, model, spec, board.identity(), clock)
+    engine = _engine(options, spec, stack)
+    if options["require_full_delegation"]:
+        if not spec.profile_every_ns:
+            raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
+        engine = FullyDelegated(engine, spec)
+    story = Story(manifest, spec, clock, partial(kept, path=default_path()))
+    _tell_what_was_asked(story, options, model)
+    if options["monitor_cpus"]:
+        os.sched_setaffinity(0, options["monitor_cpus"])
+    feed = LiveFeed(outlives_its_screen=folder is not None)
+    reach = Reach(feed)
+    sink: BatchSink = reach
+    if options["hooks"]:
+        path, simulated = str(folder) if folder else None, manifest.board.simulated
+        about = {"name": name, "id": manifest.id, "path": path, "simulated": simulated}
+        sink = hooks = EventHooks(sink, options["hooks"], story, clock, about)
+        hooks.start()
+        stack.callback(hooks.finish)
+    gatekeeper = Gatekeeper(sink, story) if options["fail_fast"] else None
+    sensors = find_sensors(options, board.discover(), board.root, story.now_ns)
+    if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
+        text = "no sensor of heat, clocks or power can be read here: a slowdown will not be explained"
+        story.tell("no-sensors", "warning", "edgetop", text)
+    conductor = Conductor(
+        engine=engine,
+        sampler=Sampler((), clock, manifest.clock.origin_monotonic_ns),
+        board=sensors,
+        engine_sensors=partial(_engine_sensors, board, shares_process=engine.isolation == "thread"),
+        recorder=BackgroundRecorder(Recorder(folder, manifest, request.kept(options))) if folder else None,
+        feed=gatekeeper or sink,
+        story=story,
+        clock=clock,
+    )
+    feed.connect(conductor)
+    if gatekeeper:
+        gatekeeper.connect(conductor)
+    board.live(partial(story.tell, "virtual-board", "info", "virtual board"))
+    if folder:
+        reach.open(folder, conductor, story)
+    return LiveSession(conductor, feed, folder, story)
+
+
+def _tell_what_was_asked(story: Story, options: Options, model: ModelFile) -> None:
+    """Gates and rules are kept as events: replays and reports judge them again."""
+    if options["model"] is None:
+        story.tell("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
+    if model.misnamed:
+        story.tell("model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model")
+    for gate in options["gates"]:
+        story.tell("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
+    for rule in options["alerts"]:
+        story.tell("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
+
+
+def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Found:
+    board.engine_started(pid)
+    return discover_engine(pid, shares_process=shares_process, board=board.root)
+
+
+def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> Engine:
+    if options["isolation"] == "process":
+        return ProcessEngine(spec, request.engine_python(options))
+    for option in ("engine_python", "engine_cpus"):
+        if options[option]:
+            raise InputError(f"--{option.replace('_', '-')} needs --isolation process")
+    return ThreadEngine(spec, stack.enter_context(OutputCapture()))
+
+
+@contextlib.contextmanager
+def _signals(session: LiveSession) -> Iterator[None]:
+    """While it lasts, a signal ends the session in order: its recording is finished.
+
+    But what is recorded goes on when the terminal hangs up. (Under nohup(1) a hang-up says nothing.)
+    """
+
+    def heed(number: int, _frame: object) -> None:
+        session.leave_now = True
+        if number == signal.SIGHUP and session.folder:
+            session.hung_up = True
+        else:
+            session.interrupted |= number == signal.SIGINT
+            session.conductor.stop("signal")
+
+    handled = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        handled.append(signal.SIGHUP)
+    before = {number: signal.signal(number, heed) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
+    """Show the session until it is over and, on a screen, until the user has seen how it ended."""
+    shows_progress = options["headless"] or not session.folder
+    live_ns = (options["refresh"] or REFRESH_NS) if options["live"] else None
+    announcer = Announcer() if options["notify"] else None
+    if options["detach"]:
+        _await_beginning(session)
+    elif settings:
+        failure = _on_screen(session, replace(settings, recording=session.folder))
+        if failure:
+            _say(f"edgetop: the screen failed ({failure}); the session goes on without it")
+    if shows_progress and not options["detach"]:
+        show_progress(session, lambda: session.hung_up, live_ns=live_ns, announcer=announcer)
+    if session.folder and session.goes_on:
+        _go_on_alone(session, session.folder, terminal, options)
+    log = session.folder / LOG if session.folder else None
+    show_progress(session, log=log, live_ns=live_ns, announcer=announcer)
+
+
+def _await_beginning(session: LiveSession) -> None:
+    """Until an inference is through: before that, what fails is the user's to mend, and is told here."""
+    until_s = time.monotonic() + BEGINNING_PATIENCE_S
+    while session.goes_on and not session.hung_up and time.monotonic() < until_s:
+        session.feed.arrived.wait(REDRAW_S)
+        session.fold()
+        if session.analysis.progress.view().phase in ("warmup", "measure"):
+            return
+
+
+def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options: Options) -> None:
+    """Give the terminal back to whoever has it next."""
+    if not session.hung_up:
+        _say(how_to_come_back(folder))
+    try:
+        terminal.let_go(folder / LOG, pipes_too=options["detach"])
+    except OSError as error:  # a full disk: better here than not at all
+        _say(f"edgetop: {folder / LOG}: {error.strerror}: the run stays on this terminal")
+        return
+    why = "the terminal hung up" if session.hung_up else "its screen was left"
+    session.tell("detached", "info", "edgetop", f"{why}: the run goes on without")
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be what failed
+        click.echo(text, err=True)
+
+
+def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
+    """Open the screen; what it failed of, if it did."""
+    from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
+
+    session.conductor.began_measuring.wait(LOADING_GRACE_S)
+    if session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError):
+        return None
+    return show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
+
+
+def _print_result(document: dict[str, Any], folder: Path | None, options: Options) -> None:
+    if options["as_json"]:
+        click.echo(json.dumps(document, indent=1))
+        return
+    click.echo(summary(document))
+    if folder:
+        click.echo(f"recorded in {folder}")

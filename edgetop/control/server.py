@@ -1,0 +1,192 @@
+"""The side of the session: one thread, which sleeps in select(2) until somebody comes.
+
+Whoever connects is bounded: in number, in what may be sent, and in the time that it may take.
+"""
+
+import contextlib
+import errno
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from edgetop.control.wire import MAX_LINE, Answer, Order, address, pack_answer, parse_order, peer_uid
+from edgetop.recording.files import FILE_MODE
+
+MAX_CLIENTS = 32
+PATIENCE_S = 10.0  # for a whole order
+RETRY_S = 0.5
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Session(Protocol):
+    """Who is given the orders. Every call is safe from any thread."""
+
+    def stop(self) -> None: ...
+
+    def mark(self, note: str) -> None: ...
+
+    def pause_recording(self, paused: bool) -> None: ...
+
+    def profile(self) -> None: ...
+
+
+class ControlServer:
+    def __init__(
+        self, folder: Path, session: Session, *, uid: int | None = None, patience_s: float = PATIENCE_S
+    ) -> None:
+        """`uid`: whose orders are taken, beside root's; this process's by default.
+
+        Raises OSError where the folder's file system has no sockets.
+        """
+        self._session = session
+        self._uids = {0, os.geteuid() if uid is None else uid}
+        self._patience_s = patience_s
+        self._listener = _listening(folder)
+        self._wake, self._woken = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        self._clients: set[_Client] = set()
+        self._last: Answer | None = None
+        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self, answer: Answer) -> None:
+        """The session is over: tell those who asked for it, and take no more orders."""
+        self._last = answer
+        self._wake.send(b"x")
+        self._thread.join()
+        for end in (self._listener, self._wake, self._woken):
+            end.close()
+
+    # On the server's thread.
+
+    def _serve(self) -> None:
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
+        while self._last is None:
+            for key, _ in self._selector.select(self._time_left_s()):
+                key.data()
+            self._drop_late()
+        for client in tuple(self._clients):
+            if client.waits_for_the_end:
+                client.answer(self._last)
+            self._drop(client)
+        self._selector.close()
+
+    def _time_left_s(self) -> float | None:
+        """Until the next client is late; None: there is nobody to wait for."""
+        until = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
+        return None if until is None else max(0.0, until - time.monotonic())
+
+    def _drop_late(self) -> None:
+        now = time.monotonic()
+        for client in [c for c in self._clients if not c.waits_for_the_end and c.until_s <= now]:
+            client.answer(Answer("the order did not come in time"))
+            self._drop(client)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:  # who waits would be told of again at once
+                time.sleep(RETRY_S)
+            return
+        connection.setblocking(False)
+        client = _Client(connection, time.monotonic() + self._patience_s)
+        if peer_uid(connection) not in self._uids:
+            client.answer(Answer("this session belongs to another user"))
+        elif len(self._clients) >= MAX_CLIENTS:
+            client.answer(Answer("too many ask at once"))
+        else:
+            self._clients.add(client)
+            self._selector.register(connection, selectors.EVENT_READ, self._reading(client))
+            return
+        connection.close()
+
+    def _reading(self, client: "_Client") -> Callable[[], None]:
+        def read() -> None:
+            line = client.read()
+            if line is None:
+                self._drop(client)
+            elif line and not client.waits_for_the_end:
+                self._heed(client, line)
+
+        return read
+
+    def _heed(self, client: "_Client", line: bytes) -> None:
+        try:
+            order = parse_order(line)
+        except ValueError as error:
+            client.answer(Answer(str(error)))
+            self._drop(client)
+            return
+        self._obey(order)
+        if order.do == "stop":
+            client.waits_for_the_end = True
+        else:
+            client.answer(Answer())
+            self._drop(client)
+
+    def _obey(self, order: Order) -> None:
+        if order.do == "stop":
+            self._session.stop()
+        elif order.do == "mark":
+            self._session.mark(order.note or "mark")
+        elif order.do == "profile":
+            self._session.profile()
+        else:
+            self._session.pause_recording(order.do == "pause")
+
+    def _drop(self, client: "_Client") -> None:
+        self._clients.discard(client)
+        self._selector.unregister(client.connection)
+        client.connection.close()
+
+
+class _Client:
+    def __init__(self, connection: socket.socket, until_s: float) -> None:
+        self.connection = connection
+        self.until_s = until_s  # of time.monotonic
+        self.waits_for_the_end = False
+        self._came = b""
+
+    def read(self) -> bytes | None:
+        """The order's line, b"" as long as it is not whole; None: nothing more will come of it."""
+        try:
+            piece = self.connection.recv(MAX_LINE)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            return None
+        if not piece:
+            return None
+        self._came = (self._came + piece)[: MAX_LINE + 1]
+        line, end, _ = self._came.partition(b"\n")
+        if end or len(self._came) <= MAX_LINE:
+            return line if end else b""
+        return b"too long"
+
+    def answer(self, answer: Answer) -> None:
+        """A line fits into the socket's buffer; who does not take it gets none."""
+        with contextlib.suppress(OSError):
+            self.connection.send(pack_answer(answer))
+
+
+def _listening(folder: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with address(folder) as path:
+            listener.bind(path)
+            Path(path).chmod(FILE_MODE)  # before anybody can connect
+            listener.listen(MAX_CLIENTS)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,108 @@
+"""What goes over the socket, and how it is reached.
+
+An order is `{"edgetop": 1, "do": "stop" | "mark" | "pause" | "resume" | "profile", "note": TEXT}` and
+a line's end; the answer is `{"edgetop": 1, "ok": true}` or has `"ok": false` with an `"error"` in words.
+`stop` is answered when the recording is final, with its `"end_reason"`.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetop.recording.files import SOCKET
+
+VERSION = 1
+MAX_LINE = 4096
+MAX_NOTE = 500
+ORDERS = ("stop", "mark", "pause", "resume", "profile")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    do: str  # one of ORDERS
+    note: str = ""  # of a mark
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    error: str = ""  # in words; "": it was done
+    end_reason: str | None = None  # of a session that is over
+    exit_code: int = 0  # of a stop: what the session's own process ends with
+
+
+def pack_order(order: Order) -> bytes:
+    """Raises ValueError for a note that is too long."""
+    if len(order.note) > MAX_NOTE:
+        raise ValueError(f"a note may have {MAX_NOTE} characters")
+    return _line({"do": order.do, "note": order.note})
+
+
+def parse_order(line: bytes) -> Order:
+    """Raises ValueError, which says in words what is wrong with it."""
+    document = _document(line)
+    do, note = document.get("do"), document.get("note", "")
+    if do not in ORDERS:
+        raise ValueError(f"no such order; there are {', '.join(ORDERS)}")
+    if not isinstance(note, str) or len(note) > MAX_NOTE:
+        raise ValueError(f"a note is a text of at most {MAX_NOTE} characters")
+    return Order(do, note)
+
+
+def pack_answer(answer: Answer) -> bytes:
+    told = {"error": answer.error[: MAX_LINE // 8], "end_reason": answer.end_reason, "exit_code": answer.exit_code}
+    return _line({"ok": not answer.error, **{key: value for key, value in told.items() if value}})
+
+
+def parse_answer(line: bytes) -> Answer:
+    """Raises ValueError."""
+    document = _document(line)
+    error, reason, code = document.get("error"), document.get("end_reason"), document.get("exit_code")
+    told = error if isinstance(error, str) and error else "it gave no reason"
+    return Answer(
+        "" if document.get("ok") is True else told,
+        reason if isinstance(reason, str) else None,
+        code if type(code) is int and 0 <= code < 256 else 0,
+    )
+
+
+def _line(content: Mapping[str, object]) -> bytes:
+    text = json.dumps({"edgetop": VERSION, **content}, ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("not a line of JSON") from None
+    if not isinstance(document, dict) or type(document.get("edgetop")) is not int:
+        raise ValueError('not of edgetop: "edgetop" must say the version of the protocol')
+    if document["edgetop"] != VERSION:
+        raise ValueError(f"version {document['edgetop']} of the protocol; this edgetop speaks {VERSION}")
+    return document
+
+
+@contextlib.contextmanager
+def address(folder: Path) -> Iterator[str]:
+    """The socket's path, however long the folder's own is: sockaddr_un has room for 108 bytes (unix(7)).
+
+    Raises OSError where the folder cannot be entered.
+    """
+    fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/{SOCKET}"
+    finally:
+        os.close(fd)
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Who is at the other end: SO_PEERCRED (unix(7)), as the kernel knows it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return int(uid)

@@ -1,0 +1,12 @@
+"""The model that edgetop brings along, for a first look on a board that has none.
+
+It recognises nothing: its weights are seeded noise in the shape of a real MobileNet, so that
+it costs what an image classifier of its size costs. `build.py` writes both files anew.
+"""
+
+from pathlib import Path
+
+
+def model_path(format: str = "onnx") -> Path:  # noqa: A002 - the word edgetop uses for it everywhere
+    """The shipped model as a file; `format` is "onnx" or "tflite"."""
+    return Path(__file__).parent / f"demo.{format}"

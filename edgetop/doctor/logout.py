@@ -1,0 +1,87 @@
+"""Whether a logout ends what runs on: systemd-logind's KillUserProcesses (logind.conf(5)).
+
+Its default is set when systemd is built (upstream yes since 230, Debian and its kin no), so
+logind is asked; its files tell only where they set it. Lingering alone does not save a process
+of the session: it lets the user's own manager live, under which one can be started.
+"""
+
+import pwd
+
+from edgetop.doctor.check import Check, ok, problem, unknown
+from edgetop.doctor.facts import BOOTED, Facts
+from edgetop.sensors.commands import run_command
+from edgetop.sensors.root import Root
+
+NAME = "logout"
+LINGER = "var/lib/systemd/linger"
+ASK = ("loginctl", "show-session", "--property=KillUserProcesses", "--value")
+FOLDERS = ("usr/lib/systemd", "usr/local/lib/systemd", "run/systemd", "etc/systemd")  # later ones win
+
+
+def check(facts: Facts, uid: int) -> list[Check]:
+    root = facts.root
+    if not root.exists(BOOTED):
+        return [ok(NAME, "no systemd is at work: a logout ends nothing")]
+    kills = ask(root)
+    if kills is None:
+        advice = "start long runs under systemd-run --scope --user to be sure"
+        return [unknown(NAME, "logind does not tell whether it kills what a user leaves behind", advice)]
+    return [judge(kills=kills, is_root=uid == 0, lingers=lingers(root, uid))]
+
+
+def lingers(root: Root, uid: int) -> bool:
+    """Whether the user's manager goes on without a session of his."""
+    return root.exists(f"{LINGER}/{_name(uid)}")
+
+
+def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
+    if not kills:
+        return ok(NAME, "processes outlive a logout (KillUserProcesses=no)")
+    if is_root:
+        return ok(NAME, "processes of root outlive a logout (KillExcludeUsers=root)")
+    start = "systemd-run --scope --user edgetop run MODEL --headless"
+    if lingers:
+        advice = "you linger, so what your own manager started goes on: start runs under it"
+        return problem(NAME, "a logout ends every process of the session (KillUserProcesses=yes)", advice, start)
+    advice = "a run that is to outlive the SSH connection must be started under your own manager"
+    found = "a logout ends every process of the session (KillUserProcesses=yes)"
+    return problem(NAME, found, advice, f"loginctl enable-linger; {start}")
+
+
+def ask(root: Root) -> bool | None:
+    """By logind itself, else by its files; None where neither tells."""
+    try:
+        answer = run_command(root, *ASK)
+        if answer.exit_status == 0 and answer.first_line in ("yes", "no"):
+            return answer.first_line == "yes"
+    except OSError:
+        pass
+    return _from_files(root)
+
+
+def _from_files(root: Root) -> bool | None:
+    """The main file is read first; drop-ins go by their names, whatever their folder."""
+    snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
+    paths = [f"{folder}/logind.conf" for folder in FOLDERS]
+    paths += [f"{folder}/logind.conf.d/{name}" for name, folder in sorted(snippets.items()) if name.endswith(".conf")]
+    found = None
+    for path in paths:
+        for setting in _lines(root, path):
+            key, _, value = setting.partition("=")
+            if key.strip() == "KillUserProcesses" and value.strip():
+                found = value.strip().lower() in ("1", "yes", "true", "on", "y", "t")
+    return found
+
+
+def _lines(root: Root, path: str) -> list[str]:
+    try:
+        return root.read_text(path).splitlines()
+    except OSError:
+        return []
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,79 @@
+"""The runtimes the child can drive, listed without importing one.
+
+An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)` and `describe()`; one
+file each. `choose` takes the first that is installed, and says what it passed over.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Any, Dict, List, Tuple
+
+from ..errors import EngineError, one_line
+
+# engine name -> (format, module that must be importable, adapter module, adapter class, extra to install)
+RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
+    "onnxruntime": ("onnx", "onnxruntime", "onnx", "OnnxRuntime", "onnx"),
+    "litert": ("tflite", "ai_edge_litert", "tflite", "LiteRt", "tflite"),
+    "tflite-runtime": ("tflite", "tflite_runtime", "tflite", "TfliteRuntime", "tflite-runtime"),
+}
+
+
+def choose(engine: str, model_format: str) -> Tuple[Any, str]:
+    """An adapter for the model, and the sentence that says why this one.
+
+    `engine` is a name of RUNTIMES, or "auto" for the first installed one of the format.
+    Raises EngineError("runtime") where none is there or the one asked for is not.
+    """
+    if engine != "auto":
+        if not _installed(engine):
+            raise EngineError("runtime", "%s is not installed for %s" % (engine, sys.executable), _install_hint(engine))
+        return _adapter(engine), "asked for"
+    names = [name for name, runtime in RUNTIMES.items() if runtime[0] == model_format]
+    found = [name for name in names if _installed(name)]
+    if not found:
+        raise EngineError(
+            "runtime",
+            "no runtime for %s models is installed for %s" % (model_format, sys.executable),
+            _install_hint(names[0]),
+        )
+    return _first_usable(found)
+
+
+def _first_usable(found: List[str]) -> Tuple[Any, str]:
+    """The first installed runtime that can work here, and what was passed over for it and why."""
+    passed_over: List[str] = []
+    for name in found:
+        adapter = _adapter(name)
+        reason = adapter.unusable()
+        if not reason:
+            others = found[found.index(name) + 1 :]
+            why = [*passed_over, "taken before %s" % ", ".join(others)] if others else passed_over
+            return adapter, "; ".join(why) or "the only one installed"
+        passed_over.append("not %s: %s" % (name, reason))
+    return _adapter(found[0]), passed_over[0]
+
+
+def _installed(name: str) -> bool:
+    module = RUNTIMES[name][1]
+    return module in sys.modules or importlib.util.find_spec(module) is not None
+
+
+def _adapter(name: str) -> Any:
+    _, _, module, class_name, _ = RUNTIMES[name]
+    return getattr(importlib.import_module("." + module, __name__), class_name)()
+
+
+def import_runtime(module: str) -> Any:
+    """The runtime's module. Raises EngineError("runtime") where it is installed and yet cannot be imported."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # a library it needs is missing, numpy is of another version, and the like
+        text = "%s is installed for %s, but cannot be imported: %s" % (module, sys.executable, one_line(error))
+        raise EngineError("runtime", text, "name an interpreter where it works with --engine-python") from None
+
+
+def _install_hint(name: str) -> str:
+    return "pip install 'edgetop[%s]', or name an interpreter that has it with --engine-python" % RUNTIMES[name][4]

@@ -1,0 +1,154 @@
+"""ONNX Runtime. The timed call is `session.run(None, feeds)`.
+
+API: https://onnxruntime.ai/docs/api/python/api_summary.html
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import re
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+
+from ..errors import EngineError, one_line
+from ..inputs import Tensor
+from ..profilers import open_helper
+from . import import_runtime
+
+SUFFIX = "ExecutionProvider"
+
+# ONNX Runtime's names of tensor element types that numpy has too
+# (onnxruntime/core/framework/data_types.cc).
+DTYPES = {
+    "float": "float32", "double": "float64", "float16": "float16",
+    "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+    "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
+    "bool": "bool", "complex64": "complex64", "complex128": "complex128",
+}  # fmt: skip
+
+
+class OnnxRuntime:
+    name = "onnxruntime"
+
+    def __init__(self) -> None:
+        self.inputs: List[Tensor] = []
+        self.dropped_providers: List[str] = []
+        self._session: Any = None
+        self._spec: Dict[str, Any] = {}
+        self._feeds: Dict[str, Any] = {}
+        self._version = ""
+
+    def unusable(self) -> str:
+        return ""
+
+    def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
+        """Create the session; `imported` is called when the runtime is there.
+
+        Raises EngineError("model") with ONNX Runtime's own words.
+        """
+        if spec["delegates"]:
+            raise EngineError("input", "--delegate is for TFLite models; ONNX Runtime takes --provider")
+        self._spec = spec
+        onnxruntime = import_runtime("onnxruntime")
+        imported()
+        self._version = onnxruntime.__version__
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = spec["threads"]
+        if "profile_prefix" in spec:  # in a helper's session only: it cannot be turned off again
+            options.enable_profiling = True
+            options.profile_file_prefix = spec["profile_prefix"]
+        asked = _providers(onnxruntime, spec["providers"])
+        present = onnxruntime.get_available_providers()
+        cpu = "CPU" + SUFFIX
+        usable = [(name, options) for name, options in asked if name in present and name != cpu] + [(cpu, {})]
+        try:
+            with warnings.catch_warnings():
+                # An absent provider is told below, from what the session has, not from this warning.
+                warnings.simplefilter("ignore", UserWarning)
+                self._session = onnxruntime.InferenceSession(spec["model"], options, providers=usable)
+        except Exception as error:
+            raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
+        # After a provider fails at run time, ONNX Runtime would rebuild the session on the CPU
+        # and print a line; a benchmark must not change what it measures.
+        self._session.disable_fallback()
+        have = self._session.get_providers()
+        self.dropped_providers = [_short(name) for name, _ in asked if name not in have]
+        self.inputs = [_tensor(node) for node in self._session.get_inputs()]
+
+    def reshape(self, shapes: Dict[str, List[int]]) -> None:
+        """Nothing to do: ONNX Runtime takes the shapes from the feeds."""
+
+    def another(self, shapes: Dict[str, List[int]]) -> "OnnxRuntime":  # noqa: ARG002  as an interpreter needs them
+        """The same for another stream: `run` of one session may be called from several threads at once.
+
+        https://onnxruntime.ai/docs/api/c/struct_ort_api.html: "thread-safe", of OrtSession's Run.
+        """
+        return copy.copy(self)
+
+    def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
+        self._feeds = feeds
+        return functools.partial(self._session.run, None, feeds)
+
+    def profilers(self) -> Iterator[Callable[[], Any]]:
+        """The ways to time operators, the best first, as functions that may refuse."""
+        yield self._run_profiler
+        yield functools.partial(open_helper, self._spec, "onnx_session")
+
+    def _run_profiler(self) -> Any:
+        from ..profilers.onnx_runs import RunProfiler  # noqa: PLC0415  only where operators are profiled
+
+        return RunProfiler(
+            import_runtime("onnxruntime"),
+            lambda options: self._session.run(None, self._feeds, options),
+            has_threads=self._shares_loops(),
+        )
+
+    def _shares_loops(self) -> bool:
+        """Whether operators run on several threads of ONNX Runtime's: an accelerator's hardly do."""
+        is_on_cpu = self._session.get_providers() == ["CPU" + SUFFIX]
+        return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1
+
+    def end_profiling(self) -> str:
+        """The path of the trace of all runs since the session was made with a `profile_prefix`."""
+        return str(self._session.end_profiling())
+
+    def describe(self) -> Dict[str, Any]:
+        return {
+            "runtime": self.name,
+            "version": self._version,
+            "providers": [_short(name) for name in self._session.get_providers()],
+            "dropped_providers": self.dropped_providers,
+        }
+
+
+def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> List[Tuple[str, Dict[str, str]]]:
+    """Full provider names with their options. Raises EngineError("input") for an unknown one."""
+    known = {_short(name).lower(): name for name in onnxruntime.get_all_providers()}
+    available = [_short(name) for name in onnxruntime.get_available_providers()]
+    found = []
+    for name, options in asked:
+        full = known.get(_short(name).lower())
+        if full is None:
+            raise EngineError(
+                "input",
+                "--provider %s: ONNX Runtime knows no such provider" % name,
+                "this installation has %s" % ", ".join(available),
+            )
+        found.append((full, dict(options)))
+    return found
+
+
+def _short(name: str) -> str:
+    return name[: -len(SUFFIX)] if name.endswith(SUFFIX) else name
+
+
+def _tensor(node: Any) -> Tensor:
+    match = re.match(r"tensor\((\w+)\)$", node.type)
+    dtype = DTYPES.get(match.group(1)) if match else None
+    if dtype is None:
+        raise EngineError("input", "input %s is a %s, which edgetop cannot feed" % (node.name, node.type))
+    return Tensor(node.name, node.shape, np.dtype(dtype))

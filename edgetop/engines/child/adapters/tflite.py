@@ -1,0 +1,215 @@
+"""TensorFlow Lite models, by LiteRT (`ai-edge-litert`) or by `tflite-runtime` 2.14.
+
+Both have the same `Interpreter`; the timed call is `interpreter.invoke()`. The signature
+runner is not used: it costs 10 us a call and pins the interpreter's buffers.
+
+API: https://ai.google.dev/edge/api/tflite/python/tf/lite/Interpreter
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from importlib import metadata
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from ..errors import EngineError, one_line
+from ..inputs import Tensor, format_shape
+from ..profilers import ProfilingError, open_helper
+from . import import_runtime
+
+
+class _Interpreter:
+    """What the two packages have in common; they differ in name and import path."""
+
+    name = ""
+    module = ""
+    package = ""
+    profiler = ""  # the module of ..profilers that times its operators best
+
+    def __init__(self) -> None:
+        self.inputs: List[Tensor] = []
+        self.interpreter: Any = None
+        self._version = ""
+        self._details: Dict[str, Any] = {}
+        self._delegates: List[str] = []
+        self._spec: Dict[str, Any] = {}
+
+    def unusable(self) -> str:
+        """Why this runtime cannot work here, or the empty string."""
+        return ""
+
+    def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
+        """Create the interpreter; `imported` is called when the runtime is there.
+
+        Raises EngineError("model") with the runtime's own words.
+        """
+        why = self.unusable()
+        if why:
+            raise EngineError("runtime", why, "name an interpreter where it fits with --engine-python")
+        if spec["providers"]:
+            raise EngineError("input", "--provider is for ONNX models; a TFLite model takes --delegate")
+        runtime = self.import_runtime()
+        imported()
+        self._version = _version(self.package)
+        self._spec = spec
+        delegates = self.load_delegates()
+        try:
+            self.interpreter = runtime.Interpreter(
+                model_path=spec["model"],
+                num_threads=spec["threads"] or None,
+                experimental_delegates=delegates or None,
+            )
+            details = self.interpreter.get_input_details()
+        except Exception as error:
+            raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
+        self._details = _by_name(details)
+        self.inputs = [_tensor(name, detail) for name, detail in self._details.items()]
+        self._delegates = [path for path, _ in spec["delegates"]]
+
+    def import_runtime(self) -> Any:
+        return import_runtime(self.module)
+
+    def load_delegates(self) -> List[Any]:
+        """The user's, made anew. Raises EngineError("input") where one cannot be loaded."""
+        runtime = self.import_runtime()
+        return [_load_delegate(runtime, path, options) for path, options in self._spec["delegates"]]
+
+    def reshape(self, shapes: Dict[str, List[int]]) -> None:
+        """Give the inputs their shapes and allocate. Raises EngineError where the model refuses."""
+        resized = []
+        try:
+            for tensor in self.inputs:
+                detail, shape = self._details[tensor.name], shapes[tensor.name]
+                if shape != [int(dim) for dim in detail["shape"]]:
+                    resized.append(" with input %s as %s" % (tensor.name, format_shape(shape)))
+                    self.interpreter.resize_tensor_input(detail["index"], shape)
+            self._allocate()
+        except Exception as error:
+            text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
+            raise EngineError("model", text) from None
+        # Variable tensors start from the model's own state. Resource variables are not reset by
+        # this call; they are as new here, since nothing has run yet.
+        self.interpreter.reset_all_variables()
+
+    def another(self, shapes: Dict[str, List[int]]) -> "_Interpreter":
+        """The same for another stream: an interpreter runs one inference at a time, in buffers of its own."""
+        adapter = type(self)()
+        adapter.open(dict(self._spec, profile_every_ns=0))
+        adapter.reshape(shapes)
+        return adapter
+
+    def _allocate(self) -> None:
+        self.interpreter.allocate_tensors()
+
+    def profilers(self) -> Iterator[Callable[[], Any]]:
+        """The ways to time operators, the best first, as functions that may refuse."""
+        for service in (self.profiler, "tflite_slices"):
+            yield functools.partial(open_helper, dict(self._spec, engine=self.name), service)
+
+    def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
+        for name, array in feeds.items():
+            self.interpreter.set_tensor(self._details[name]["index"], array)
+        return self.interpreter.invoke  # type: ignore[no-any-return]
+
+    def input_arrays(self) -> List[Any]:
+        """What the inputs hold, in the order of the model's."""
+        return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
+
+    def describe(self) -> Dict[str, Any]:
+        return {
+            "runtime": self.name,
+            "version": self._version,
+            "providers": self._executors(),
+            "dropped_providers": [],
+        }
+
+    def _executors(self) -> List[str]:
+        """Who runs operators: delegates that took a partition, and the CPU kernels."""
+        try:
+            names = [op["op_name"] for op in self.interpreter._get_ops_details()]  # noqa: SLF001
+        except Exception:  # a private call: absent or changed in some version
+            return [*self._delegates, "CPU"]
+        if "DELEGATE" not in names:
+            return ["CPU"]
+        # Without a delegate of the user's, the one that took operators is XNNPACK, the default.
+        return (self._delegates or ["XNNPACK"]) + ["CPU"]
+
+
+class LiteRt(_Interpreter):
+    name = "litert"
+    module = "ai_edge_litert.interpreter"
+    package = "ai-edge-litert"
+    profiler = "litert"
+
+
+class TfliteRuntime(_Interpreter):
+    name = "tflite-runtime"
+    module = "tflite_runtime.interpreter"
+    package = "tflite-runtime"
+    profiler = "tflite_interpreter"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._attached: Optional[Any] = None
+
+    def unusable(self) -> str:
+        """Its wheels were built against numpy 1 and fail with numpy 2 (tensorflow/tensorflow#70830)."""
+        if int(np.__version__.split(".")[0]) >= 2:
+            return "tflite-runtime needs numpy<2, and numpy %s is installed" % np.__version__
+        return ""
+
+    def _allocate(self) -> None:
+        if self._spec["delegates"] and self._spec.get("profile_every_ns"):
+            self._attach_profiler()
+        super()._allocate()
+        if self._attached:
+            self._attached.detach()
+
+    def _attach_profiler(self) -> None:
+        """A delegate's device may be one process's alone, so that a helper cannot have it."""
+        from ..profilers.tflite_interpreter import Attached, package_folder  # noqa: PLC0415  only where it is wanted
+
+        with contextlib.suppress(ProfilingError):  # as a helper will say too, with its reason
+            self._attached = Attached(self.interpreter, package_folder(self), self._version)
+
+    def profilers(self) -> Iterator[Callable[[], Any]]:
+        if self._attached:
+            yield lambda: self._attached
+        yield from super().profilers()
+
+
+def _load_delegate(runtime: Any, path: str, options: Dict[str, str]) -> Any:
+    try:
+        # Looked at before: where it fails in here, the runtime's object complains once more when it is deleted.
+        library = ctypes.CDLL(path)
+        for function in ("tflite_plugin_create_delegate", "tflite_plugin_destroy_delegate"):
+            getattr(library, function)
+        return runtime.load_delegate(path, dict(options))
+    except Exception as error:
+        raise EngineError("input", "--delegate %s: cannot be loaded: %s" % (path, one_line(error))) from None
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
+    """The inputs by name. Names are optional in the format and need not differ: such inputs get their place added."""
+    names = [detail["name"] for detail in details]
+    places = ["%s:%d" % (name or "input", place) for place, name in enumerate(names)]
+    unique = [name if name and names.count(name) == 1 else place for name, place in zip(names, places)]
+    return dict(zip(unique, details))
+
+
+def _tensor(name: str, detail: Dict[str, Any]) -> Tensor:
+    shape = [int(dim) for dim in detail.get("shape_signature", detail["shape"])]
+    if not np.issubdtype(detail["dtype"], np.number) and detail["dtype"] is not np.bool_:
+        raise EngineError("input", "input %s holds strings, which edgetop cannot feed" % name)
+    return Tensor(name, [None if dim < 0 else dim for dim in shape], detail["dtype"], resizable=True)

@@ -1,0 +1,225 @@
+"""The timed loop. What stands between two clock readings here is what edgetop reports.
+
+Only the runtime's call is inside; inputs are prepared before, outputs are dropped after.
+The clock is CLOCK_MONOTONIC (`time.monotonic_ns`), the one clock of a session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, List, Optional
+
+from . import frames
+from .errors import EngineError, one_line
+from .slowest import NEVER, Slowest
+from .waiting import Waiter
+
+FLUSH_NS = 20_000_000
+SPARE_NS = 2_000_000  # a rest between two inferences in which there is time to send records
+MAX_FAILURES_IN_A_ROW = 10
+# Every other inference may fail, thousands a second: the records count them, and words come no oftener.
+TELL_FAILURE_NS = 1_000_000_000
+
+Call = Callable[[], Any]
+Clock = Callable[[], int]
+
+
+class Control:
+    """What the conductor asked for; read by the loop between two inferences."""
+
+    def __init__(self) -> None:
+        self.stop_requested = False
+        self.profile_requested = False
+
+
+class Loop:
+    """Repeats a call and packs a record of each run into the outlet's buffer."""
+
+    def __init__(
+        self,
+        call: Call,
+        outlet: Any,
+        control: Control,
+        next_call: Optional[Callable[[], Call]] = None,
+        *,
+        make_pace: Callable[[], Any] = lambda: None,
+        stream: int = 0,
+        clock: Clock = time.monotonic_ns,
+        waiter: Optional[Waiter] = None,
+    ) -> None:
+        """`next_call`, when given, prepares the next input and returns the call that runs it.
+
+        `make_pace` gives the pace of a phase (pace.py), or None for back to back.
+        """
+        self.clock = clock
+        self._make_pace = make_pace
+        self._stream = stream
+        self.bursts: Optional[Any] = None  # what profiles between inferences of the measured phase (bursts.py)
+        self._call = call
+        self._next_call = next_call
+        self._outlet = outlet
+        self._control = control
+        self._waiter = waiter or Waiter(control, clock)
+        self._failures_in_a_row = 0
+        self._last_failure = ""
+        self._silent_until = 0
+
+    def repeat(self, phase: int, **how: Any) -> str:
+        """Run until `runs` are done, the clock passes `until_ns`, or a stop is asked for.
+
+        `paced`: as the load asks for, and not back to back. Returns "runs", "duration" or "stop". Raises
+        EngineError when the runtime raised ten times in a row, or on the very first inference.
+        """
+        if phase != frames.PHASE_MEASURE:
+            return self._repeat(phase, None, **how)
+        with contextlib.closing(Slowest(self._outlet)) as slowest:
+            return self._repeat(phase, slowest, **how)
+
+    def _repeat(  # noqa: C901, PLR0912, PLR0915  one flat loop: a call of a helper would be in the measurement
+        self,
+        phase: int,
+        slowest: Optional[Slowest],
+        *,
+        runs: Optional[int] = None,
+        until_ns: Optional[int] = None,
+        latencies: Optional[List[int]] = None,
+        paced: bool = False,
+    ) -> str:
+        now, pack_into, size = self.clock, frames.RECORD.pack_into, frames.RECORD.size
+        outlet, control, call, next_call = self._outlet, self._control, self._call, self._next_call
+        buffer, end = outlet.buffer, outlet.capacity * size
+        if control.stop_requested:
+            return "stop"
+        left = -1 if runs is None else runs
+        if left == 0:
+            return "runs"
+        deadline = 2**63 if until_ns is None else until_ns
+        bursts = self.bursts if phase == frames.PHASE_MEASURE else None
+        if bursts is not None:
+            bursts.begin()
+        offset, flush_at, stream = 0, now() + FLUSH_NS, self._stream
+        pace = self._make_pace() if paced else None
+        is_open, intended = (0, 0) if pace is None else (int(pace.is_open), pace.begin(now()))
+        slow_ns = NEVER if slowest is None else slowest.look(now())
+        while True:
+            if next_call is not None:
+                call = self._prepare_next(phase, offset // size)
+            if pace is not None:
+                went_on = self._waiter.until(min(intended, deadline))
+                if not went_on or intended >= deadline:
+                    outlet.flush(offset // size, deadline)
+                    return "duration" if went_on else "stop"
+            ok = True
+            start = now()
+            try:
+                outputs = call()
+                done = now()
+            except Exception as error:  # the runtime's own: any type it likes
+                done = now()
+                ok, outputs = False, None
+                flush_at = done if self._failed(phase, error, done) else flush_at
+            pack_into(buffer, offset, start, done - start, (start - intended) * is_open, stream, phase, ok)
+            outputs = None  # noqa: F841  dropped here, outside the timed span
+            offset += size
+            left -= 1
+            if done - start > slow_ns and ok and slowest is not None:
+                slow_ns = slowest.note(start, done)
+            if latencies is not None:
+                latencies.append(done - start)
+            if ok and self._failures_in_a_row:
+                self._failures_in_a_row = 0
+            if pace is not None:
+                intended = pace.after(done)
+                if intended - done > SPARE_NS or intended >= deadline:
+                    flush_at = done
+            if done < flush_at and offset < end and left and done < deadline:
+                continue
+            outlet.flush(offset // size, max(done, intended))
+            offset, flush_at = 0, done + FLUSH_NS
+            if slowest is not None:
+                slow_ns = slowest.look(done)
+            if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+                text = "%d inferences in a row failed: %s" % (self._failures_in_a_row, self._last_failure)
+                raise EngineError("inference", text)
+            if left == 0:
+                return "runs"
+            if done >= deadline:
+                return "duration"
+            if control.stop_requested:
+                return "stop"
+            # Asked here, once in 20 ms, and not with every inference: a profile costs nothing until it is due.
+            if bursts is not None and bursts.is_due(done):
+                begun = now()
+                bursts.take(call)
+                done = now()
+                flush_at = done + FLUSH_NS
+                if pace is not None:
+                    intended = pace.excuse(intended, begun, done)
+                if slowest is not None:
+                    slow_ns = slowest.look(done)
+
+    def _prepare_next(self, phase: int, packed: int) -> Call:
+        """The call for the next input. Where that fails in mid-run, what was packed so far is sent first."""
+        assert self._next_call
+        try:
+            return self._next_call()
+        except Exception as error:
+            self._outlet.flush(packed, 0)
+            if phase == frames.PHASE_FIRST:
+                raise
+            raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None
+
+    def _failed(self, phase: int, error: Exception, now: int) -> bool:
+        """Tell what the runtime raised; whether it has raised too often."""
+        text = one_line(error)
+        if phase == frames.PHASE_FIRST:
+            raise EngineError("first", "the first inference failed: %s" % text, "see --input and --shape")
+        self._failures_in_a_row += 1
+        self._last_failure = text
+        if now >= self._silent_until:
+            self._silent_until = now + TELL_FAILURE_NS
+            self._outlet.send(frames.LOG, {"severity": "warning", "kind": "inference-failed", "message": text})
+        return self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW
+
+
+def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
+    """Warm up for at least `runs` and `time_ns`; with `until_steady`, until latency no longer drifts.
+
+    The rule for the minima is that of TensorFlow Lite's benchmark_model: both must be met. They are run back to
+    back, for caches and arenas do not mind; steadiness is judged at the pace that is going to be measured.
+    """
+    begin = loop.clock()
+    reason: str = loop.repeat(frames.PHASE_WARMUP, runs=runs)
+    if reason != "stop" and loop.clock() < begin + time_ns:
+        reason = loop.repeat(frames.PHASE_WARMUP, until_ns=begin + time_ns)
+    if reason != "stop" and until_steady:
+        reason = _warm_up_until_steady(loop)
+    return reason
+
+
+STEADY_BLOCK_NS = 500_000_000
+STEADY_BLOCK_RUNS = 10
+STEADY_BLOCKS = 4
+STEADY_SPREAD = 0.02
+STEADY_PATIENCE_NS = 60_000_000_000
+
+
+def _warm_up_until_steady(loop: Any) -> str:
+    """Go on until the medians of four successive blocks lie within 2 %, for at most a minute."""
+    give_up_at = loop.clock() + STEADY_PATIENCE_NS
+    medians: List[int] = []
+    reason = "runs"
+    while loop.clock() < give_up_at:
+        latencies: List[int] = []
+        block_end = loop.clock() + STEADY_BLOCK_NS
+        reason = loop.repeat(frames.PHASE_WARMUP, until_ns=block_end, latencies=latencies, paced=True)
+        if reason != "stop" and len(latencies) < STEADY_BLOCK_RUNS:
+            missing = STEADY_BLOCK_RUNS - len(latencies)
+            reason = loop.repeat(frames.PHASE_WARMUP, runs=missing, latencies=latencies, paced=True)
+        if reason == "stop":
+            break
+        medians = [*medians[1 - STEADY_BLOCKS :], sorted(latencies)[len(latencies) // 2]]
+        if len(medians) == STEADY_BLOCKS and max(medians) <= min(medians) * (1 + STEADY_SPREAD):
+            break
+    return reason

@@ -1,0 +1,41 @@
+"""What this process holds in memory, asked at the steps of a run, never within the timed loop.
+
+Which step a growth belongs to (the runtime, the model, its first inference) cannot be told
+from outside: the steps are shorter than any sampling. proc(5), /proc/self/status.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict
+
+from . import frames
+
+STATUS = "/proc/self/status"
+
+# In the order in which a run comes to them. Each is taken at the end of what it is called after.
+INTERPRETER, RUNTIME, MODEL, FIRST, STEADY = "interpreter", "runtime", "model", "first", "steady"
+
+_FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "RssShmem": "shmem_kib"}
+
+
+def tell(outlet: Any, stage: str) -> None:
+    """Send what is held now; nothing where the kernel does not say."""
+    sizes = held()
+    if sizes:
+        outlet.send(frames.MEMORY, dict(sizes, stage=stage, t_ns=time.monotonic_ns()))
+
+
+def held(status: str = STATUS) -> Dict[str, int]:
+    """Resident memory and its parts in KiB; empty where the file cannot be read."""
+    sizes = {}
+    try:
+        with open(status, encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                number, _, unit = value.strip().partition(" ")
+                if name in _FIELDS and unit == "kB" and number.isdigit():
+                    sizes[_FIELDS[name]] = int(number)
+    except OSError:
+        return {}
+    return sizes if "rss_kib" in sizes else {}

@@ -1,0 +1,172 @@
+"""Where the loop puts its records: a pipe that never blocks, or a queue within one process.
+
+Both offer the same `buffer` to pack into, `flush(count)` to send its first records, `put` to
+send those of another buffer, and `send(kind, message)`. Neither ever makes the loop wait: what
+cannot be taken now is kept, and what cannot be kept is counted and told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+from collections import deque
+from typing import Any, Deque, Dict, Tuple
+
+from . import frames
+
+CAPACITY = 4096  # records packed between two flushes
+MAX_WAITING_BYTES = 32 * 1024 * 1024  # kept for a reader that fell behind: 1.2 million records
+PIPE_BYTES = 1024 * 1024  # the kernel's default limit for unprivileged users
+
+
+class PipeOutlet:
+    """Frames on a non-blocking pipe."""
+
+    def __init__(self, fd: int, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
+        self.buffer = bytearray(CAPACITY * frames.RECORD.size)
+        self.capacity = CAPACITY
+        self._view = memoryview(self.buffer)
+        self._fd = fd
+        self._max_waiting = max_waiting_bytes
+        self._waiting: Deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._lost = 0
+        os.set_blocking(fd, False)
+        os.set_inheritable(fd, False)
+        widen(fd)
+
+    def flush(self, count: int, next_ns: int = 0) -> None:  # noqa: ARG002  for lanes alone
+        """Send the first `count` records of the buffer, which is free again on return.
+
+        `next_ns`: none that comes later begins before it.
+        """
+        self.put(self._view[: count * frames.RECORD.size], count)
+
+    def put(self, records: memoryview, count: int) -> None:
+        """Send `count` packed records, of which nothing is kept."""
+        self._drain()
+        if count == 0:
+            return
+        size = len(records)
+        if self._waiting and self._waiting_bytes + size > self._max_waiting:
+            self._lost += count
+            return
+        self._tell_loss()
+        header = frames.HEADER.pack(frames.MAGIC, frames.VERSION, frames.RECORDS, size)
+        if self._waiting:
+            self._keep(header + records)
+        else:
+            self._write_or_keep(header, records)
+
+    def send(self, kind: int, message: Dict[str, Any]) -> None:
+        self._drain()
+        self._tell_loss()
+        self._keep(frames.pack_message(kind, message))
+        self._drain()
+
+    def finish(self) -> None:
+        """Wait until all is written or the reader is gone.
+
+        However long: a conductor that was suspended, or waits for a slow disk, still wants it all.
+        """
+        self._drain()
+        while self._waiting:
+            select.select([], [self._fd], [])
+            self._drain()
+
+    def _tell_loss(self) -> None:
+        """In its place among the records, and so before the end, after which nobody listens."""
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            self._keep(frames.pack_message(frames.LOST, {"count": lost}))
+            self._drain()
+
+    def _write_or_keep(self, header: bytes, payload: memoryview) -> None:
+        try:
+            written = os.writev(self._fd, [header, payload])
+        except BlockingIOError:
+            written = 0
+        except OSError:  # the reader is gone; the control pipe will say so
+            return
+        if written < len(header) + len(payload):
+            self._keep((header + payload)[written:])
+
+    def _keep(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+
+    def _drain(self) -> None:
+        while self._waiting:
+            data = self._waiting[0]
+            try:
+                written = os.write(self._fd, data)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._waiting.clear()
+                self._waiting_bytes = 0
+                return
+            self._waiting_bytes -= written
+            if written < len(data):
+                self._waiting[0] = data[written:]
+                return
+            self._waiting.popleft()
+
+
+class QueueOutlet:
+    """The same within one process: frames in a queue that another thread empties."""
+
+    def __init__(self, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
+        self.buffer = bytearray(CAPACITY * frames.RECORD.size)
+        self.capacity = CAPACITY
+        self._view = memoryview(self.buffer)
+        self._max_waiting = max_waiting_bytes
+        self._queue: Deque[Tuple[int, bytes]] = deque()
+        self._queued = 0  # bytes put in, by the loop's thread
+        self._taken = 0  # bytes taken out, by the reader's thread
+        self._lost = 0
+
+    def flush(self, count: int, next_ns: int = 0) -> None:  # noqa: ARG002  as the other one has it
+        self.put(self._view[: count * frames.RECORD.size], count)
+
+    def put(self, records: memoryview, count: int) -> None:
+        size = len(records)
+        if count == 0:
+            return
+        if self._queued - self._taken + size > self._max_waiting:
+            self._lost += count
+            return
+        self._tell_loss()
+        self._queued += size
+        self._queue.append((frames.RECORDS, bytes(records)))
+
+    def send(self, kind: int, message: Dict[str, Any]) -> None:
+        self._tell_loss()
+        self._put(kind, message)
+
+    def _tell_loss(self) -> None:
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            self._put(frames.LOST, {"count": lost})
+
+    def _put(self, kind: int, message: Dict[str, Any]) -> None:
+        payload = frames.pack_message(kind, message)[frames.HEADER.size :]
+        self._queued += len(payload)
+        self._queue.append((kind, payload))
+
+    def take(self) -> Deque[Tuple[int, bytes]]:
+        """Everything queued so far. Called by the reader's thread only."""
+        taken: Deque[Tuple[int, bytes]] = deque()
+        while self._queue:
+            kind, payload = self._queue.popleft()
+            self._taken += len(payload)
+            taken.append((kind, payload))
+        return taken
+
+
+def widen(fd: int) -> None:
+    """Ask for the largest pipe an ordinary user may have (fcntl(2), F_SETPIPE_SZ)."""
+    with contextlib.suppress(OSError):  # a smaller pipe only fills sooner; what waits is kept here
+        fcntl.fcntl(fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)

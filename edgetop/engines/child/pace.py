@@ -1,0 +1,129 @@
+"""When inferences are meant to start: at a rate, after a pause, in the on part of a duty cycle.
+
+Under a rate the load is open: starts are planned from the beginning of a phase, and one that
+comes late delays none that is planned after it. What a record says it waited is counted from
+the planned start, so that a stall is felt by every inference that should have begun in it, and
+not by the one that stalled alone (G. Tene's "coordinated omission"; MLPerf's LoadGen counts
+latency from the scheduled time in its Server scenario too, loadgen/issue_query_controller.cc).
+
+The plan is arithmetic: however long the queue becomes, it takes no memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Optional
+
+import numpy as np
+
+NS = 1_000_000_000
+DRAWN_AT_ONCE = 1024
+
+
+class Duty:
+    """A cycle of work and rest."""
+
+    def __init__(self, on_ns: int, off_ns: int) -> None:
+        self._on_ns = on_ns
+        self._cycle_ns = on_ns + off_ns
+
+    def spread(self, on_time_ns: int) -> int:
+        """When so much time of work is over, counted from the beginning of the first cycle."""
+        cycles, rest = divmod(on_time_ns, self._on_ns)
+        return cycles * self._cycle_ns + rest
+
+    def earliest(self, t_ns: int) -> int:
+        """`t_ns`, where it lies in the work, or else when work begins again."""
+        cycles, rest = divmod(t_ns, self._cycle_ns)
+        return t_ns if rest < self._on_ns else (cycles + 1) * self._cycle_ns
+
+
+class Closed:
+    """The next inference is begun when the one before it is done, after a pause, within the duty cycle.
+
+    Nothing is meant to start while another runs, so nothing waits.
+    """
+
+    is_open = False
+
+    def __init__(self, delay_ns: int = 0, duty: Optional[Duty] = None) -> None:
+        self._delay_ns = delay_ns
+        self._duty = duty
+        self._begin_ns = 0
+
+    def begin(self, now_ns: int) -> int:
+        """A phase begins: when its first inference is to start."""
+        self._begin_ns = now_ns
+        return now_ns
+
+    def after(self, done_ns: int) -> int:
+        """When the next one is to start."""
+        t_ns = done_ns + self._delay_ns
+        return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
+
+    def excuse(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
+        """When the next one is to start, after a pause of the engine's own."""
+        return next_ns
+
+
+class Open:
+    """Inferences start as planned, or at once where their time is past."""
+
+    is_open = True
+
+    def __init__(self, starts_ns: Iterator[int], duty: Optional[Duty] = None) -> None:
+        """`starts_ns`: ascending, from the beginning of a phase, without the rests of the duty cycle."""
+        self._starts = starts_ns
+        self._duty = duty
+        self._begin_ns = 0
+
+    def begin(self, now_ns: int) -> int:
+        self._begin_ns = now_ns
+        return self.after(now_ns)
+
+    def after(self, done_ns: int) -> int:  # noqa: ARG002  the plan does not ask when anything was done
+        start = next(self._starts)
+        return self._begin_ns + (start if self._duty is None else self._duty.spread(start))
+
+    def excuse(self, next_ns: int, from_ns: int, to_ns: int) -> int:
+        """Move the plan by the time in which the engine, busy with a profile, kept the next inference from starting.
+
+        So that one waits as long as it would have without the profile, and those behind it too.
+        """
+        kept_ns = max(0, to_ns - max(from_ns, next_ns))
+        self._begin_ns += kept_ns
+        return next_ns + kept_ns
+
+
+def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
+    """One each 1/rate. Each is computed from the first, so that no error adds up."""
+    number = 0
+    while True:
+        yield first_ns + int(number * NS / rate_hz)
+        number += 1
+
+
+def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
+    """A Poisson process: pauses between starts are exponential, of 1/rate on average."""
+    random = np.random.RandomState(seed)
+    last = 0.0
+    while True:
+        starts = last + np.cumsum(random.exponential(NS / rate_hz, DRAWN_AT_ONCE))
+        last = float(starts[-1])
+        for start in starts.tolist():
+            yield int(start)
+
+
+def pace_of(spec: Dict[str, Any], stream: int) -> Any:
+    """The pace of one stream for one phase; None: back to back.
+
+    Each stream has the whole rate. Their fixed plans are evenly apart, as cameras are that nobody synchronised;
+    their Poisson plans are drawn from seeds of their own.
+    """
+    duty = Duty(*spec["duty_ns"]) if spec.get("duty_ns") else None
+    rate_hz = spec.get("rate_hz")
+    if rate_hz is None:
+        delay_ns = spec.get("delay_ns") or 0
+        return Closed(delay_ns, duty) if delay_ns or duty else None
+    if spec.get("arrivals") == "poisson":
+        return Open(poisson_starts(rate_hz, [spec["seed"], stream]), duty)
+    return Open(fixed_starts(rate_hz, int(stream * NS / rate_hz / spec.get("streams", 1))), duty)

@@ -1,0 +1,235 @@
+"""LiteRT 2: the profiler of its C library, in a helper process.
+
+Python binds no profiler, but the wheel carries `libLiteRt.so`, whose C API has one
+(google-ai-edge/LiteRT, litert/c/litert_profiler.h; structures as in litert/c/internal and
+runtime/profiler.h of August 2026). Asking for it preallocates half a million events, 69 MiB
+(litert/runtime/compiled_model.cc, GetOrCreateProfiler), so the compiled model lives for a
+burst only; and a structure that has changed can crash nothing but this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import time
+from typing import Any, Dict, List
+
+import numpy as np
+
+from . import Allowance, Profile, ProfilingError
+from .sessions import bound
+from .tflite_events import DELEGATE, INSIDE_DELEGATE, OPERATOR, Event, add_events
+from .tflite_interpreter import names_of
+
+WARMUP_RUNS = 2
+CPU = 1  # kLiteRtHwAcceleratorCpu
+WRITE = 1  # kLiteRtTensorBufferLockModeWrite
+KNOWN_TYPES = frozenset((1, OPERATOR, DELEGATE, INSIDE_DELEGATE, 16, 32, 64, 128, 256, 512, 1024))
+MAX_RANK = 8
+
+_P = ctypes.c_void_p
+_SIZE = ctypes.c_size_t
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("total", _SIZE), ("in_use", _SIZE), ("private", _SIZE)]
+
+
+class _Event(ctypes.Structure):  # LiteRtProfilerEvent...: ProfiledEventData
+    _fields_ = [
+        ("tag", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("start_us", ctypes.c_uint64),
+        ("elapsed_us", ctypes.c_uint64),
+        ("begin_memory", _Memory),
+        ("end_memory", _Memory),
+        ("index", ctypes.c_uint64),
+        ("graph", ctypes.c_uint64),
+        ("source", ctypes.c_int),
+    ]
+
+
+class _Layout(ctypes.Structure):  # LiteRtLayout
+    _fields_ = [
+        ("rank_and_flags", ctypes.c_uint32),
+        ("dimensions", ctypes.c_int32 * MAX_RANK),
+        ("strides", ctypes.c_uint32 * MAX_RANK),
+    ]
+
+
+class _TensorType(ctypes.Structure):  # LiteRtRankedTensorType
+    _fields_ = [("element_type", ctypes.c_int), ("layout", _Layout)]
+
+
+_Free = ctypes.CFUNCTYPE(None, _P)
+
+
+class Service:
+    way = "LiteRT's own profiler in a helper process"
+
+    def __init__(self, spec: Dict[str, Any]) -> None:
+        """Raises ProfilingError where the library is not there, or the model runs in a way that it cannot."""
+        from ..adapters.tflite import LiteRt  # noqa: PLC0415  which imports this package
+
+        if spec["delegates"]:
+            raise ProfilingError("LiteRT's profiler cannot be had with --delegate")
+        package = importlib.util.find_spec("ai_edge_litert")
+        path = os.path.join(os.path.dirname(package.origin or ""), "libLiteRt.so") if package else ""
+        if not os.path.exists(path):
+            raise ProfilingError("this installation of LiteRT has no libLiteRt.so, which has the profiler")
+        adapter = LiteRt()
+        bound(adapter, dict(spec, profile_every_ns=0))
+        self._inputs = adapter.input_arrays()
+        self._name_of = names_of(adapter.interpreter)
+        self._threads = max(1, spec["threads"])  # the Interpreter's own default is 1
+        self._library = Library(path)
+        self._model = self._library.model(spec["model"])
+        self._run: Run
+
+    def make_ready(self) -> None:
+        self._run = Run(self._library, self._model, self._threads, self._inputs)
+        for _ in range(WARMUP_RUNS):
+            self._run.run()
+
+    def burst(self, allowance: Allowance) -> Profile:
+        profile = Profile()
+        try:
+            while allowance.takes_another():
+                begin = time.monotonic_ns()
+                events = self._run.profiled()
+                profile.begin_run(time.monotonic_ns() - begin)
+                require_sense(events, profile.run_ns[-1])
+                add_events(profile, events, self._name_of, "XNNPACK")
+        finally:
+            self._run.close()
+        return profile
+
+
+def require_sense(events: List[Event], run_ns: int) -> None:
+    """Structures that have changed would be read as nonsense."""
+    within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
+    if any(event.kind not in KNOWN_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
+        raise ProfilingError("LiteRT's profiler tells of events that make no sense: another version of its structures")
+
+
+class Library:
+    """The C library: every function gives a status, which is 0."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+        self.environment = _P()
+        self.call("LiteRtCreateEnvironment", 0, None, ctypes.byref(self.environment))
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Raises ProfilingError where it is not there or does not succeed."""
+        function = getattr(self._library, name, None)
+        if function is None:
+            raise ProfilingError("this libLiteRt.so has no %s" % name)
+        status = function(*arguments)
+        if status != 0:
+            raise ProfilingError("%s gives status %d" % (name, status))
+
+    def destroy(self, name: str, thing: Any) -> None:
+        function = getattr(self._library, "LiteRtDestroy" + name)
+        function.restype = None
+        function(thing)
+
+    def made(self, name: str, *arguments: Any, of: Any = _P) -> Any:
+        """What the function puts where its last argument points."""
+        result = of()
+        self.call(name, *arguments, ctypes.byref(result))
+        return result
+
+    def model(self, path: str) -> Any:
+        return self.made("LiteRtCreateModelFromFile", self.environment, os.fsencode(path))
+
+
+class Run:
+    """A compiled model with its profiler and buffers, until `close`."""
+
+    def __init__(self, library: Library, model: Any, threads: int, inputs: List[Any]) -> None:
+        """`inputs`: an array for each input of the model."""
+        self._library = library
+        self._kept: List[Any] = []  # what the options point to
+        self._buffers: List[Any] = []
+        options = library.made("LiteRtCreateOptions")
+        library.call("LiteRtSetOptionsHardwareAccelerators", options, CPU)
+        self._add_options(options, "runtime_options_string", "enable_profiling = true\n")
+        self._add_options(options, "xnnpack", "num_threads = %d\n" % threads)
+        self._compiled = library.made("LiteRtCreateCompiledModel", library.environment, model, options)
+        self._profiler = library.made("LiteRtCompiledModelGetProfiler", self._compiled)
+        signature = library.made("LiteRtGetModelSignature", model, _SIZE(0))
+        self._inputs = self._tensors(signature, "Input")
+        self._outputs = self._tensors(signature, "Output")
+        self._fill(inputs)
+
+    def _add_options(self, options: Any, name: str, toml: str) -> None:
+        text, free = ctypes.create_string_buffer(toml.encode()), _Free(lambda _: None)
+        self._kept += [text, free]
+        opaque = self._library.made("LiteRtCreateOpaqueOptions", name.encode(), ctypes.cast(text, _P), free)
+        self._library.call("LiteRtAddOpaqueOptions", options, opaque)
+
+    def _tensors(self, signature: Any, side: str) -> Any:
+        """A buffer for each input or output."""
+        library = self._library
+        count = library.made("LiteRtGetNumSignature%ss" % side, signature, of=_SIZE).value
+        buffers = (_P * count)()
+        for i in range(count):
+            tensor = library.made("LiteRtGetSignature%sTensorByIndex" % side, signature, _SIZE(i))
+            kind = library.made("LiteRtGetRankedTensorType", tensor, of=_TensorType)
+            wanted = library.made(
+                "LiteRtGetCompiledModel%sBufferRequirements" % side, self._compiled, _SIZE(0), _SIZE(i)
+            )
+            buffer = library.made(
+                "LiteRtCreateManagedTensorBufferFromRequirements", library.environment, ctypes.byref(kind), wanted
+            )
+            buffers[i] = buffer
+            self._buffers.append(buffer)
+        return buffers
+
+    def _fill(self, arrays: List[Any]) -> None:
+        """Each input with the first array of its size that is left: names of tensors and signatures differ."""
+        left = list(arrays)
+        for buffer in self._inputs:
+            size = self._library.made("LiteRtGetTensorBufferPackedSize", _P(buffer), of=_SIZE).value
+            array = next((array for array in left if array.nbytes == size), None)
+            if array is None:
+                raise ProfilingError("LiteRT's profiler runs a model only with the shapes that its file has")
+            left = [other for other in left if other is not array]
+            place = _P()
+            self._library.call("LiteRtLockTensorBuffer", _P(buffer), ctypes.byref(place), WRITE)
+            ctypes.memmove(place, np.ascontiguousarray(array).ctypes.data, size)
+            self._library.call("LiteRtUnlockTensorBuffer", _P(buffer))
+
+    def run(self) -> None:
+        count = len(self._inputs), len(self._outputs)
+        self._library.call(
+            "LiteRtRunCompiledModel",
+            self._compiled,
+            _SIZE(0),
+            _SIZE(count[0]),
+            self._inputs,
+            _SIZE(count[1]),
+            self._outputs,
+        )
+
+    def profiled(self) -> List[Event]:
+        """The events of one run."""
+        library = self._library
+        library.call("LiteRtResetProfiler", self._profiler)
+        library.call("LiteRtStartProfiler", self._profiler)
+        self.run()
+        library.call("LiteRtStopProfiler", self._profiler)
+        count = library.made("LiteRtGetNumProfilerEvents", self._profiler, of=ctypes.c_int)
+        events = (_Event * count.value)()
+        library.call("LiteRtGetProfilerEvents", self._profiler, count, events)
+        return [
+            Event(e.type, (e.tag or b"").decode("utf-8", "replace"), e.index, e.graph, e.elapsed_us * 1000)
+            for e in events
+        ]
+
+    def close(self) -> None:
+        for buffer in self._buffers:
+            self._library.destroy("TensorBuffer", buffer)
+        self._library.destroy("CompiledModel", self._compiled)

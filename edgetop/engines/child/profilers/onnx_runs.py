@@ -1,0 +1,236 @@
+"""ONNX Runtime 1.25 and later: single runs of the live session are profiled, and no others.
+
+`RunOptionsEnableProfiling` is in the C API only (microsoft/onnxruntime, pull request 26846);
+Python's RunOptions does not bind it. Wheels carry the C library beside the module, so it is
+called there, on the C++ object inside Python's. That is sound only while both are of one
+build and the object is laid out as expected: all of it is verified before the first call, by
+reads that cannot fault, and whatever differs is refused.
+
+A pool of threads, once profiled, never stops to note its loops (ThreadPoolProfiler::Stop in core/common/threadpool.cc
+leaves it enabled): 0.2 us and 8 bytes each (2.9 % of a model of 52 us with 8 loops), until the next kernel that is
+profiled tells all of them and forgets them, which takes it time that counts as its own. So fast models with threads are
+refused; a run that is thrown away goes before those that count; and `loops` says how many loops each inference leaves
+behind, lest they become many.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import re
+import shutil
+import struct
+import time
+from typing import Any, Callable, List
+
+from . import Allowance, Profile, ProfilingError
+from .onnx_threads import loops_of
+from .onnx_trace import add_kernels, is_run, read_events
+from .trace_folder import make_folder
+
+FIRST_VERSION = (1, 25)
+
+# Places in OrtApi, a table of functions that only ever grows (onnxruntime_c_api.h). The same in 1.25.1 and 1.31.1.
+ENABLE, DISABLE = 415, 416
+
+# What OrtRunOptions.profile_file_prefix is until it is set (core/framework/run_options.h).
+DEFAULT_PREFIX = b"onnxruntime_run_profile"
+
+SEEN_BYTES = 64  # of OrtRunOptions
+
+FAST_NS = 1_000_000  # with 50 loops, which are many, noting them is 1 % of it
+FAST_RUNS = 5
+SLOW_NS = 100_000_000  # a run that takes so long hardly shows what it tells of the loops before it
+
+_THROWN_AWAY = 10**6  # instead of its number
+
+
+class RunProfiler:
+    way = "run-level profiling of the live session"
+
+    def __init__(self, onnxruntime: Any, run: Callable[[Any], object], *, has_threads: bool = False) -> None:
+        """`run` runs the live session with the RunOptions given. Raises ProfilingError."""
+        self._run = run
+        self._has_threads = has_threads
+        self._last_ns = 0  # what the last run of a burst took
+        self.loops = 0  # of a run, which its threads shared
+        self._reading_ns = 0  # what reading a trace took in the last burst
+        self._options = onnxruntime.RunOptions()
+        library = open_library(onnxruntime)
+        if has_threads:
+            self._require_no_fast_model()
+        memory = OwnMemory()
+        try:
+            address, flag = find_flag(self._options, memory)
+            api = _api(library, onnxruntime.__version__)
+            self._enable = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(_entry(api, ENABLE))
+            disable = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(_entry(api, DISABLE))
+            self._address = address
+            self._set_prefix(b"/nowhere/edgetop-probe")
+            _require(_state(memory, address, flag) == (1, b"/nowhere/edgetop-probe"), "enabling it does not enable it")
+            _require(not disable(address), "it cannot be disabled")
+            _require(_state(memory, address, flag)[0] == 0, "disabling it does not disable it")
+        finally:
+            memory.close()
+
+    def _require_no_fast_model(self) -> None:
+        fastest_ns = SLOW_NS
+        for _ in range(FAST_RUNS):
+            begin = time.monotonic_ns()
+            self._run(self._options)
+            fastest_ns = min(fastest_ns, time.monotonic_ns() - begin)
+            if fastest_ns >= 10 * FAST_NS:  # however cold it is
+                break
+        text = (
+            "an inference takes %.2f ms, in which it would show that ONNX Runtime then goes on noting what threads do"
+        )
+        _require(fastest_ns >= FAST_NS, text % (fastest_ns / 1e6))
+
+    def _set_prefix(self, prefix: bytes) -> None:
+        _require(not self._enable(self._address, prefix), "it cannot be enabled")
+
+    def burst(self, allowance: Allowance) -> Profile:
+        """Traces are read when all runs are over: reading one leaves cold caches to the run after it."""
+        profile = Profile()
+        folder = make_folder()
+        took: List[int] = []
+        try:
+            if self._has_threads and self._last_ns < SLOW_NS:
+                self._profiled_run(folder, _THROWN_AWAY)
+            while allowance.takes_another():
+                took.append(self._profiled_run(folder, len(took)))
+                allowance.budget_ns -= self._reading_ns
+            begin = time.monotonic_ns()
+            traces = {int(name.split("_")[0]): os.path.join(folder, name) for name in os.listdir(folder)}
+            for run, ns in enumerate(took):
+                profile.begin_run(ns)
+                self._read(traces[run], profile)
+            self._reading_ns = (time.monotonic_ns() - begin) // len(took)
+            self._last_ns = took[-1]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return profile
+
+    def _profiled_run(self, folder: str, number: int) -> int:
+        """What it took in ns."""
+        # Names differ by milliseconds only, and what exists is overwritten: so each run has its own.
+        self._set_prefix(os.path.join(folder, str(number)).encode())
+        begin = time.monotonic_ns()
+        self._run(self._options)
+        return time.monotonic_ns() - begin
+
+    def _read(self, path: str, profile: Profile) -> None:
+        with open(path, encoding="utf-8", errors="backslashreplace") as file:
+            kernels = [event for event in read_events(file) if not is_run(event)]
+        add_kernels(profile, kernels)
+        self.loops = loops_of(kernels[1:])  # the first one may tell of those before the run
+
+    def close(self) -> None:
+        pass
+
+
+def _require(claim: bool, otherwise: str) -> None:
+    if not claim:
+        raise ProfilingError("no run-level profiling: " + otherwise)
+
+
+def open_library(onnxruntime: Any) -> Any:
+    """The C library beside the module, where it is known to be of the same build. Raises ProfilingError."""
+    version = onnxruntime.__version__
+    release = re.match(r"(\d+)\.(\d+)\.\d+$", version)
+    _require(release is not None, "ONNX Runtime %s is not a release" % version)
+    assert release
+    is_late_enough = (int(release.group(1)), int(release.group(2))) >= FIRST_VERSION
+    _require(is_late_enough, "ONNX Runtime %s is older than %d.%d" % (version, *FIRST_VERSION))
+    _require(struct.calcsize("P") == 8, "this is not a 64-bit system")
+    path = os.path.join(os.path.dirname(onnxruntime.__file__), "capi", "libonnxruntime.so." + version)
+    _require(os.path.exists(path), "this installation has no %s" % os.path.basename(path))
+    _require(_is_of_build(path, onnxruntime), "%s is of another build than the module" % os.path.basename(path))
+    try:
+        library = ctypes.CDLL(path)
+        library.OrtGetApiBase.restype = ctypes.c_void_p
+    except (OSError, AttributeError) as error:
+        raise ProfilingError("no run-level profiling: %s" % error) from None
+    return library
+
+
+def _is_of_build(path: str, onnxruntime: Any) -> bool:
+    """Whether the file holds the words with which the module tells its build, commit included."""
+    words = str(onnxruntime.get_build_info()).encode()
+    if b"git-commit-id=" not in words:
+        return False
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(words) >= 0
+
+
+def _api(library: Any, version: str) -> int:
+    """The address of the table of functions."""
+    # OrtApiBase is {GetApi, GetVersionString}.
+    base = library.OrtGetApiBase()
+    tell_version = ctypes.CFUNCTYPE(ctypes.c_char_p)(_entry(base, 1))
+    _require(tell_version() == version.encode(), "the C library says that it is another version")
+    get_api = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(_entry(base, 0))
+    api = get_api(int(version.split(".")[1]))
+    _require(bool(api), "the C library has no such API")
+    return int(api)
+
+
+def _entry(table: int, place: int) -> int:
+    address = ctypes.c_void_p.from_address(table + place * ctypes.sizeof(ctypes.c_void_p)).value
+    _require(bool(address), "the C library has no such function")
+    assert address
+    return address
+
+
+class OwnMemory:
+    """This process's memory, read through the kernel: an address that is none is an error and not a crash."""
+
+    def __init__(self) -> None:
+        try:
+            self._fd = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ProfilingError("no run-level profiling: /proc/self/mem: %s" % error.strerror) from None
+
+    def read(self, address: int, size: int) -> bytes:
+        try:
+            content = os.pread(self._fd, size, address)
+        except (OSError, OverflowError):
+            content = b""
+        _require(len(content) == size, "its objects are laid out in another way")
+        return content
+
+    def word(self, address: int) -> int:
+        return int.from_bytes(self.read(address, 8), "little")
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def find_flag(options: Any, memory: OwnMemory) -> Any:
+    """(address of the C++ object, offset of `enable_profiling` in it). Raises ProfilingError.
+
+    A pybind11 object holds the pointer behind Python's own head (pybind11/detail/common.h,
+    `instance`). `only_execute_path_to_fetches`, which Python can set, shows where in the
+    object we are: the flag is the next field, and behind it is the prefix with its default.
+    """
+    address = memory.word(id(options) + object.__basicsize__)
+    before = memory.read(address, SEEN_BYTES)
+    options.only_execute_path_to_fetches = True
+    after = memory.read(address, SEEN_BYTES)
+    options.only_execute_path_to_fetches = False
+    changed = [i for i in range(SEEN_BYTES) if before[i] != after[i]]
+    elsewhere = "its objects are laid out in another way"
+    _require(len(changed) == 1 and (before[changed[0]], after[changed[0]]) == (0, 1), elsewhere)
+    _require(changed[0] + 1 < SEEN_BYTES - 8, elsewhere)
+    flag = changed[0] + 1
+    _require(_state(memory, address, flag) == (0, DEFAULT_PREFIX), elsewhere)
+    return address, flag
+
+
+def _state(memory: OwnMemory, address: int, flag: int) -> Any:
+    """(enable_profiling, profile_file_prefix); a std::string is {pointer, length, ...} (libstdc++, libc++ differs)."""
+    text = address + (flag + 1 + 7) // 8 * 8
+    length = memory.word(text + 8)
+    _require(length < 256, "its objects are laid out in another way")
+    return memory.read(address + flag, 1)[0], memory.read(memory.word(text), length)

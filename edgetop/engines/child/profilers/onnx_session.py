@@ -1,0 +1,62 @@
+"""ONNX Runtime, any version: a session that is profiled from its start, in a helper process.
+
+Session-level profiling cannot be turned off and on again, and one that is left on ends at a
+million events (onnxruntime/core/common/profiler.h, max_num_events_) and holds them in memory.
+So each burst makes a session, runs it and drops it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Callable, Dict
+
+from . import Allowance, Profile
+from .onnx_trace import add_runs, read_events
+from .sessions import bound
+from .trace_folder import make_folder
+
+WARMUP_RUNS = 2  # the first allocates, the second runs in what the first has allocated
+
+
+class Service:
+    way = "a profiled session in a helper process"
+
+    def __init__(self, spec: Dict[str, Any]) -> None:
+        from ..adapters import import_runtime  # noqa: PLC0415  which imports this package
+
+        import_runtime("onnxruntime")  # now, and not in the first burst, for which the engine waits
+        self._spec = spec
+        self._adapter: Any = None
+        self._call: Callable[[], object]
+        self._folder = ""
+
+    def make_ready(self) -> None:
+        """A session, of which every run is profiled from here on, the warm-up too."""
+        from ..adapters.onnx import OnnxRuntime  # noqa: PLC0415  which imports this package
+
+        self._folder = make_folder()
+        try:
+            self._adapter = OnnxRuntime()
+            self._call = bound(self._adapter, dict(self._spec, profile_prefix=os.path.join(self._folder, "session")))
+            for _ in range(WARMUP_RUNS):
+                self._call()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    def burst(self, allowance: Allowance) -> Profile:
+        """The runs that are allowed, and the end of the session."""
+        profile = Profile()
+        try:
+            runs = 0
+            while allowance.takes_another():
+                self._call()
+                runs += 1
+            with open(self._adapter.end_profiling(), encoding="utf-8", errors="backslashreplace") as file:
+                add_runs(profile, read_events(file), runs)
+        finally:
+            self._adapter = None
+            del self._call
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return profile

@@ -1,0 +1,66 @@
+"""The helper process itself: makes a service ready, and answers each request for a burst with its profile.
+
+A line of JSON comes, a line goes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import signal
+import threading
+import time
+from typing import Any, Dict
+
+from ..errors import one_line
+from . import Allowance
+
+# The kernel's OOM killer takes the helper before the engine (proc(5): -1000..1000; the engine has 500).
+OOM_SCORE_ADJ = "900"
+
+
+def main(control_fd: int, data_fd: int) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # beside a thread of the app, the terminal's reaches it too
+    os.set_inheritable(control_fd, False)
+    os.set_inheritable(data_fd, False)
+    requests: "queue.Queue[Dict[str, Any]]" = queue.Queue()
+    threading.Thread(target=_listen, args=(control_fd, requests), daemon=True).start()
+    _yield_to_the_oom_killer()
+    asked = requests.get()
+    try:
+        service = importlib.import_module("." + asked["service"], __package__).Service(asked["spec"])
+        _say(data_fd, {"way": service.way})
+        while True:
+            request = requests.get()
+            begin = time.monotonic_ns()
+            service.make_ready()
+            # The pause is long for the sake of making ready as it is: as much again brings more for little.
+            budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
+            _say(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])).describe())
+    except Exception as error:  # a runtime's own, whatever it is
+        _say(data_fd, {"refused": one_line(error)})
+    return 0
+
+
+def _listen(control_fd: int, requests: Any) -> None:
+    """Where the engine is gone, be gone too, even within a long inference."""
+    with os.fdopen(control_fd, encoding="utf-8") as lines:
+        for line in lines:
+            requests.put(json.loads(line))
+    os._exit(0)
+
+
+def _say(data_fd: int, message: Dict[str, Any]) -> None:
+    left = json.dumps(message).encode() + b"\n"
+    while left:
+        left = left[os.write(data_fd, left) :]
+
+
+def _yield_to_the_oom_killer() -> None:
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(OOM_SCORE_ADJ)
+    except OSError:
+        pass  # not Linux, or forbidden: the kernel's own choice stands

@@ -1,0 +1,65 @@
+"""What the profilers of TensorFlow Lite and LiteRT tell: events of operators, of delegates and of what is inside.
+
+Event types: `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that tells
+of its own operators is left out itself, so that no time counts twice; of several, each by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, NamedTuple, Optional
+
+from . import Profile
+
+OPERATOR, DELEGATE, INSIDE_DELEGATE = 2, 4, 8
+
+
+class Event(NamedTuple):
+    """In the order in which they were told, which is that in which they began."""
+
+    kind: int
+    tag: str
+    node: int
+    subgraph: int
+    ns: int
+    within: Optional[int] = None  # the place of the operator's or delegate's event that was not over yet; None: unknown
+
+
+NameOf = Callable[[int, str], str]  # of node number and type: the operator's name
+
+
+def add_events(profile: Profile, events: List[Event], name_of: NameOf, delegate: str) -> None:
+    """Put the events of one run into the profile.
+
+    `delegate`: who runs what is inside a delegate that has no event itself, as XNNPACK has
+    none. Only the main graph counts: the time of a WHILE is that of its body too.
+    """
+    inside = [event for event in events if event.kind == INSIDE_DELEGATE]
+    telling = {event.within for event in inside}
+    times: Dict[str, int] = {}
+    for place, event in enumerate(events):
+        tag = event.tag
+        if event.kind == INSIDE_DELEGATE:
+            # An index is that of the delegate's own operators, and two partitions may have the same.
+            name = "%s:%d" % (tag, event.node)
+            times[name] = times.get(name, 0) + 1
+            name = name if times[name] == 1 else "%s/%d" % (name, times[name])
+            provider = delegate if event.within is None else short_delegate(events[event.within].tag)
+            profile.add(name, tag, provider, event.ns)
+        elif event.subgraph != 0 or event.kind not in (OPERATOR, DELEGATE):
+            continue
+        elif event.kind == DELEGATE or tag.endswith("Delegate"):
+            provider = short_delegate(tag)
+            if place not in telling and not (None in telling and provider == delegate):
+                profile.add(name_of(event.node, tag), "DELEGATE", provider, event.ns)
+        else:
+            profile.add(name_of(event.node, tag), tag, "CPU", event.ns)
+
+
+def short_delegate(tag: str) -> str:
+    """
+    >>> short_delegate("TfLiteXNNPackDelegate")
+    'XNNPACK'
+    """
+    short = tag[6:] if tag.startswith("TfLite") else tag
+    short = short[:-8] if short.endswith("Delegate") else short
+    return {"XNNPack": "XNNPACK"}.get(short, short or tag)

@@ -1,0 +1,109 @@
+"""What the kernel counted around an inference that took much longer than others.
+
+Asking the kernel costs some microseconds, so it is not asked around every inference, and never within
+the timed span. It is asked whenever records are sent, every 20 ms; when an inference takes longer than all others
+of its tenth of a second, it is asked again, and the difference holds that inference and at most the 20 ms before it.
+getrusage(2); Documentation/scheduler/sched-stats.rst for the time that was spent waiting for a CPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import threading
+from typing import Any, Dict, Optional, Tuple
+
+from . import frames
+
+NEVER = 2**63 - 1
+WINDOW_NS = 100_000_000  # of which the slowest may be told; short, for a session's seconds are not known here
+
+# How many windows are told: a threshold that rises with each that is told and falls with each that is not settles
+# at a share (Robbins and Monro 1951, A stochastic approximation method). Two in a second at first; so many of
+# all windows so far, for the slowest of a short session are all of them recent; and at last one in 25 s.
+RISE = 1.05
+ENOUGH = 60
+MOST, LEAST = 0.2, 0.004
+
+
+def share_told(windows: int) -> float:
+    return min(MOST, max(LEAST, ENOUGH / max(windows, 1)))
+
+
+Counted = Tuple[int, int, int, int, Optional[int]]  # when; preempted, major and minor faults, waited ns
+
+
+class Slowest:
+    """One thread's watch over its own slow inferences. To be made and used in that thread."""
+
+    def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
+        self._outlet = outlet
+        # The runtime's own threads can be what was held up. They are this process's alone where its main thread
+        # runs the loop; in another thread, of the app or beside other streams, only that one can be told apart.
+        is_main = threading.current_thread() is threading.main_thread()
+        self._who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
+        self._fd = -1
+        with contextlib.suppress(OSError):
+            self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
+        self._before: Counted = (0, 0, 0, 0, None)
+        self._window = -1
+        self._found: Optional[Dict[str, Any]] = None  # the slowest of this window
+        self._windows = 0
+        self._threshold_ns = 0.0
+
+    def close(self) -> None:
+        """Tell of the last window. The watch is over."""
+        self._tell()
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def look(self, now_ns: int) -> int:
+        """Between two inferences, now and then. Gives the latency from which on `note` is to be called."""
+        self._before = self._count(now_ns)
+        if now_ns // WINDOW_NS != self._window:
+            self._tell()
+            self._window = now_ns // WINDOW_NS
+        return self._slow_ns()
+
+    def note(self, start_ns: int, done_ns: int) -> int:
+        """An inference took longer than any other of its window. Gives what `look` gives."""
+        now, before = self._count(done_ns), self._before
+        self._before = now
+        if start_ns // WINDOW_NS != self._window:  # the window is over, and nobody has looked since
+            self._tell()
+            self._window = start_ns // WINDOW_NS
+        waited = None if now[4] is None or before[4] is None else now[4] - before[4]
+        self._found = {
+            "t_ns": start_ns,
+            "latency_ns": done_ns - start_ns,
+            "span_ns": done_ns - before[0],
+            "preempted": now[1] - before[1],
+            "major_faults": now[2] - before[2],
+            "minor_faults": now[3] - before[3],
+            "waited_ns": waited,
+        }
+        return self._slow_ns()
+
+    def _slow_ns(self) -> int:
+        return max(int(self._threshold_ns), self._found["latency_ns"] if self._found else 0)
+
+    def _tell(self) -> None:
+        """What stands out of the window that is over."""
+        found, self._found = self._found, None
+        self._windows += 1
+        if found is None:
+            share = share_told(self._windows)
+            self._threshold_ns *= RISE ** (-share / (1 - share))
+            return
+        self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else found["latency_ns"] / RISE
+        self._outlet.send(frames.SLOW, found)
+
+    def _count(self, now_ns: int) -> Counted:
+        usage = resource.getrusage(self._who)
+        waited: Optional[int] = None
+        if self._fd >= 0:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                ran, waited_text = os.pread(self._fd, 64, 0).split()[:2]
+                waited = int(waited_text) if int(ran) else None  # "0 0 0" where the kernel keeps no account
+        return now_ns, usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt, waited

@@ -1,0 +1,108 @@
+"""Several inferences at once, each in a thread with buffers of its own, told as if by one loop."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, List, Optional, Sequence
+
+from . import frames
+from .loop import Control, Loop
+
+NEVER = 2**63 - 1
+
+
+class Lanes:
+    """One outlet for the loops of several threads.
+
+    An inference that began early may end late, after others that began later have been sent. So it is
+    told how far the streams have come, and the reader can put their records into the order of their starts.
+    """
+
+    def __init__(self, outlet: Any, streams: int) -> None:
+        self._outlet = outlet
+        self._lock = threading.Lock()
+        self._next_ns = [NEVER] * streams  # of each stream: none that it reports later began before
+        self._told_ns = 0
+        self.all = [Lane(self, stream, outlet.capacity) for stream in range(streams)]
+
+    def begin(self, now_ns: int) -> None:
+        """All streams begin a phase."""
+        self._next_ns = [now_ns] * len(self._next_ns)
+
+    def end(self, stream: int) -> None:
+        """One of them has nothing more to report in this phase."""
+        with self._lock:
+            self._next_ns[stream] = NEVER
+
+    def put(self, stream: int, records: memoryview, count: int, next_ns: int) -> None:
+        with self._lock:
+            self._outlet.put(records, count)
+            self._next_ns[stream] = next_ns
+            reached = min(self._next_ns)
+            if self._told_ns < reached < NEVER:
+                self._told_ns = reached
+                self._outlet.send(frames.REACHED, {"t_ns": reached})
+
+    def send(self, kind: int, message: Dict[str, Any]) -> None:
+        with self._lock:
+            self._outlet.send(kind, message)
+
+
+class Lane:
+    """The outlet of one stream's loop."""
+
+    def __init__(self, lanes: Lanes, stream: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.buffer = bytearray(capacity * frames.RECORD.size)
+        self._view = memoryview(self.buffer)
+        self._lanes = lanes
+        self._stream = stream
+
+    def flush(self, count: int, next_ns: int = 0) -> None:
+        self._lanes.put(self._stream, self._view[: count * frames.RECORD.size], count, next_ns)
+
+    def send(self, kind: int, message: Dict[str, Any]) -> None:
+        self._lanes.send(kind, message)
+
+
+class Streams:
+    """Loops that repeat at once: what `Loop` is to one thread."""
+
+    def __init__(self, loops: Sequence[Loop], lanes: Lanes, control: Control) -> None:
+        self.clock = loops[0].clock
+        self.bursts: Optional[Any] = None  # profiling one stream while the others run would measure them too
+        self._loops = loops
+        self._lanes = lanes
+        self._control = control
+
+    def repeat(self, phase: int, *, runs: Optional[int] = None, **how: Any) -> str:
+        """As `Loop.repeat`; `runs` are shared among the streams, the first of which makes the first inference alone."""
+        if phase == frames.PHASE_FIRST:
+            return self._loops[0].repeat(phase, runs=runs, **how)
+        count = len(self._loops)
+        shares = [None if runs is None else runs // count + (k < runs % count) for k in range(count)]
+        ends: List[Any] = [None] * count
+        self._lanes.begin(self.clock())
+        threads = [
+            threading.Thread(target=self._run, args=(k, ends, phase, shares[k], how), name="stream %d" % k)
+            for k in range(1, count)
+        ]
+        for thread in threads:
+            thread.start()
+        self._run(0, ends, phase, shares[0], how)
+        for thread in threads:
+            thread.join()
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+        return "stop" if "stop" in ends else str(ends[0])
+
+    def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
+        """One stream, to its end; where it fails, so do all."""
+        try:
+            ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)
+        except BaseException as error:
+            ends[stream] = error
+            self._control.stop_requested = True
+        finally:
+            self._lanes.end(stream)

@@ -1,0 +1,75 @@
+"""Waiting for a moment: asleep until shortly before it, then looking at the clock.
+
+A sleep ends late, by the slack that the kernel allows itself (50 us by default, timerfd and
+prctl(2) PR_SET_TIMERSLACK) and by what it takes to wake up: microseconds on a busy core, several
+hundred from a deep idle state. So the sleep is set to end early by what it was late of late, and
+the rest is spent at the clock. That rest is bounded, and with it the share of a core that it burns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import select
+import time
+from typing import Any, Callable
+
+SLICE_NS = 50_000_000  # a stop is heeded within it
+FIRST_MARGIN_NS = 150_000
+MIN_MARGIN_NS = 40_000
+MAX_MARGIN_NS = 500_000
+PR_SET_TIMERSLACK = 29  # linux/prctl.h
+SLACK_NS = 1_000
+
+
+def sharpen_timers() -> None:
+    """Have the kernel end the sleeps of this thread when they are over, not up to 50 us later."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: the margin takes it up
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
+
+
+def look_away() -> None:
+    """Let other threads run, without sleeping: `time.sleep(0)` arms a timer, and takes 65 us of Python 3.11."""
+    select.select((), (), (), 0)
+
+
+class Waiter:
+    """Of one thread."""
+
+    def __init__(
+        self,
+        control: Any,
+        clock: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
+        spin: Callable[[], None] = look_away,
+    ) -> None:
+        self._control = control
+        self._clock, self._sleep, self._spin = clock, sleep, spin
+        self.margin_ns = FIRST_MARGIN_NS
+
+    def until(self, t_ns: int) -> bool:
+        """Return at `t_ns`, or at once where it is past. False: a stop was asked for before."""
+        clock = self._clock
+        left_ns = t_ns - clock()
+        while left_ns > self.margin_ns:
+            if self._control.stop_requested:
+                return False
+            asked_ns = min(left_ns - self.margin_ns, SLICE_NS)
+            self._sleep(asked_ns / 1e9)
+            before_ns, left_ns = left_ns, t_ns - clock()
+            self._learn(before_ns - left_ns - asked_ns)
+        while clock() < t_ns:
+            self._spin()
+        return True
+
+    def _learn(self, late_ns: int) -> None:
+        """At once of a late end, slowly of punctual ones: about the latest of a hundred sleeps is allowed for.
+
+        What is later than any timer is another process on the core, which no margin is a remedy for.
+        """
+        if late_ns > MAX_MARGIN_NS:
+            return
+        wanted_ns = late_ns * 5 // 4
+        if wanted_ns < self.margin_ns:
+            wanted_ns = self.margin_ns - (self.margin_ns - wanted_ns) // 32
+        self.margin_ns = min(max(wanted_ns, MIN_MARGIN_NS), MAX_MARGIN_NS)

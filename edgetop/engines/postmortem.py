@@ -1,0 +1,57 @@
+"""Why a process ended, in words, with the evidence there is."""
+
+import signal
+from pathlib import Path
+
+
+class OomWitness:
+    """Tells whether the kernel's OOM killer struck since this was made.
+
+    Source: `oom_kill` of /proc/vmstat (Linux 4.13 and later), system-wide, so that a
+    container without memory accounting (Raspberry Pi OS) can tell too. Always the real
+    /proc: it is about the engine's process, not about the board under `--sysroot`.
+    """
+
+    def __init__(self, vmstat: Path = Path("/proc/vmstat")) -> None:
+        self._vmstat = vmstat
+        self._before = self._kills()
+
+    def struck(self) -> bool:
+        now = self._kills()
+        return self._before is not None and now is not None and now > self._before
+
+    def _kills(self) -> int | None:
+        try:
+            for line in self._vmstat.read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == "oom_kill":
+                    return int(value)
+        except (OSError, ValueError):
+            pass
+        return None
+
+
+def explain_exit(status: int, witness: OomWitness) -> str:
+    """A `Popen.returncode` in words: "killed by SIGSEGV (it crashed in native code)"."""
+    if status >= 0:
+        return f"it ended by itself with exit status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    hint = _hint(-status, witness)
+    return f"killed by {name} ({hint})" if hint else f"killed by {name}"
+
+
+def _hint(number: int, witness: OomWitness) -> str:
+    if number == signal.SIGKILL:
+        return "out of memory: the kernel's OOM killer" if witness.struck() else "not by the kernel's OOM killer"
+    crashes = {
+        signal.SIGSEGV: "it crashed in native code",
+        signal.SIGBUS: "it crashed in native code, or a file it had mapped became shorter",
+        signal.SIGILL: "an instruction this CPU has not: a build for another CPU?",
+        signal.SIGABRT: "the runtime gave up: see its last words",
+        signal.SIGFPE: "it crashed in native code",
+        signal.SIGXCPU: "its CPU time limit",
+    }
+    return crashes.get(signal.Signals(number), "") if number in crashes else ""

@@ -1,0 +1,183 @@
+"""What an engine is to its conductor: start, poll, stop, close; and what it may say."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edgetop.session.events import Severity
+from edgetop.session.manifest import TensorInfo
+from edgetop.session.operators import Operator, ThreadUse
+from edgetop.session.records import NO_INFERENCES, Inferences
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The engine is up, and nothing is loaded yet."""
+
+    pid: int
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    runtime: str
+    version: str
+    why: str  # why this runtime and no other
+    providers: tuple[str, ...]
+    dropped_providers: tuple[str, ...]  # asked for, and silently left out by the runtime
+    inputs: tuple[TensorInfo, ...]
+    assumptions: tuple[str, ...]  # a sentence for each shape nobody gave
+    init_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageMemory:
+    """What the engine's process holds at a step of the run, told by itself."""
+
+    stage: str  # what it is taken at the end of: "interpreter", "runtime", "model", "first" or "steady"
+    monotonic_ns: int
+    rss_kib: int
+    anon_kib: int | None  # None: an old kernel does not say
+    file_kib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBegan:
+    phase: str
+    monotonic_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    severity: Severity
+    source: str  # "engine", "engine stdout" or "engine stderr"
+    message: str
+    kind: str = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsLost:
+    """The reader fell so far behind that records were dropped."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilerChosen:
+    """How operators are timed, or why they are not (any more)."""
+
+    way: str  # in words; "": they are not
+    reason: str  # why not at all, or why not in a better way
+
+
+@dataclass(frozen=True, slots=True)
+class BurstBegan:
+    """A long one: nothing is measured until it is over."""
+
+    monotonic_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BurstTaken:
+    """Instrumented inferences came to their end; none of them is among the records."""
+
+    monotonic_ns: int  # when it began
+    duration_ns: int  # until inferences were measured again
+    run_ns: tuple[int, ...]  # how long each instrumented inference took as a whole
+    operators: tuple[Operator, ...]
+    first_run: tuple[tuple[int, int], ...] = ()  # one inference: (place in `operators`, ns), in the order of running
+    threads: ThreadUse | None = None  # None: the runtime does not tell, or has one
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Of several streams, none has an inference to report that began before. Not told by an `Engine`."""
+
+    monotonic_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlowInference:
+    """One that stands out, and what the kernel counted since shortly before it."""
+
+    monotonic_ns: int  # when it began
+    latency_ns: int
+    span_ns: int  # that was counted: from before it to its end
+    preempted: int  # involuntary switches of the engine's threads
+    major_faults: int
+    minor_faults: int
+    waited_ns: int | None  # of the engine's loop for a CPU; None: the kernel keeps no account
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The loop came to its end: "runs", "duration" or "stop"."""
+
+    reason: str
+    monotonic_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The engine says why it could not go on."""
+
+    stage: str  # "start", "runtime", "model", "input", "first": the user's; "inference", "engine": its own
+    message: str
+    advice: str = ""
+
+    @property
+    def is_input_error(self) -> bool:
+        return self.stage not in ("inference", "engine")
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The engine is gone without a word of its own."""
+
+    cause: str
+    loading: bool  # it never came to its first inference
+    last_words: str = ""  # the last line it wrote to stderr
+
+
+Message = (
+    Started
+    | Loaded
+    | StageMemory
+    | PhaseBegan
+    | LogLine
+    | RecordsLost
+    | ProfilerChosen
+    | BurstBegan
+    | BurstTaken
+    | Reached
+    | SlowInference
+    | Ended
+    | Failed
+    | Died
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineUpdate:
+    records: Inferences = field(default_factory=lambda: NO_INFERENCES)  # `t_ns` is CLOCK_MONOTONIC here
+    messages: tuple[Message, ...] = ()
+
+
+class Engine(Protocol):
+    """Runs one model once. After `Ended`, `Failed` or `Died` it says nothing more."""
+
+    isolation: str  # "process" or "thread"
+
+    def start(self) -> None:
+        """Begin. Raises InputError where it cannot even be started."""
+
+    def poll(self) -> EngineUpdate:
+        """What came since the last poll, inferences in the order in which they began. Never waits."""
+
+    def stop(self) -> None:
+        """Ask it to end after the inference in hand. Never waits."""
+
+    def profile(self) -> None:
+        """Ask for a burst of instrumented inferences now. Never waits."""
+
+    def close(self) -> None:
+        """Make sure that no load is left behind. Safe to call twice."""

@@ -1,0 +1,63 @@
+"""What an engine is asked to run: everything it needs to know, as plain JSON values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DEFAULT_WARMUP_RUNS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    model: str  # path
+    format: str  # "onnx" or "tflite"
+    engine: str = "auto"  # a name of the registry, or "auto"
+    threads: int = 0  # 0: the runtime's default
+    batch: int | None = None
+    providers: tuple[tuple[str, Mapping[str, str]], ...] = ()  # name, options
+    delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # path, options
+    inputs: Mapping[str, str] = field(default_factory=dict)  # input name, or "" for all: source
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seed: int = 0
+    idle_ns: int = 0  # rest after the first inference, for what the board draws when idle; 0: none
+    warmup_runs: int = DEFAULT_WARMUP_RUNS
+    warmup_ns: int = 0
+    warmup_until_steady: bool = False
+    runs: int | None = None  # None: no limit
+    duration_ns: int | None = None  # of the measured phase; None: no limit
+    profile_every_ns: int = 0  # between bursts of instrumented inferences; 0: none
+    rate_hz: float | None = None  # of each stream; None: the next when the one before is done
+    arrivals: str = "fixed"  # or "poisson"
+    streams: int = 1  # at once
+    delay_ns: int = 0  # after each inference, without a rate
+    duty_ns: tuple[int, int] | None = None  # work and rest, in turn
+    cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
+    virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "format": self.format,
+            "engine": self.engine,
+            "threads": self.threads,
+            "batch": self.batch,
+            "providers": [[name, dict(options)] for name, options in self.providers],
+            "delegates": [[path, dict(options)] for path, options in self.delegates],
+            "inputs": dict(self.inputs),
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "seed": self.seed,
+            "idle_ns": self.idle_ns,
+            "warmup_runs": self.warmup_runs,
+            "warmup_ns": self.warmup_ns,
+            "warmup_until_steady": self.warmup_until_steady,
+            "runs": self.runs,
+            "duration_ns": self.duration_ns,
+            "profile_every_ns": self.profile_every_ns,
+            "rate_hz": self.rate_hz,
+            "arrivals": self.arrivals,
+            "streams": self.streams,
+            "delay_ns": self.delay_ns,
+            "duty_ns": None if self.duty_ns is None else list(self.duty_ns),
+            "cpus": list(self.cpus),
+            "virtual_board": self.virtual_board,
+        }

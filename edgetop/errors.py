@@ -1,0 +1,37 @@
+"""The few errors of edgetop, written for their reader: what happened, where, what to do.
+
+They are printed in one place, `edgetop.cli.main`, as one line on stderr.
+"""
+
+EXIT_DONE = 0
+EXIT_GATE_FAILED = 1
+EXIT_PROBLEM_FOUND = 1  # of `edgetop doctor`
+EXIT_USAGE = 2
+EXIT_ENGINE_DIED = 3
+EXIT_NOT_RECORDED = 4
+EXIT_INTERRUPTED = 130
+
+
+class EdgetopError(Exception):
+    """An end with a cause. The message is for people; `exit_code` is for scripts."""
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(f"{message} ({advice})" if advice else message)
+
+
+class InputError(EdgetopError):
+    """Something the user gave cannot be used."""
+
+
+class EngineDiedError(EdgetopError):
+    """The engine ended by itself, in mid-session."""
+
+    exit_code = EXIT_ENGINE_DIED
+
+
+class RecordingError(EdgetopError):
+    """The recording could not be written."""
+
+    exit_code = EXIT_NOT_RECORDED

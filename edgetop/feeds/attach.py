@@ -1,0 +1,141 @@
+"""A session that another process runs, from what that writes down: first all that was, then what comes.
+
+It follows the journal to the end, whichever that is. Orders go through the session's socket, on
+a thread of their own: the screen does not wait for the answer.
+"""
+
+import threading
+from pathlib import Path
+
+from edgetop import formatting
+from edgetop.control.client import give
+from edgetop.control.wire import Order
+from edgetop.errors import EdgetopError
+from edgetop.feeds.protocol import Can
+from edgetop.recording.by_time import RecordingByTime
+from edgetop.recording.files import SOCKET, is_live
+from edgetop.recording.journal import FellBehindError, Follower
+from edgetop.recording.reader import Recording
+from edgetop.recording.soundness import sound_batch
+from edgetop.session.batch import Batch, merge
+from edgetop.session.clock import Clock
+
+SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its lock is looked at
+LATE_NS = 5_000_000_000  # told to the user
+REFUSAL_SHOWN_NS = 10_000_000_000
+
+
+class AttachFeed:
+    player = None
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        """Reads what there is. Raises InputError where there is no session."""
+        self.folder = folder
+        self._clock = clock
+        self._follower: Follower | None = None
+        self._said_it_ended = False
+        self._heard_ns = self._looked_ns = clock.monotonic_ns()
+        self._refusal: tuple[str, int] | None = None  # of an order, and when
+        self._lost = ""  # why there is nothing to follow any more
+        self._orders: list[threading.Thread] = []
+        self._waiting: Batch | None = self._opened()
+
+    def _opened(self) -> Batch:
+        recording = Recording(self.folder)
+        batch = RecordingByTime(recording).whole()
+        self._follower = recording.follow() if recording.is_live else None
+        self._said_it_ended = not recording.is_live
+        self._heard_ns = self._looked_ns = self._clock.monotonic_ns()
+        return batch
+
+    @property
+    def can(self) -> Can:
+        if self._follower is None:
+            return Can.NOTHING
+        takes_orders = not self._said_it_ended and (self.folder / SOCKET).exists()
+        orders = Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE if takes_orders else Can.NOTHING
+        return Can.VISIT | orders
+
+    @property
+    def is_over(self) -> bool:
+        return self._follower is None and self._waiting is None
+
+    @property
+    def trouble(self) -> str:
+        if self._lost:
+            return self._lost
+        now_ns = self._clock.monotonic_ns()
+        if self._refusal and now_ns - self._refusal[1] < REFUSAL_SHOWN_NS:
+            return self._refusal[0]
+        silent_ns = now_ns - self._heard_ns
+        if self._follower and silent_ns > LATE_NS:
+            return f"nothing came for {formatting.duration(silent_ns)}"
+        return ""
+
+    def read(self) -> Batch | None:
+        if self._waiting is not None:
+            batch, self._waiting = self._waiting, None
+            return batch
+        return self._follow(self._follower) if self._follower else None
+
+    def _follow(self, follower: Follower) -> Batch | None:
+        came: list[Batch] = []
+        try:
+            for batch in follower.read():
+                came.append(sound_batch(batch))  # noqa: PERF401  what came before an error counts
+        except FellBehindError:
+            return self._anew()
+        except OSError:  # the journal has become tables
+            if not any(map(_is_last, came)) and not self._said_it_ended:
+                return self._anew()
+            self._follower = None
+        if came:
+            self._heard_ns = self._looked_ns = self._clock.monotonic_ns()
+            self._said_it_ended |= any(map(_is_last, came))
+            return merge(came)
+        if self._follower and self._clock.monotonic_ns() - self._looked_ns > SILENT_NS:
+            self._looked_ns = self._clock.monotonic_ns()
+            if not is_live(self.folder):  # it was killed, or could not write its tables
+                return self._anew()
+        return None
+
+    def _anew(self) -> Batch | None:
+        try:
+            return self._opened()
+        except EdgetopError as error:  # somebody has removed it
+            self._follower, self._lost = None, str(error)
+            return None
+
+    def stop(self) -> None:
+        self._order(Order("stop"))
+
+    def mark(self, note: str) -> None:
+        self._order(Order("mark", note))
+
+    def pause_recording(self, paused: bool) -> None:
+        self._order(Order("pause" if paused else "resume"))
+
+    def profile(self) -> None:
+        self._order(Order("profile"))
+
+    def _order(self, order: Order) -> None:
+        if self._follower is None:
+            return
+        thread = threading.Thread(target=self._give, args=(order,), name="order", daemon=True)
+        self._orders = [*(thread for thread in self._orders if thread.is_alive()), thread]
+        thread.start()
+
+    def _give(self, order: Order) -> None:
+        try:
+            give(self.folder, order)
+        except (EdgetopError, ValueError) as error:
+            self._refusal = (f"cannot {order.do}: {error}", self._clock.monotonic_ns())
+
+    def close(self, timeout_s: float) -> None:
+        """Let orders that are under way be carried out."""
+        for thread in self._orders:
+            thread.join(timeout_s)
+
+
+def _is_last(batch: Batch) -> bool:
+    return batch.manifest is not None and batch.manifest.state != "live"

@@ -1,0 +1,197 @@
+"""A session on another machine, as its relay tells it over a link that may break at any time.
+
+One thread reads. When the link breaks it connects anew, with longer and longer pauses, and asks
+for what was missed; until then `trouble` says so.
+"""
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Literal
+
+from edgetop.errors import InputError
+from edgetop.feeds.conversation import Confirmed, Connect, Conversation, LinkEndedError, Over, Said, UnreachableError
+from edgetop.feeds.protocol import Can
+from edgetop.relay.encoding import NOWHERE, Position
+from edgetop.session.batch import Batch, merge
+from edgetop.session.clock import Clock
+from edgetop.session.seconds import NS
+
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # before each attempt; the last one before all that follow
+SILENCE_S = 15.0  # a relay says something each second
+TOLD_SILENCE_NS = 4 * NS
+ALIVE_EVERY_NS = 15 * NS
+REFUSAL_SHOWN_NS = 10 * NS
+MAX_WAITING_BATCHES = 256  # merged beyond this
+
+Order = Literal["stop", "mark", "pause", "resume", "profile"]
+
+
+class RemoteFeed:
+    player = None
+
+    def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
+        """Connects, and waits until the board has said what it shows: then a screen may open.
+
+        `where`: the board, in words. Raises InputError where there is nothing to watch.
+        """
+        self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
+        self._lock = threading.Lock()
+        self._waiting: list[Batch] = []
+        self._position: Position | None = None
+        self._orders: dict[int, Order] = {}  # under way
+        self._last_order = 0
+        self._is_over = False
+        self._lost = False
+        self._attempts = 0  # to come back, since something came
+        self._retry_ns = 0  # when the next attempt is made, while the link is lost
+        self._refusal = ("", 0)  # of an order, and when
+        self._heard_ns = self._said_alive_ns = clock.monotonic_ns()
+        self.failure = ""  # why it was given up, in words
+        self.arrived = threading.Event()  # set when there is something to read
+        self._leaving = threading.Event()
+        self._talk = Conversation(connect(None, True), where, None, attended=True)
+        self.session = self._talk.session
+        self._thread = threading.Thread(target=self._run, name="remote session", daemon=True)
+        self._thread.start()
+
+    # For the screen's thread.
+
+    @property
+    def can(self) -> Can:
+        if self._is_over:
+            return Can.NOTHING
+        orders = Can.NOTHING if self._lost else Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
+        return Can.VISIT | orders
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over and not self._waiting
+
+    @property
+    def trouble(self) -> str:
+        now_ns = self._clock.monotonic_ns()
+        if self.failure:
+            return f"LINK LOST: {self.failure}"
+        if self._is_over:
+            return ""
+        if self._lost:
+            left_s = math.ceil((self._retry_ns - now_ns) / NS)
+            return f"LINK LOST, reconnecting in {left_s} s" if left_s > 0 else "LINK LOST, reconnecting"
+        refusal, refused_ns = self._refusal
+        if refusal and now_ns - refused_ns < REFUSAL_SHOWN_NS:
+            return refusal
+        silent_ns = now_ns - self._heard_ns
+        return f"LINK SILENT for {silent_ns // NS} s" if silent_ns > TOLD_SILENCE_NS else ""
+
+    def read(self) -> Batch | None:
+        self.arrived.clear()
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        return merge(waiting) if waiting else None
+
+    def stop(self) -> None:
+        self._order("stop")
+
+    def mark(self, note: str) -> None:
+        self._order("mark", note)
+
+    def pause_recording(self, paused: bool) -> None:
+        self._order("pause" if paused else "resume")
+
+    def profile(self) -> None:
+        self._order("profile")
+
+    def _order(self, order: Order, note: str = "") -> None:
+        if Can.STOP not in self.can:
+            return
+        self._last_order += 1
+        self._orders[self._last_order] = order
+        try:
+            self._talk.order(self._last_order, order, note)
+        except LinkEndedError:
+            self._confirm(self._last_order, "the link is lost")
+
+    def close(self, timeout_s: float) -> tuple[Order, ...]:
+        """Leave the session to itself; the orders of which nobody knows what became, though that was waited for."""
+        deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
+        while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:
+            self.arrived.wait(0.1)
+            self.arrived.clear()
+        unconfirmed = tuple(self._orders.values())  # that the link ends now says nothing of them
+        self._leaving.set()
+        self._talk.hang_up()
+        self._thread.join(timeout_s)
+        return unconfirmed
+
+    # For the reading thread.
+
+    def _run(self) -> None:
+        while not self._leaving.is_set() and not self._is_over:
+            self._go_on()
+        self._talk.close()
+        self.arrived.set()
+
+    def _go_on(self) -> None:
+        try:
+            if self._lost:
+                self._come_back()
+            else:
+                self._listen()
+        except (LinkEndedError, TimeoutError, ValueError, UnreachableError):
+            self._lose_link()
+        except InputError as error:
+            self.failure = str(error)
+            self._is_over = True
+
+    def _listen(self) -> None:
+        for said in self._talk.listen(SILENCE_S):
+            self._heard_ns = self._clock.monotonic_ns()
+            self._heed(said)
+        if self._heard_ns - self._said_alive_ns >= ALIVE_EVERY_NS:
+            self._said_alive_ns = self._heard_ns
+            self._talk.say_alive()
+
+    def _heed(self, said: Said) -> None:
+        if isinstance(said, Over):
+            self._orders.clear()  # a stop is confirmed by it, and nothing else matters any more
+            self._is_over = True
+        elif isinstance(said, Confirmed):
+            self._confirm(said.number, said.error)
+        else:
+            batch, position = said
+            self._attempts = 0
+            self._position = None if position == NOWHERE else position
+            self._put(batch)
+
+    def _put(self, batch: Batch) -> None:
+        with self._lock:
+            self._waiting.append(batch)
+            if len(self._waiting) > MAX_WAITING_BATCHES:
+                self._waiting = [merge(self._waiting)]
+        self.arrived.set()
+
+    def _confirm(self, number: int, error: str) -> None:
+        order = self._orders.pop(number, None)
+        if order and error:
+            self._refusal = (f"cannot {order}: {error}", self._clock.monotonic_ns())
+        self.arrived.set()
+
+    def _lose_link(self) -> None:
+        if not self._lost:
+            self._lost, self._retry_ns = True, 0
+            self._talk.close()
+        for number in tuple(self._orders):
+            self._confirm(number, "the link was lost before it was confirmed")
+
+    def _come_back(self) -> None:
+        pause_s = self._pauses_s[min(self._attempts, len(self._pauses_s) - 1)]
+        self._attempts += 1
+        self._retry_ns = self._clock.monotonic_ns() + int(pause_s * NS)
+        self.arrived.set()
+        if self._leaving.wait(pause_s):
+            return
+        link = self._connect(self.session, False)
+        self._talk = Conversation(link, self._where, self._position, attended=False)
+        self._heard_ns = self._said_alive_ns = self._clock.monotonic_ns()
+        self._lost = False

@@ -1,0 +1,126 @@
+"""A recorded session, played as fast as is wished, from wherever one goes in it."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from edgetop.feeds.protocol import Can, Mark, Transport
+from edgetop.recording.by_time import Moment, RecordingByTime
+from edgetop.recording.pieces import START
+from edgetop.recording.reader import Recording
+from edgetop.session.batch import Batch
+from edgetop.session.clock import Clock
+from edgetop.session.events import Event
+from edgetop.session.seconds import NS
+
+SLOWEST, FASTEST = 0.1, 1000.0
+# Told by the dozen as a session begins, or a thousand times: nothing to go to.
+_UNMARKED = frozenset({"log", "sensor-missing", "engine-memory", "profiler", "profile-burst"})
+_GRAVITY = {"info": 0, "warning": 1, "critical": 2}
+
+
+class ReplayFeed:
+    """Its own player: it plays from the start until it is told otherwise."""
+
+    trouble = ""
+
+    def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
+        """Reads what is needed to go anywhere fast: of a day, a few tenths of a second."""
+        self._recording = RecordingByTime(recording)
+        self._clock = clock
+        self._marks = _marks(self._recording)
+        self._speed = speed
+        self._is_playing = True
+        self._t_ns = self._clamped(from_ns)
+        self._as_of_ns = clock.monotonic_ns()  # when playback stood there
+        self._given: Moment | None = None  # None: the next read begins anew
+
+    @property
+    def player(self) -> "ReplayFeed":
+        return self
+
+    @property
+    def can(self) -> Can:
+        return Can.SEEK | Can.SPEED
+
+    @property
+    def is_over(self) -> bool:
+        return self._given is not None and self._given.t_ns >= self._recording.end_ns
+
+    @property
+    def transport(self) -> Transport:
+        return Transport(self._t_ns, self._recording.end_ns, self._speed, self._is_playing, self._marks)
+
+    def read(self) -> Batch | None:
+        self._advance()
+        if self._given is None:
+            self._given = self._recording.moment(self._t_ns)
+            return self._recording.until(self._given)
+        if self._t_ns <= self._given.t_ns:
+            return None
+        begin, self._given = self._given, self._recording.moment(self._t_ns)
+        return self._recording.between(begin, self._given)
+
+    def _advance(self) -> None:
+        now_ns = self._clock.monotonic_ns()
+        if self._is_playing:
+            self._t_ns = self._clamped(self._t_ns + int((now_ns - self._as_of_ns) * self._speed))
+            self._is_playing = self._t_ns < self._recording.end_ns
+        self._as_of_ns = now_ns
+
+    def _clamped(self, t_ns: int) -> int:
+        return min(max(t_ns, 0), self._recording.end_ns)
+
+    def play(self, playing: bool) -> None:
+        self._advance()
+        if playing and self._t_ns >= self._recording.end_ns:
+            self.seek(0)
+        self._is_playing = playing
+
+    def set_speed(self, speed: float) -> None:
+        self._advance()
+        self._speed = min(max(speed, SLOWEST), FASTEST)
+
+    def seek(self, t_ns: int) -> None:
+        self._advance()
+        self._t_ns = self._clamped(t_ns)
+        self._given = None
+
+    def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
+        sensors = self._recording.manifest.sensors
+        wanted = [place for place, info in enumerate(sensors) if info.id in sensor_ids]
+        readings = self._recording.readings
+        for number in range(readings.end[0] if wanted else 0):
+            rows = readings.read(number)
+            found = rows["t_ns"][np.isin(rows["sensor"], wanted) & (rows["value"] > level)]
+            if len(found):
+                return int(found.min())
+        return None
+
+    def stop(self) -> None:
+        """A recorded session takes no orders."""
+
+    def mark(self, note: str) -> None: ...
+
+    def pause_recording(self, paused: bool) -> None: ...
+
+    def profile(self) -> None: ...
+
+
+def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
+    """One for each second in which something happened that is worth going to: the gravest, at the time of the last."""
+    marks: dict[int, Mark] = {}
+    for events in recording.events.between(START, recording.events.end):
+        for event in filter(_is_marked, events):
+            t_ns = min(max(event.t_ns, 0), recording.end_ns)
+            mark = Mark(t_ns, event.kind, event.severity)
+            before = marks.get(t_ns // NS)
+            if before and _GRAVITY[before.severity] > _GRAVITY[event.severity]:
+                mark = replace(before, t_ns=max(t_ns, before.t_ns))
+            marks[t_ns // NS] = mark
+    return tuple(sorted(marks.values(), key=lambda mark: mark.t_ns))
+
+
+def _is_marked(event: Event) -> bool:
+    return event.severity in ("warning", "critical") or (event.severity == "info" and event.kind not in _UNMARKED)

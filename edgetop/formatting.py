@@ -1,0 +1,215 @@
+"""Units, rounding and foreign text: the one place where raw values become words.
+
+Everything below works on raw values (ns, bytes, °C) and rounds only here. `clean` makes
+text from models, files, sensors and logs safe to show: it is data, never an instruction
+to the terminal.
+"""
+
+import math
+import re
+import unicodedata
+
+UNKNOWN = "-"
+
+_DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def milliseconds(ns: float) -> str:
+    """Three significant digits where that makes sense, at most three decimals.
+
+    >>> [milliseconds(x) for x in (21_300, 999_940, 5_020_000, 56_000_000, 2_103_000_000)]
+    ['0.021', '1.000', '5.020', '56.00', '2103']
+    """
+    value = ns / 1e6
+    if value < 9.9995:
+        return f"{value:.3f}"
+    if value < 99.995:
+        return f"{value:.2f}"
+    if value < 999.95:
+        return f"{value:.1f}"
+    return f"{value:.0f}"
+
+
+def millijoules(mj: float, digits: int = 3) -> str:
+    """So many significant digits, as long as there are not more before the point.
+
+    >>> [millijoules(x) for x in (0.0412, 0.61, 4.238, 41.23, 412.6, 4126)]
+    ['0.0412', '0.610', '4.24', '41.2', '413', '4126']
+    >>> millijoules(0.361, 2)
+    '0.36'
+    """
+    if not mj:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(mj)))
+    return f"{mj:.{min(max(decimals, 0), 6)}f}"
+
+
+def rate(per_second: float) -> str:
+    """
+    >>> [rate(x) for x in (0.483, 24.07, 178.2, 48_230.0)]
+    ['0.483', '24.1', '178', '48.2 k']
+    """
+    if per_second < 9.995:
+        return f"{per_second:.3f}"
+    if per_second < 99.95:
+        return f"{per_second:.1f}"
+    if per_second < 9_999.5:
+        return f"{per_second:.0f}"
+    return count(per_second)
+
+
+def count(number: float) -> str:
+    """
+    >>> [count(x) for x in (0, 9_999, 10_000, 1_234_567, 86_400_000)]
+    ['0', '9999', '10.0 k', '1.23 M', '86.4 M']
+    """
+    if number < 9_999.5:
+        return f"{number:.0f}"
+    for factor, suffix in ((1e3, "k"), (1e6, "M"), (1e9, "G")):
+        value = number / factor
+        if value < 999.5:
+            return (
+                f"{value:.2f} {suffix}"
+                if value < 9.995
+                else f"{value:.1f} {suffix}"
+                if value < 99.95
+                else f"{value:.0f} {suffix}"
+            )
+    return f"{number:.2e}"
+
+
+def duration(ns: float) -> str:
+    """The two largest units; tenths under a minute.
+
+    >>> [duration(x * 1e9) for x in (0.42, 59.96, 61, 3_725, 90_061)]
+    ['0.4s', '1m00s', '1m01s', '1h02m', '1d01h']
+    """
+    seconds = ns / 1e9
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for size, unit in _DURATION_UNITS:
+        if whole >= size:
+            rest, (lower, lower_unit) = whole % size, _below(unit)
+            return f"{whole // size}{unit}{rest // lower:02d}{lower_unit}"
+    return f"{whole}s"
+
+
+def span(ns: float) -> str:
+    """A length of time that somebody chose.
+
+    >>> [span(x * 1e9) for x in (0.5, 10, 60, 600, 90)]
+    ['500ms', '10s', '1m', '10m', '90s']
+    """
+    milliseconds_ = round(ns / 1e6)
+    for size_, unit in ((3_600_000, "h"), (60_000, "m"), (1_000, "s")):
+        if milliseconds_ >= size_ and milliseconds_ % size_ == 0:
+            return f"{milliseconds_ // size_}{unit}"
+    return f"{milliseconds_}ms"
+
+
+def _below(unit: str) -> tuple[int, str]:
+    return {"d": (3_600, "h"), "h": (60, "m"), "m": (1, "s")}[unit]
+
+
+def clock_time(ns: float) -> str:
+    """Session time as on a stopwatch.
+
+    >>> clock_time(3_725e9), clock_time(90_000e9)
+    ('01:02:05', '25:00:00')
+    """
+    seconds = int(ns // 1e9)
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+_WHOLE, _PARTS = r"(\d{1,9})", r"(\d{1,9}(?:\.\d{1,9})?)"
+_DURATION = re.compile(f"(?:{_WHOLE}d)?(?:{_WHOLE}h)?(?:{_WHOLE}m)?(?:{_PARTS}s)?(?:{_WHOLE}ms)?")
+_CLOCK_TIME = re.compile(f"(?:(?:{_WHOLE}:)?{_WHOLE}:)?{_PARTS}")
+
+
+def parse_clock_time(text: str) -> int:
+    """Session time in ns as people write it. Raises ValueError, which says how to.
+
+    >>> [parse_clock_time(x) / 1e9 for x in ("01:02:05", "2:05.5", "90", "1h02m5s", "500ms")]
+    [3725.0, 125.5, 90.0, 3725.0, 0.5]
+    """
+    given = text.strip().replace(" ", "")
+    if match := _CLOCK_TIME.fullmatch(given):
+        units: tuple[float, ...] = (3600, 60, 1)
+    elif given and (match := _DURATION.fullmatch(given)):
+        units = (86_400, 3600, 60, 1, 0.001)
+    else:
+        raise ValueError(f"{text!r} is not a time; write 01:02:05, 90s or 1h02m")
+    parts = zip(match.groups(), units, strict=True)
+    return round(sum(float(value) * unit for value, unit in parts if value) * 1e9)
+
+
+def speed(factor: float) -> str:
+    """
+    >>> speed(0.1), speed(1.0), speed(1000)
+    ('0.1x', '1x', '1000x')
+    """
+    return f"{factor:.4g}x"
+
+
+def size(number_of_bytes: float) -> str:
+    """
+    >>> [size(x) for x in (512, 40_960, 1_048_575, 12_582_912, 5 * 2**30)]
+    ['512 B', '40.0 KiB', '1.0 MiB', '12.0 MiB', '5.0 GiB']
+    """
+    value = float(number_of_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        text = f"{value:.0f}" if unit == "B" else f"{value:.1f}"
+        if float(text) < 1024:
+            return f"{text} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+_DECIMALS = {"MHz": 0, "state": 0, "0/1": 0, "rpm": 0, "B/s": 0, "W": 2, "V": 3, "A": 3}
+
+
+def reading(value: float, unit: str) -> str:
+    """A sensor's value without its unit, with as many decimals at any size, so that it keeps its place.
+
+    >>> reading(53.94, "°C"), reading(2399.7, "MHz"), reading(0.4812, "A")
+    ('53.9', '2400', '0.481')
+    """
+    return f"{value:.{_DECIMALS.get(unit, 1)}f}"
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.0213), percent(0.5)
+    ('2.1 %', '50.0 %')
+    """
+    return f"{share * 100:.1f} %"
+
+
+def fine_percent(share: float) -> str:
+    """Two significant digits of a small share, which one decimal would hide.
+
+    >>> fine_percent(0.0213), fine_percent(0.5), fine_percent(0.000214), fine_percent(0)
+    ('2.1 %', '50.0 %', '0.021 %', '0 %')
+    """
+    return percent(share) if share >= 0.00995 else f"{share * 100:.2g} %"
+
+
+def clean(text: str, *, ascii_only: bool = False) -> str:
+    r"""Foreign text in which nothing acts: controls and direction marks are shown as escapes.
+
+    >>> clean("a\x1b[31m[b]\n"), clean("naïve", ascii_only=True)
+    ('a\\x1b[31m[b]\\n', 'na?ve')
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    shown = "".join(_visible(character) for character in text)
+    return shown.encode("ascii", "replace").decode() if ascii_only else shown
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character == " ":
+        return character
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return character.encode("unicode_escape").decode()

@@ -1,0 +1,198 @@
+"""What another tool measured, recorded as a session that is over. What the tool did not tell is not known in it.
+
+It goes through the recorder, as a live session does, so that whatever reads recordings reads it.
+"""
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from edgetop import __version__, formatting
+from edgetop.errors import InputError
+from edgetop.imports.measured import Layers, Measured, Times
+from edgetop.recording.files import is_real_folder, read_manifest
+from edgetop.recording.recorder import Recorder
+from edgetop.session.batch import Batch
+from edgetop.session.clock import format_utc
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.manifest import (
+    FORMAT_VERSION,
+    IMPORTED,
+    Board,
+    ClockInfo,
+    EngineInfo,
+    Load,
+    Manifest,
+    Methodology,
+    Model,
+)
+from edgetop.session.operators import burst_of
+from edgetop.session.records import INFERENCE, MEASURE, WARMUP, Inferences
+from edgetop.session.seconds import SecondAggregator
+
+UNKNOWN_MODEL = "unknown"
+BATCH_INFERENCES = 50_000
+ELSEWHERE = "name another place with -o"
+COARSE = 0.01  # of the median: what single latencies are told in, when they had better not be believed
+RUNS = "runs"  # why it ended, as far as anybody can say: all inferences of the file are done
+
+
+class Imported:
+    """One session of what was read from another tool's files."""
+
+    def __init__(self, name: str, model: str | None, measured: Measured) -> None:
+        self._name = name
+        self._model = model
+        self._measured = measured
+
+    @property
+    def summary(self) -> str:
+        inferences, layers = self._measured.measured, self._measured.layers
+        parts = [f"{formatting.count(inferences)} inferences"] if self._measured.times else []
+        return " and ".join([*parts, f"{len(layers.operators)} layers"] if layers else parts)
+
+    def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
+        """`force`: in the place of one that was imported before.
+
+        Raises InputError, RecordingError; all is then as it was before.
+        """
+        first, last = self._manifests(now)
+        with _place(folder, force=force):
+            recorder = Recorder(folder, first)
+            try:
+                for batch in self._batches(first, last):
+                    recorder.write(batch)
+                recorder.finish(last)
+            except BaseException:
+                recorder.discard()
+                raise
+
+    def _manifests(self, now: datetime) -> tuple[Manifest, Manifest]:
+        measured, origin = self._measured, self._measured.origin
+        note = f"imported from {' and '.join(self._measured.files)} of {origin.tool}"
+        first = Manifest(
+            format_version=FORMAT_VERSION,
+            id=str(uuid.uuid4()),
+            name=self._name,
+            state="live",
+            edgetop_version=__version__,
+            created_utc=format_utc(now),
+            clock=ClockInfo(0, None),
+            board=Board(),
+            model=Model(self._model or UNKNOWN_MODEL),
+            engine=EngineInfo(runtime=origin.runtime, providers=measured.providers),
+            load=Load(input=UNKNOWN_MODEL),
+            methodology=Methodology(notes=(note,)),
+            labels={IMPORTED: origin.tool},
+        )
+        runs = replace(first.methodology, warmup_runs=measured.warmup, measure_runs=measured.measured)
+        last = replace(first, state="finished", end_reason=RUNS, duration_ns=measured.end_ns, methodology=runs)
+        return first, last
+
+    def _batches(self, first: Manifest, last: Manifest) -> Iterator[Batch]:
+        yield Batch(0, events=tuple(self._opening(first)), manifest=first)
+        if self._measured.times:
+            yield from _inferences(self._measured.times)
+        if self._measured.layers:
+            yield self._burst(self._measured.layers)
+        yield Batch(self._measured.end_ns, events=(self._ending(),), manifest=last)
+
+    def _opening(self, first: Manifest) -> Iterator[Event]:
+        times = self._measured.times
+        parts: dict[str, JsonValue] = {f"{part}_ms": ms for part, ms in times.parts_ms.items()} if times else {}
+        yield _event(0, "imported", first.methodology.notes[-1], **parts)
+        way = self._measured.origin.way if self._measured.layers else ""
+        reason = "" if way else "no profile was imported"
+        yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
+        if times:
+            yield from _coarse(times)
+            if times.warmup:
+                yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
+            began_ns = int(times.start_ns[times.warmup or 0])
+            yield _event(began_ns, "phase", "measurement begins", phase="measure", runs=None, duration_ns=None)
+
+    def _burst(self, layers: Layers) -> Batch:
+        """Behind all inferences, or alone: of the time in which others were measured it takes none."""
+        t_ns, times = 0, self._measured.times
+        if times:
+            t_ns, layers = times.end_ns, layers.with_copies(times, self._measured.origin.provider)
+        text = f"{layers.runs} instrumented inferences"
+        told = _event(t_ns, "profile-burst", text, burst=0, duration_ns=0, runs=layers.runs, run_ns=layers.run_ns)
+        return Batch(t_ns, events=(told,), bursts=(burst_of(t_ns, 0, layers.operators),))
+
+    def _ending(self) -> Event:
+        times, warmup = self._measured.times, self._measured.warmup
+        data: dict[str, JsonValue] = {
+            "reason": RUNS,
+            "last_end_ns": times.end_ns if times else None,
+            "warmup_runs": warmup,
+            "warmup_ns": int(times.latency_ns[:warmup].sum()) if times and warmup else None,
+        }
+        return _event(self._measured.end_ns, "ended", f"session over: {RUNS}", **data)
+
+
+@contextlib.contextmanager
+def _place(folder: Path, *, force: bool) -> Iterator[None]:
+    """Free for a session; what lay there is put back where that fails."""
+    aside = None
+    if os.path.lexists(folder):
+        if not force:
+            raise InputError(f"{folder}: exists already", f"--force replaces it, or {ELSEWHERE}")
+        if not _was_imported(folder):
+            raise InputError(f"{folder}: was not imported, and --force replaces nothing else", ELSEWHERE)
+        aside = folder.parent / f".{folder.name[:200]}.{os.getpid()}.replaced"
+        try:
+            folder.rename(aside)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be replaced: {error.strerror}", ELSEWHERE) from None
+    try:
+        yield
+    except BaseException:
+        if aside:
+            aside.rename(folder)
+        raise
+    if aside:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _was_imported(folder: Path) -> bool:
+    try:
+        manifest = read_manifest(folder) if is_real_folder(folder) else None
+    except InputError:
+        return False
+    return manifest is not None and manifest.was_imported
+
+
+def _coarse(times: Times) -> Iterator[Event]:
+    median = float(np.median(times.latency_ns))
+    if times.step_ns >= COARSE * median:
+        step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
+        text = f"latencies are told in steps of up to {step} ms, {share} of the median: the run was long"
+        yield replace(_event(0, "coarse-times", text, step_ns=times.step_ns), severity="warning")
+
+
+def _inferences(times: Times) -> Iterator[Batch]:
+    aggregator = SecondAggregator()
+    for begin in range(0, len(times.start_ns), BATCH_INFERENCES):
+        rows = _rows(times, begin)
+        yield Batch(int(rows["t_ns"][-1]), inferences=rows, seconds=aggregator.add(rows))
+    yield Batch(times.end_ns, seconds=aggregator.close())
+
+
+def _rows(times: Times, begin: int) -> Inferences:
+    part = slice(begin, begin + BATCH_INFERENCES)
+    rows = np.zeros(len(times.start_ns[part]), INFERENCE)
+    rows["t_ns"], rows["latency_ns"], rows["ok"] = times.start_ns[part], times.latency_ns[part], True
+    rows["phase"] = np.where(begin + np.arange(len(rows)) < (times.warmup or 0), WARMUP, MEASURE)
+    return rows
+
+
+def _event(t_ns: int, kind: str, message: str, **data: JsonValue) -> Event:
+    return Event(t_ns, kind, "info", "edgetop", message, data)

@@ -1,0 +1,140 @@
+"""What `trtexec --exportTimes` and `--exportProfile` write.
+
+Source: TensorRT's samples/common/sampleReporting.cpp, exportJSONTrace and Profiler::exportJSONProfile, from
+7.0 to 11.0. Both are a list with an object a line:
+
+times    `startEnqMs`, `endEnqMs`, `startH2dMs`, `endH2dMs`, `startComputeMs`, `endComputeMs`, `startD2hMs`,
+         `endD2hMs`, `h2dMs`, `computeMs`, `d2hMs`, `latencyMs`, up to 8.0 `endToEndMs` as well. `latencyMs` is the
+         sum of the three durations before it, which is what trtexec prints as Latency. Before 8.0 `In` and `Out`
+         stand for `H2d` and `D2h`, and `startEnqMs` and `startInMs` have each other's values.
+profile  `{"count": inferences}`, then `name`, `timeMs` of all calls, `averageMs`, `percentage`, from 8.4 on `medianMs`.
+
+Times are 32-bit floats of milliseconds since the start. Up to 8.4 the inferences of the warm-up are among them.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.imports.measured import (
+    COMPUTE,
+    MAX_COUNT,
+    MAX_LAYERS,
+    MAX_NS,
+    TO_DEVICE,
+    TO_HOST,
+    Layers,
+    Numbers,
+    Origin,
+    Times,
+)
+from edgetop.session.operators import Operator
+
+ORIGIN = Origin(
+    tool="trtexec",
+    runtime="tensorrt (imported from trtexec)",
+    provider="TensorRT",
+    way="layers as trtexec --exportProfile has them",
+)
+
+WARMUP_NS = 200_000_000  # what trtexec's --warmUp is where it is not given (sampleOptions.h, defaultWarmUp)
+MAX_MS = MAX_NS / 1e6  # its floats tell no more than 16 ms from the next then
+
+# Layers that TensorRT puts in to change a tensor's layout or dtype: the one type that a name tells for certain.
+_REFORMATS = "Reformatting CopyNode for "
+REFORMAT, LAYER = "Reformat", "Layer"
+
+_FLOAT32_BITS = 24
+
+# The parts of an inference, and what their durations are called since 8.0 and before.
+_PARTS = {TO_DEVICE: ("h2dMs", "inMs"), COMPUTE: ("computeMs",), TO_HOST: ("d2hMs", "outMs")}
+
+Floats = npt.NDArray[np.float64]
+
+
+def is_times(entries: Sequence[Any]) -> bool:
+    return isinstance(entries[0], dict) and "latencyMs" in entries[0]
+
+
+def is_profile(entries: Sequence[Any]) -> bool:
+    return isinstance(entries[0], dict) and entries[0].keys() == {"count"}
+
+
+def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
+    """`warmup_ns`: what began to compute before it is warm-up, as trtexec has it. Raises ValueError."""
+    # Before 8.0 the beginning of the copy to the device is called that of the enqueueing.
+    start_ms = _column(entries, "startH2dMs", "startEnqMs")
+    order = np.argsort(start_ms, kind="stable")  # of several streams, each tells its own
+    start_ms = start_ms[order]
+    compute_ms, latency_ms = (_column(entries, name)[order] for name in ("startComputeMs", "latencyMs"))
+    end_ms = float(_column(entries, "endD2hMs", "endOutMs").max())
+    if not latency_ms.all():
+        raise ValueError(f"entry {order[np.flatnonzero(latency_ms == 0)[0]]}: latencyMs is 0")
+    measured = np.flatnonzero(compute_ms >= warmup_ns / 1e6)
+    if not len(measured):
+        raise ValueError(f"all {len(entries)} inferences began in the warm-up, {warmup_ns / 1e6:g} ms")
+    warmup = int(measured[0])
+    parts_ms = {part: float(np.median(_column(entries, *names)[order][warmup:])) for part, names in _PARTS.items()}
+    return Times(
+        start_ns=_ns(start_ms - start_ms[0]),
+        latency_ns=_ns(latency_ms),
+        end_ns=int(max(end_ms - start_ms[0], float((start_ms - start_ms[0] + latency_ms).max())) * 1e6),
+        warmup=warmup or None,
+        step_ns=_step_ns(end_ms),
+        parts_ms=parts_ms,
+    )
+
+
+def _column(entries: Sequence[Any], *names: str) -> Floats:
+    """The values under the first of these names that the first entry has. Raises ValueError."""
+    name = next((name for name in names if name in entries[0]), names[0])
+    return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)
+
+
+def _number(entry: Any, name: str, place: int) -> float:
+    """A time in ms. Raises ValueError."""
+    if not isinstance(entry, dict) or name not in entry:
+        raise ValueError(f"entry {place} has no {name}")
+    value = entry[name]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_MS:
+        raise ValueError(f"entry {place}: {name} is no time of such a run: {str(value)[:40]!r}")
+    return float(value)
+
+
+def _ns(ms: Floats) -> Numbers:
+    return np.rint(ms * 1e6).astype(np.int64)
+
+
+def _step_ns(until_ms: float) -> float:
+    """From one 32-bit float to the next, so late."""
+    return math.ldexp(1.0, math.frexp(until_ms)[1] - _FLOAT32_BITS) * 1e6
+
+
+def read_profile(entries: Sequence[Any]) -> Layers:
+    """Raises ValueError."""
+    runs = entries[0]["count"]
+    if not isinstance(runs, int) or isinstance(runs, bool) or not 0 < runs <= MAX_COUNT:
+        raise ValueError(f"count is no number of inferences: {str(runs)[:40]!r}")
+    if not 1 < len(entries) <= MAX_LAYERS + 1:
+        raise ValueError("it has no layers" if len(entries) < 2 else f"more than {MAX_LAYERS} layers")
+    operators = tuple(_operator(entry, place, runs) for place, entry in enumerate(entries) if place)
+    total_ns = sum(operator.total_ns for operator in operators)
+    if not total_ns:
+        raise ValueError("every timeMs is 0")
+    return Layers(runs, operators, total_ns // runs)
+
+
+def _operator(entry: Any, place: int, runs: int) -> Operator:
+    total_ms, average_ms = (_number(entry, name, place) for name in ("timeMs", "averageMs"))
+    name = entry.get("name")
+    if not isinstance(name, str):
+        raise ValueError(f"entry {place} has no name")  # noqa: TRY004  a wrong value of a document
+    # A layer that did not run in each inference has its own number of calls from 8.4 on; six digits tell it.
+    calls = runs
+    if "medianMs" in entry and average_ms > 0 and abs(total_ms / average_ms - runs) > runs / 1000 + 1:
+        calls = min(MAX_COUNT, max(1, round(total_ms / average_ms)))
+    op_type = REFORMAT if name.startswith(_REFORMATS) else LAYER
+    return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))

@@ -1,0 +1,168 @@
+"""Arithmetic beside multiply-accumulates. What counts as how much, and by what sources: see `edgetop.models.cost`."""
+
+import math
+from collections.abc import Callable
+
+from edgetop.models.cost.values import Call
+from edgetop.models.shapes import onnx_rules as onnx
+from edgetop.models.shapes.products import GATES
+
+Rule = Callable[[Call], int]
+
+
+def _each(flops: int) -> Rule:
+    """So many for each element of the output."""
+    return lambda call: flops * call.out
+
+
+def _each_input(flops: int) -> Rule:
+    return lambda call: flops * call.elements(0)
+
+
+def _none(_: Call) -> int:
+    return 0
+
+
+def _of_many(call: Call) -> int:
+    """Sum, Max and others of any number of tensors: one less than there are."""
+    return max(len(call.inputs) - 1, 1) * call.out
+
+
+def _reduction(call: Call) -> int:
+    return max(call.elements(0) - call.out, 0)
+
+
+def _pool(call: Call) -> int:
+    return int(math.prod(call.attribute("kernel_shape", ()))) * call.out
+
+
+def _tflite_pool(call: Call) -> int:
+    return int(call.attribute("filter_h") * call.attribute("filter_w")) * call.out + _activation(call)
+
+
+def _bias(place: int) -> Rule:
+    """One for each element where there is a bias, and one where an activation is fused to it."""
+    return lambda call: (call.out if call.has(place) else 0) + _activation(call)
+
+
+def _activation(call: Call) -> int:
+    """com.microsoft's fused operators name it, TFLite's number it; 0 is none."""
+    return call.out if call.attribute("activation") else 0
+
+
+def _activated(call: Call) -> int:
+    return call.out + _activation(call)
+
+
+def _local_response(call: Call) -> int:
+    """A sum of squares over the neighbours; then multiply, add, power and divide."""
+    return (2 * int(call.attribute("size", 0)) + 4) * call.out
+
+
+def _resize(call: Call) -> int:
+    """One multiply-accumulate for each neighbour: two an axis for linear, four for cubic."""
+    taps = {"nearest": 0, "linear": 2, "cubic": 4}[call.attribute("mode", "nearest")]
+    axes = sum(a != b for a, b in zip(call.sizes(0), call.out_sizes(), strict=True))
+    return 2 * taps**axes * call.out if taps else 0
+
+
+def _recurrent(call: Call) -> int:
+    """For each element of the state: two biases a gate, the gates' functions, and what joins them.
+
+    LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and
+    (1 - z) * n + z * h. RNN: one function.
+    """
+    gates = GATES[call.operator.op_type]
+    hidden = call.sizes(2)[2]
+    joining = {"LSTM": 9, "GRU": 8, "RNN": 1}[call.operator.op_type]
+    return math.prod(call.sizes(0)[:2]) * call.sizes(1)[0] * hidden * (2 * gates + joining)
+
+
+def _attention_softmax(call: Call) -> int:
+    """Five for each score of each head."""
+    heads = call.attribute("num_heads")
+    if heads is None:
+        heads = call.sizes(0)[1]
+    sizes, keys = call.sizes(0), call.sizes(1)
+    if call.operator.op_type == "MultiHeadAttention":
+        return 5 * int(heads) * sizes[0] * sizes[1] * keys[1]
+    if call.operator.domain:
+        return 5 * int(heads) * sizes[0] * sizes[1] ** 2
+    return 5 * int(heads) * sizes[0] * sizes[2] * keys[2]
+
+
+def _scatter(call: Call) -> int:
+    return 0 if call.attribute("reduction", "none") == "none" else call.elements(2)
+
+
+_MOVING = (
+    "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose", "Concat", "Split", "Slice",
+    "Gather", "GatherElements", "GatherND", "Pad", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Shape", "Size",
+    "ConstantOfShape", "Cast", "CastLike", "OneHot", "EyeLike", "Trilu", "ReverseSequence", "NonZero", "Where", "Range",
+)  # fmt: skip
+
+ONNX: dict[str, Rule] = {
+    **dict.fromkeys((*onnx.ACTIVATIONS, *onnx.FUNCTIONS, "QLinearSigmoid", "QLinearLeakyRelu", "CumSum"), _each(1)),
+    **dict.fromkeys(onnx.ARITHMETIC, _each(1)),
+    **dict.fromkeys(("Sum", "Max", "Min"), _of_many),
+    "Mean": lambda call: len(call.inputs) * call.out,
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _each(1)),
+    **dict.fromkeys(onnx.NORMALISATIONS, _each(5)),
+    **dict.fromkeys(("LayerNormalization",), _each(5)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _each(6)),
+    "BatchNormalization": _each(2),
+    "LRN": _local_response,
+    **dict.fromkeys(onnx.SOFTMAXES, _each(5)),
+    **dict.fromkeys(onnx.REDUCTIONS, _reduction),
+    **dict.fromkeys(("ReduceMean", "ReduceLogSum"), _each_input(1)),
+    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"), _each_input(2)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _reduction),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), _pool),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "QLinearGlobalAveragePool"), _each_input(1)),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _each(2)),
+    "DynamicQuantizeLinear": _each_input(4),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("Conv", "FusedConv", "ConvTranspose", "Gemm", "FusedGemm", "QGemm"), _bias(2)),
+    "QLinearConv": _bias(8),
+    **dict.fromkeys(("MatMul", "FusedMatMul", "MatMulInteger", "QLinearMatMul", "ConvInteger", "Einsum"), _none),
+    **dict.fromkeys(("MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits"), _each(1)),
+    **dict.fromkeys(GATES, _recurrent),
+    **dict.fromkeys(("Attention", "QAttention", "MultiHeadAttention"), _attention_softmax),
+    "RotaryEmbedding": _each(3),
+    **dict.fromkeys(("ScatterND", "ScatterElements", "Scatter"), _scatter),
+    **dict.fromkeys(_MOVING, _none),
+}
+
+_TFLITE_FUNCTIONS = (
+    "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "TANH", "LOGISTIC", "ELU", "HARD_SWISH", "LEAKY_RELU", "PRELU",
+    "GELU", "ABS", "NEG", "EXP", "LOG", "SQRT", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "SIGN", "LOGICAL_NOT",
+    "POW", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD", "EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL",
+    "GREATER", "GREATER_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "ATAN2", "CUMSUM",
+)  # fmt: skip
+_TFLITE_MOVING = (
+    "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "CONCATENATION", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE",
+    "GATHER", "GATHER_ND", "EMBEDDING_LOOKUP", "PAD", "PADV2", "MIRROR_PAD", "TILE", "BROADCAST_TO", "PACK", "UNPACK",
+    "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "SHAPE", "RANK", "FILL", "ZEROS_LIKE",
+    "CAST", "ONE_HOT", "REVERSE_V2", "REVERSE_SEQUENCE", "SELECT", "SELECT_V2", "WHERE", "RANGE", "BITCAST",
+    "RESIZE_NEAREST_NEIGHBOR", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "DYNAMIC_UPDATE_SLICE", "SCATTER_ND",
+)  # fmt: skip
+
+TFLITE: dict[str, Rule] = {
+    **dict.fromkeys(_TFLITE_FUNCTIONS, _each(1)),
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), _activated),
+    **dict.fromkeys(("RSQRT", "SQUARED_DIFFERENCE", "QUANTIZE", "DEQUANTIZE"), _each(2)),
+    "ADD_N": _of_many,
+    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), _each(5)),
+    "L2_NORMALIZATION": _each(3),
+    **dict.fromkeys(("SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), _reduction),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _reduction),
+    "MEAN": _each_input(1),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _tflite_pool),
+    "RESIZE_BILINEAR": _each(8),
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "CONV_3D"), _bias(2)),
+    "TRANSPOSE_CONV": _bias(3),
+    "BATCH_MATMUL": _none,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _each(13),  # four biases, and nine as in ONNX's
+    **dict.fromkeys(("UNIDIRECTIONAL_SEQUENCE_RNN", "SVDF"), _each(2)),
+    **dict.fromkeys(_TFLITE_MOVING, _none),
+}

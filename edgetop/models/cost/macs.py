@@ -1,0 +1,141 @@
+"""Multiply-accumulates: convolutions, matrix products, recurrent layers, attention.
+
+Each follows from the operator's definition (onnx/docs/Operators.md,
+onnxruntime/docs/ContribOperators.md, tensorflow/lite/kernels). Each output of a convolution or a
+product takes as many as there are weights that it sees (Sze et al. 2017, arXiv:1703.09039, section III).
+"""
+
+import math
+from collections.abc import Callable
+
+from edgetop.models.cost.values import Call, UncountedError
+from edgetop.models.shapes.products import GATES, SECOND
+from edgetop.models.shapes.windows import WEIGHTS
+
+Rule = Callable[[Call], int]
+
+
+def _convolution(call: Call) -> int:
+    """Weights are [outputs, inputs / groups, kernel...], and TFLite's [outputs, kernel..., inputs / groups]."""
+    return call.out * math.prod(call.sizes(WEIGHTS.get(call.operator.op_type, 1))[1:])
+
+
+def _transposed(call: Call) -> int:
+    """Each input is multiplied with all that it is spread over."""
+    return call.elements(0) * math.prod(call.sizes(1)[1:])
+
+
+def _matmul(call: Call) -> int:
+    a = call.sizes(0)
+    return call.out * a[-2 if call.attribute("transA") else -1]
+
+
+def _blocks(call: Call) -> int:
+    return call.out * int(call.attribute("K"))
+
+
+def _einsum(call: Call) -> int:
+    """One product for each choice of all labels; with a third operand the order of work is not known."""
+    terms = call.attribute("equation", "").replace(" ", "").partition("->")[0].split(",")
+    if len(terms) != 2 or any("." in term for term in terms):
+        raise UncountedError
+    sizes: dict[str, int] = {}
+    for place, labels in enumerate(terms):
+        sizes.update(zip(labels, call.sizes(place), strict=True))
+    return math.prod(sizes.values())
+
+
+def _recurrent(call: Call) -> int:
+    """In every step each gate sees the input and the last state: weights W and R."""
+    steps_times_batch = math.prod(call.sizes(0)[:2])
+    return steps_times_batch * (call.elements(1) + call.elements(2))
+
+
+def _attention(call: Call) -> int:
+    """com.microsoft's: projections, scores, weighted values. With past keys their number is not known."""
+    if call.has(4):
+        raise UncountedError
+    batch, length, width = call.sizes(0)
+    projected = call.sizes(1)[1]
+    queries, _, values = call.attribute("qkv_hidden_sizes", (projected // 3,) * 3)
+    return batch * length * (width * projected + length * int(queries + values))
+
+
+def _multi_head(call: Call) -> int:
+    """Scores and weighted values; the projections are operators of their own."""
+    if any(call.has(place) for place in (6, 7)) and call.operator.op_type == "MultiHeadAttention":
+        raise UncountedError
+    (batch, length, width), keys, values = call.sizes(0), call.sizes(1), call.sizes(2)
+    if not len(keys) == len(values) == 3:
+        raise UncountedError
+    return batch * length * keys[1] * (width + values[2])
+
+
+def _onnx_attention(call: Call) -> int:
+    if call.has(4) or len(call.sizes(0)) != 4:
+        raise UncountedError
+    (batch, heads, length, width), keys, values = call.sizes(0), call.sizes(1), call.sizes(2)
+    return batch * heads * length * keys[2] * (width + values[3])
+
+
+def _depthwise(call: Call) -> int:
+    """TFLite: weights are [1, kernel height, kernel width, outputs]."""
+    _, height, width, _ = call.sizes(1)
+    return call.out * height * width
+
+
+def _tflite_transposed(call: Call) -> int:
+    """Weights are [outputs, kernel height, kernel width, inputs]; the input comes third."""
+    *others, _ = call.sizes(1)
+    return call.elements(2) * math.prod(others)
+
+
+def _fully_connected(call: Call) -> int:
+    return call.out * call.sizes(1)[1]
+
+
+def _batch_matmul(call: Call) -> int:
+    a = call.sizes(0)
+    return call.out * a[-2 if call.attribute("adj_x") else -1]
+
+
+def _convolution_3d(call: Call) -> int:
+    """Weights are [depth, height, width, inputs, outputs]."""
+    return call.out * math.prod(call.sizes(1)[:-1])
+
+
+def _svdf(call: Call) -> int:
+    """Features, then their weighted sum over time (tensorflow/lite/kernels/svdf.cc)."""
+    return call.sizes(0)[0] * (call.elements(1) + call.elements(2))
+
+
+def _tflite_recurrent(call: Call) -> int:
+    """Every step of every sequence sees all weights of input and state."""
+    last = 2 if call.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
+    weights = sum(call.elements(place) for place in range(1, last + 1) if call.has(place))
+    projection = call.elements(16) if call.has(16) else 0
+    return math.prod(call.sizes(0)[:2]) * (weights + projection)
+
+
+ONNX: dict[str, Rule] = {
+    **dict.fromkeys(("Conv", "FusedConv", "ConvInteger", "QLinearConv"), _convolution),
+    "ConvTranspose": _transposed,
+    **dict.fromkeys(SECOND, _matmul),
+    "MatMulNBits": _blocks,
+    "Einsum": _einsum,
+    **dict.fromkeys(GATES, _recurrent),
+    "Attention": lambda call: (_attention if call.operator.domain else _onnx_attention)(call),
+    "QAttention": _attention,
+    "MultiHeadAttention": _multi_head,
+}
+
+TFLITE: dict[str, Rule] = {
+    "CONV_2D": _convolution,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _tflite_transposed,
+    "CONV_3D": _convolution_3d,
+    "FULLY_CONNECTED": _fully_connected,
+    "BATCH_MATMUL": _batch_matmul,
+    "SVDF": _svdf,
+    **dict.fromkeys(("UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"), _tflite_recurrent),
+}

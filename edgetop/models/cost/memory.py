@@ -1,0 +1,89 @@
+"""Memory for activations, by when each tensor is made and last needed in the order of execution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgetop.models.cost.traffic import VIEWS
+from edgetop.models.graph import OMITTED, Graph
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """What an allocator needs that packs without gaps; real ones need as much or more.
+
+    Inputs and outputs of the model count, weights do not. Tensors of unknown size are left
+    out, so that with any of these the figures are lower bounds.
+    """
+
+    peak_bytes: int
+    peak_position: int | None  # of the operator at which it is reached; None: there is no operator
+    working_set_bytes: int  # most that one operator reads and writes, activations alone
+    working_set_position: int | None
+    unknown: int  # tensors of unknown size
+
+
+def plan(graph: Graph) -> MemoryPlan:
+    """Of a graph whose shapes are worked out."""
+    buffers = _buffers(graph)
+    sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}
+    spans = _spans(graph, buffers)
+    steps = [0] * (max(len(graph.operators), 1) + 1)  # a model may hand its inputs on, without any operator
+    for root, (first, last) in spans.items():
+        steps[first] += sizes[root] or 0
+        steps[last + 1] -= sizes[root] or 0
+    live = _running(steps[:-1])
+    sets = [_working_set(operator.inputs + operator.outputs, buffers, sizes, graph) for operator in graph.operators]
+    (peak, position), working = _largest(live), _largest(sets)
+    position = position if graph.operators else None
+    return MemoryPlan(peak, position, *working, unknown=sum(sizes[root] is None for root in spans))
+
+
+def _buffers(graph: Graph) -> list[int]:
+    """For each tensor the one whose memory it uses: its own, or that of what it is a view of."""
+    buffers = list(range(len(graph.tensors)))
+    for operator in graph.operators:
+        if operator.op_type in VIEWS and operator.inputs and operator.outputs:
+            source, target = operator.inputs[0], operator.outputs[0]
+            if OMITTED not in {source, target}:
+                buffers[target] = buffers[source]
+    return buffers
+
+
+def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """First and last operator that need each buffer. What is neither made nor fed is state, and stays."""
+    end = max(len(graph.operators) - 1, 0)
+    spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
+    for number, operator in enumerate(graph.operators):
+        for place in operator.inputs:
+            if place != OMITTED and not graph.tensors[buffers[place]].is_constant:
+                first, _ = spans.get(buffers[place], (0, end))
+                is_state = buffers[place] not in spans
+                spans[buffers[place]] = (first, end if is_state else number)
+        for place in operator.outputs:
+            if place != OMITTED and not graph.tensors[place].is_constant:
+                first, last = spans.get(buffers[place], (number, number))
+                spans[buffers[place]] = (first, max(last, number))
+    for place in graph.outputs:
+        if buffers[place] in spans:
+            spans[buffers[place]] = (spans[buffers[place]][0], end)
+    return spans
+
+
+def _running(steps: Sequence[int]) -> list[int]:
+    total, found = 0, []
+    for step in steps:
+        total += step
+        found.append(total)
+    return found
+
+
+def _working_set(places: Sequence[int], buffers: Sequence[int], sizes: dict[int, int | None], graph: Graph) -> int:
+    roots = {buffers[place] for place in places if place != OMITTED and not graph.tensors[buffers[place]].is_constant}
+    return sum(sizes[root] or 0 for root in roots)
+
+
+def _largest(values: Sequence[int]) -> tuple[int, int | None]:
+    if not values:
+        return 0, None
+    position = max(range(len(values)), key=values.__getitem__)
+    return values[position], position

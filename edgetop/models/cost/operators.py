@@ -1,0 +1,143 @@
+"""The cost of every operator of a model whose shapes are worked out."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from edgetop.models.cost import arithmetic, macs
+from edgetop.models.cost.traffic import read_bytes, total, written_bytes
+from edgetop.models.cost.values import Call
+from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounded
+from edgetop.models.limits import BROKEN_NODE
+from edgetop.models.shapes.onnx_rules import DOMAINS
+
+# Dtypes of weights. Wide integers are shapes, axes and indices, but for biases of quantised products.
+_PARAMETERS = {
+    "float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int4", "uint4", "int2", "uint2",
+    "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "complex64", "complex128",
+}  # fmt: skip
+
+_LONGEST_CHAIN = 16  # of operators between a constant and its stored form
+
+Rule = Callable[[Call], int]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """Of one inference. What is not known is None."""
+
+    operator: Operator
+    is_folded: bool  # its outputs are constant: computed once, at load, and free afterwards
+    macs: int | None  # of the multiply-accumulates of products; 0 for other operators
+    flops: int | None
+    read_bytes: int | None  # activations and weights
+    written_bytes: int | None
+    weights_bytes: int | None  # of its constants
+    parameters: int | None
+    dtype: str | None  # of its first input that is no constant
+    weights_dtype: str | None  # of its largest constant, where that is a weight
+
+    @property
+    def bytes(self) -> int | None:
+        """Moved to and from memory if nothing but this operator's tensors were cached."""
+        return None if self.read_bytes is None or self.written_bytes is None else self.read_bytes + self.written_bytes
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs per byte (Williams et al. 2009, doi:10.1145/1498765.1498785)."""
+        return self.flops / self.bytes if self.flops is not None and self.bytes else None
+
+
+def costs(model: Model) -> tuple[OperatorCost, ...]:
+    """In the order of the graph's operators. `model` is what `with_shapes` gives."""
+    stored = StoredForms(model.graph)
+    return tuple(_cost(model.graph, operator, stored) for operator in model.graph.operators)
+
+
+class StoredForms:
+    """Which constant of the file a constant was made from, where it is the same one of another type or layout.
+
+    TFLite keeps float16 weights behind DEQUANTIZE; what precision a model has is what is stored.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._makers = {place: operator for operator in graph.operators for place in operator.outputs}
+
+    def of(self, place: int) -> Tensor:
+        tensors = self._graph.tensors
+        for _ in range(_LONGEST_CHAIN):
+            maker = self._makers.get(place)
+            if maker is None or not maker.inputs or maker.inputs[0] == OMITTED:
+                break
+            if tensors[maker.inputs[0]].elements != tensors[place].elements:
+                break
+            place = maker.inputs[0]
+        return tensors[place]
+
+
+def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost:
+    call = Call.of(graph, operator)
+    computed = [tensor for tensor in call.outputs if tensor is not None]
+    if computed and all(tensor.is_constant for tensor in computed):
+        return OperatorCost(operator, True, 0, 0, 0, 0, 0, 0, computed[0].dtype, None)
+    rest = _counted(_rule(arithmetic.ONNX, arithmetic.TFLITE, operator), call)
+    multiplied = _products(call)
+    constants = [tensor for tensor in call.inputs if tensor is not None and tensor.is_constant]
+    weights = weight_places(graph, operator)
+    largest = max(weights, key=lambda place: graph.tensors[place].elements or 0, default=None)
+    opaque = bool(operator.subgraphs)  # what it moves is moved in there
+    return OperatorCost(
+        operator,
+        is_folded=False,
+        macs=multiplied,
+        flops=None if multiplied is None or rest is None else bounded(2 * multiplied + rest),
+        read_bytes=None if opaque else read_bytes(call),
+        written_bytes=None if opaque else written_bytes(call),
+        weights_bytes=total(constants),
+        parameters=_sum(graph.tensors[place].elements for place in weights),
+        dtype=_data_dtype(call),
+        weights_dtype=None if largest is None else stored.of(largest).dtype,
+    )
+
+
+def weight_places(graph: Graph, operator: Operator) -> list[int]:
+    """Its constants that are parameters: int32 ones are biases where the operator is a product."""
+    kept = _PARAMETERS | {"int32"} if _has_products(operator) else _PARAMETERS
+    places = [place for place in operator.inputs if place != OMITTED and graph.tensors[place].is_constant]
+    return [place for place in places if graph.tensors[place].dtype in kept]
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    found = list(numbers)
+    return None if None in found else sum(number or 0 for number in found)
+
+
+def _rule(onnx: Mapping[str, Rule], tflite: Mapping[str, Rule], operator: Operator) -> Rule | None:
+    if operator.domain == "tflite":
+        return tflite.get(operator.op_type)
+    return onnx.get(operator.op_type) if operator.domain in DOMAINS else None
+
+
+def _has_products(operator: Operator) -> bool:
+    return _rule(macs.ONNX, macs.TFLITE, operator) is not None
+
+
+def _products(call: Call) -> int | None:
+    """None of an operator of which nothing is known, 0 of one that is known to have none."""
+    if _has_products(call.operator):
+        return _counted(_rule(macs.ONNX, macs.TFLITE, call.operator), call)
+    return None if _rule(arithmetic.ONNX, arithmetic.TFLITE, call.operator) is None else 0
+
+
+def _counted(rule: Rule | None, call: Call) -> int | None:
+    if rule is None:
+        return None
+    try:
+        return bounded(rule(call))
+    except BROKEN_NODE:
+        return None
+
+
+def _data_dtype(call: Call) -> str | None:
+    data = [tensor for tensor in call.inputs if tensor is not None and not tensor.is_constant]
+    return next((tensor.dtype for tensor in (*data, *call.outputs) if tensor is not None), None)

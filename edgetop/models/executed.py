@@ -1,0 +1,201 @@
+"""Which operators of a model's file stand behind one that ran, after a runtime has merged, split and renamed them.
+
+Where that does not follow from what is known of the runtime, it is not known: no guess is made
+from names that merely look alike.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from edgetop.models.cost.operators import OperatorCost
+from edgetop.models.graph import OMITTED
+from edgetop.models.inspection import Inspection
+from edgetop.session.operators import OperatorInfo
+
+_LONGEST_MERGER = 6  # operators that became one: convolution, normalisation, scale, shift, activation
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an operator that ran was in the file: one, or several that became one, in the file's order."""
+
+    costs: tuple[OperatorCost, ...]
+    has_other_dtypes: bool = False  # it runs on others than the file says, as after quantisation within a graph
+
+    @property
+    def flops(self) -> int | None:
+        found = [cost.flops for cost in self.costs]
+        return None if None in found else sum(flops or 0 for flops in found)
+
+    @property
+    def bytes(self) -> int | None:
+        """What the first reads and the last writes: what lies between them stays in registers."""
+        read, written = self.costs[0].read_bytes, self.costs[-1].written_bytes
+        return None if read is None or written is None or self.has_other_dtypes else read + written
+
+    @property
+    def name(self) -> str:
+        """The names of all of them in the file; TFLite's operators are called as their outputs."""
+        return " + ".join(cost.operator.name or f"#{cost.operator.position}" for cost in self.costs)
+
+    @property
+    def main(self) -> OperatorCost:
+        """The one with the most work."""
+        return max(self.costs, key=lambda cost: cost.flops or 0)
+
+
+def origins(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
+    """One for each of `infos`, which are in run order; None: not known."""
+    if inspection.model.format == "onnx":
+        return _OnnxRuntime(inspection).origins(infos)
+    return _tflite(inspection, infos)
+
+
+# ONNX Runtime names what it makes itself in a few ways. On blocked channels an operator is named after
+# the tensor that it writes, which may be that of what was merged into it (onnxruntime/core/optimizer/
+# nchwc_transformer.cc); a merged one after one of its nodes (core/optimizer/matmul_add_fusion.cc and
+# others), with a number where that would not be unique (core/graph/graph.cc, GenerateNodeName); a node
+# without a name after its type and its place in the file (core/framework/sequential_executor.cc).
+_NCHWC = re.compile(r"(.+)_nchwc$")
+_SCALE = re.compile(r"_(bn|mul)$")  # of a normalisation or product that runs as a convolution of each channel
+_TOKEN = re.compile(r"(.+)_token_\d+$")
+_FUSION = re.compile(r"(.+)/\w+Fusion/?$")
+_NUMBERED = re.compile(r"(\w+)_(\d+)$")
+
+_MATRIX_PRODUCTS = {"Gemm", "MatMul", "MatMulNBits", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"}
+
+
+def _kind(op_type: str) -> str:
+    """
+    >>> _kind("FusedConv"), _kind("QLinearConv"), _kind("QGemm"), _kind("Gather")
+    ('Conv', 'Conv', 'MatMul', 'Gather')
+    """
+    short = op_type.removeprefix("QLinear").removeprefix("Fused")
+    return "MatMul" if short in _MATRIX_PRODUCTS or short == "QGemm" else short
+
+
+class _OnnxRuntime:
+    def __init__(self, inspection: Inspection) -> None:
+        graph = inspection.model.graph
+        self._costs = inspection.operators
+        names = Counter(cost.operator.name for cost in self._costs)
+        self._named = {c.operator.name: c for c in self._costs if c.operator.name and names[c.operator.name] == 1}
+        self._makers = {place: cost for cost in self._costs for place in cost.operator.outputs if place != OMITTED}
+        self._by_output = {graph.tensors[place].name: cost for place, cost in self._makers.items()}
+
+    def origins(self, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
+        last = [self._last(info) for info in infos]
+        taken = {cost.operator.position for cost in last if cost is not None}
+        return tuple(
+            None if cost is None else self._merged(info, cost, taken) for info, cost in zip(infos, last, strict=True)
+        )
+
+    def _last(self, info: OperatorInfo) -> OperatorCost | None:
+        """The one that it is named after: alone, or the last of those merged into it."""
+        name = info.name
+        if token := _TOKEN.match(name):
+            name = token[1] if token[1].endswith("_nchwc") or name not in self._named else name
+        if blocked := _NCHWC.match(name):
+            return self._by_output.get(blocked[1]) or self._by_output.get(_SCALE.sub("", blocked[1]))
+        if fusion := _FUSION.match(name):
+            name = fusion[1]
+        found = self._named.get(name)
+        if found is None and (numbered := _NUMBERED.match(name)) and int(numbered[2]) < len(self._costs):
+            there = self._costs[int(numbered[2])]
+            found = there if not there.operator.name and there.operator.op_type == numbered[1] else None
+        return found
+
+    def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
+        """Back from the last one to the one that the result is of the kind of."""
+        chain = [last]
+        while _kind(chain[0].operator.op_type) != _kind(info.op_type):
+            first = chain[0].operator.inputs[:1]
+            before = self._makers.get(first[0]) if first else None
+            if before is None or before.operator.position in taken or len(chain) == _LONGEST_MERGER:
+                is_scale = info.op_type == "Conv" and last.operator.op_type in ("BatchNormalization", "Mul")
+                return Origin((last,)) if is_scale else None
+            chain.insert(0, before)
+        was, became = chain[0].operator.op_type, info.op_type
+        return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
+
+
+# XNNPACK's names of operators (XNNPACK, src/enums/operator-type.c) up to the bracket, and TFLite's types.
+_PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+_XNNPACK: dict[str, tuple[str, ...]] = {
+    "Convolution": _PRODUCTS,
+    "Fully Connected": _PRODUCTS,  # a 1x1 convolution may be one
+    "Deconvolution": ("TRANSPOSE_CONV",),
+    "Max Pooling": ("MAX_POOL_2D",),
+    "Average Pooling": ("AVERAGE_POOL_2D",),
+    "Add": ("ADD",),
+    "Subtract": ("SUB",),
+    "Multiply": ("MUL",),
+    "Divide": ("DIV",),
+    "Maximum": ("MAXIMUM",),
+    "Minimum": ("MINIMUM",),
+    "Squared Difference": ("SQUARED_DIFFERENCE",),
+    "Clamp": ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"),
+    "Sigmoid": ("LOGISTIC",),
+    "Tanh": ("TANH",),
+    "HardSwish": ("HARD_SWISH",),
+    "ELU": ("ELU",),
+    "PReLU": ("PRELU",),
+    "Leaky ReLU": ("LEAKY_RELU",),
+    "Softmax": ("SOFTMAX",),
+    "Resize Bilinear": ("RESIZE_BILINEAR",),
+    "Constant Pad": ("PAD", "PADV2"),
+    "Transpose": ("TRANSPOSE",),
+    "Batch Matrix Multiply": ("BATCH_MATMUL",),
+}
+
+
+def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
+    """What ran by itself has the name of its first output; XNNPACK's operators keep the order of the file."""
+    by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
+    found: list[Origin | None] = []
+    for info in infos:
+        cost = by_name.get((info.name, info.op_type)) if info.provider == "CPU" else None
+        found.append(None if cost is None else Origin((cost,)))
+    alone = {origin.main.operator.position for origin in found if origin is not None}
+    left = [cost for cost in inspection.operators if not cost.is_folded and cost.operator.position not in alone]
+    for place, cost in _in_order(infos, left):
+        found[place] = Origin((cost,))
+    return tuple(found)
+
+
+def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
+    """XNNPACK's with the file's, kind by kind, where there are as many of one as of the other."""
+    places: dict[tuple[str, ...], list[int]] = {}
+    for place, info in enumerate(infos):
+        types = _XNNPACK.get(info.op_type.partition(" (")[0]) if info.provider == "XNNPACK" else None
+        if types:
+            places.setdefault(types, []).append(place)
+    for types, those in places.items():
+        costs = [cost for cost in left if cost.operator.op_type in types]
+        pairs = list(zip(those, costs, strict=False))
+        fits = all(cost.operator.op_type == "DEPTHWISE_CONV_2D" for place, cost in pairs if _is_depthwise(infos[place]))
+        if len(those) == len(costs) and fits:
+            yield from pairs
+
+
+def _is_depthwise(info: OperatorInfo) -> bool:
+    return info.op_type.endswith("DWConv")
+
+
+def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:
+    """The same operators with what each was in the file, computes and moves, as far as it is known."""
+    return tuple(
+        info if origin is None else replace(info, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
+        for info, origin in zip(infos, origins(inspection, infos), strict=True)
+    )
+
+
+def main_dtype(costs: Iterable[OperatorCost]) -> str | None:
+    """On which most multiply-accumulates run; None: there are none that are known."""
+    macs: Counter[str] = Counter()
+    for cost in costs:
+        macs[cost.dtype or ""] += cost.macs or 0
+    most = macs.most_common(1)
+    return most[0][0] or None if most and most[0][1] else None

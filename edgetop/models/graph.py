@@ -1,0 +1,120 @@
+"""A model as its file has it: tensors, operators in order of execution, and what was said about them.
+
+Tensors are known by their place in `Graph.tensors`, since TFLite's names may be missing or
+alike; an omitted optional input is -1. Profiles are joined to it by an operator's position and name.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Dim = int | str | None
+Shape = tuple[Dim, ...]  # strings are the model's names for sizes it leaves open
+Sizes = tuple[int | None, ...]
+Array = NDArray[Any]
+
+OMITTED = -1
+
+# Bits of one element, of the formats' types (onnx/onnx.proto TensorProto.DataType;
+# tensorflow/lite/schema/schema.fbs TensorType). Types of no fixed size, as strings, are absent.
+BITS = {
+    "float32": 32, "float16": 16, "bfloat16": 16, "float64": 64, "complex64": 64, "complex128": 128,
+    "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32, "int64": 64, "uint64": 64,
+    "bool": 8, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4,
+    "float8e4m3fn": 8, "float8e4m3fnuz": 8, "float8e5m2": 8, "float8e5m2fnuz": 8, "float8e8m0": 8,
+}  # fmt: skip
+
+_MOST = 2**62  # no machine holds as much; beyond it a size comes from a broken file
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    name: str
+    dtype: str | None  # numpy's name or one of BITS'; None: the file does not say
+    shape: Shape | None  # None: not even the rank is known
+    is_constant: bool = False
+    stored_bytes: int | None = None  # of a constant, in the file or in one beside it
+    value: Array | None = field(default=None, compare=False, repr=False)
+    # of a small constant of whole numbers or single floats, which shapes may follow from
+    is_quantised: bool = False
+    # the file gives it a scale (TFLite; ONNX says it by operators)
+
+    @property
+    def elements(self) -> int | None:
+        return count(self.shape)
+
+    @property
+    def size_bytes(self) -> int | None:
+        return size_bytes(self.shape, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    position: int
+    name: str  # the model's; of TFLite, whose operators have none, that of the first output
+    op_type: str  # "Conv", "CONV_2D"; a custom operator's own name
+    domain: str  # "" is ONNX's own; "tflite", "custom"
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    subgraphs: tuple[int, ...] = ()  # places in Model.subgraphs of what it may run
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    name: str
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    format: str  # "onnx" or "tflite"
+    graph: Graph
+    subgraphs: tuple[Graph, ...] = ()  # branches, loop bodies, TFLite's further graphs
+    version: int | None = None  # ONNX: the IR version; TFLite: the schema's
+    opsets: Mapping[str, int] = field(default_factory=dict)  # ONNX: domain to version; "" is its own
+    functions: int = 0  # ONNX operators that the model defines itself
+    producer: str = ""
+    description: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    signatures: tuple[str, ...] = ()  # TFLite
+    external_files: tuple[str, ...] = ()  # ONNX: files beside it that hold weights, as it names them
+
+
+def count(shape: Sequence[Dim] | None) -> int | None:
+    """Elements; None where a size is open, negative or absurd.
+
+    >>> count((2, 3)), count(()), count(("N", 3)), count((2**40, 2**40))
+    (6, 1, None, None)
+    """
+    if shape is None:
+        return None
+    product = 1
+    for dim in shape:
+        if not isinstance(dim, int) or dim < 0:
+            return None
+        product *= dim
+    return bounded(product)
+
+
+def bounded(number: int | None) -> int | None:
+    """The number, or None where no real model could have it."""
+    return number if number is not None and 0 <= number <= _MOST else None
+
+
+def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
+    elements, bits = count(shape), BITS.get(dtype or "")
+    return None if elements is None or bits is None else -(-elements * bits // 8)
+
+
+def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, ...]) -> Array | None:
+    """A constant's value, or None where it does not have as many elements as its shape says."""
+    array = np.asarray(values).astype(dtype)  # of numbers too wide for it, as files may hold, the lower bits
+    return array.reshape(shape) if array.size == math.prod(shape) else None

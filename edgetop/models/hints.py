@@ -1,0 +1,192 @@
+"""Advice that follows from the file alone, before anything has run."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from edgetop.formatting import percent
+from edgetop.models import tflite_schema as schema
+from edgetop.models.cost.operators import OperatorCost
+from edgetop.models.graph import OMITTED, Graph, Operator
+from edgetop.models.inspection import Inspection
+from edgetop.models.shapes.inference import input_names
+from edgetop.session.events import Notice
+
+# From this share of the bytes on, something that computes nothing is worth a word.
+NOTABLE_SHARE = 0.10
+
+_NAMED = 3  # so many examples are named
+
+# What ONNX Runtime merges into a convolution that nothing else reads (core/optimizer/conv_activation_fusion.cc),
+# and activations that it does not.
+_MERGED = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip"}
+_NOT_MERGED = {"HardSwish", "Elu", "Selu", "Celu", "Softplus", "Mish", "Gelu", "PRelu", "Swish"}
+
+# TFLite's activations that an operator can carry (schema.fbs, ActivationFunctionType) as operators.
+_CARRIED = {name for name in schema.ACTIVATIONS if name}
+
+_CONVERSIONS = {
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast", "QUANTIZE", "DEQUANTIZE", "CAST",
+}  # fmt: skip
+_DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "ConvInteger"}
+
+
+def hints(inspection: Inspection) -> tuple[Notice, ...]:
+    """Those that hold, what limits the figures first."""
+    found: list[Iterator[Notice]] = [
+        _unknown(inspection),
+        _open_shapes(inspection),
+        _separate_activations(inspection),
+        _conversions(inspection),
+        _dynamic_range(inspection.operators),
+        _wide_dtypes(inspection),
+    ]
+    return tuple(notice for notices in found for notice in notices)
+
+
+def _unknown(inspection: Inspection) -> Iterator[Notice]:
+    unknown = [cost for cost in inspection.operators if cost.flops is None or cost.bytes is None]
+    if unknown:
+        yield Notice(
+            "unknown-work",
+            f"the work of {len(unknown)} operators is not known ({_types(unknown)}): the totals are lower bounds",
+            "give the shapes that deployment uses with --shape; what a run takes is measured in any case",
+        )
+
+
+def _open_shapes(inspection: Inspection) -> Iterator[Notice]:
+    graph = inspection.declared.graph
+    names = zip(input_names(inspection.declared), graph.inputs, strict=True)
+    opened = [
+        name for name, place in names if any(not isinstance(dim, int) for dim in graph.tensors[place].shape or (None,))
+    ]
+    if opened:
+        yield Notice(
+            "open-shapes",
+            f"the model leaves sizes of {_listed(opened)} open: runtimes plan memory anew and fuse less",
+            "fix them when exporting, or with onnxruntime.tools.make_dynamic_shape_fixed",
+        )
+
+
+def _separate_activations(inspection: Inspection) -> Iterator[Notice]:
+    graph = inspection.model.graph
+    readers = _readers(graph)
+    if inspection.model.format == "tflite":
+        found = [op.name for op in graph.operators if _could_carry(op, graph, readers)]
+        text, advice = (
+            "could carry the activation behind them, which is an operator of its own",
+            "convert the model again",
+        )
+    else:
+        found = [op.name for op in graph.operators if op.op_type == "Conv" and _stays_apart(op, graph, readers)]
+        text = "have an activation that ONNX Runtime does not merge into them"
+        advice = "use Relu, Clip, LeakyRelu, Sigmoid or Tanh, and nothing else on the convolution's output"
+    if found:
+        yield Notice("separate-activations", f"{len(found)} operators {text}: {_listed(found)}", advice)
+
+
+def _readers(graph: Graph) -> dict[int, list[Operator]]:
+    found: dict[int, list[Operator]] = {}
+    for operator in graph.operators:
+        for place in set(operator.inputs) - {OMITTED}:
+            found.setdefault(place, []).append(operator)
+    return found
+
+
+def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
+    """TFLite: it can have a fused activation, has none, and an activation alone reads its output."""
+    if operator.attributes.get("activation") != 0 or len(operator.outputs) != 1:
+        return False
+    after = readers.get(operator.outputs[0], [])
+    return len(after) == 1 and after[0].op_type in _CARRIED and operator.outputs[0] not in graph.outputs
+
+
+def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
+    """ONNX: an activation reads its output that cannot be merged, or could be if nothing else read it."""
+    place = operator.outputs[0] if operator.outputs else OMITTED
+    after = readers.get(place, [])
+    if len(after) == 1 and after[0].op_type == "BatchNormalization":  # merged into the convolution's weights
+        place = after[0].outputs[0]
+        after = readers.get(place, [])
+    types = {reader.op_type for reader in after}
+    is_shared = len(after) > 1 or place in graph.outputs
+    return bool(types & _MERGED) if is_shared else bool(types & _NOT_MERGED)
+
+
+def _conversions(inspection: Inspection) -> Iterator[Notice]:
+    graph = inspection.model.graph
+    annotations = _annotations(graph)
+    found = [
+        cost
+        for cost in inspection.operators
+        if cost.operator.op_type in _CONVERSIONS and not cost.is_folded and cost.operator.position not in annotations
+    ]
+    moved = sum(cost.bytes or 0 for cost in found)
+    if found and moved >= NOTABLE_SHARE * inspection.totals.bytes > 0:
+        share = percent(moved / inspection.totals.bytes)
+        yield Notice(
+            "conversions",
+            f"{len(found)} operators only convert between dtypes ({_types(found)}) and move {share} of the bytes",
+            "keep one dtype through the model; quantise the operators between two conversions as well",
+        )
+
+
+def _annotations(graph: Graph) -> set[int]:
+    """ONNX's pairs of QuantizeLinear and DequantizeLinear: runtimes merge these with the operators around them."""
+    makers = {place: operator for operator in graph.operators for place in operator.outputs}
+    readers = _readers(graph)
+    found = set()
+    for operator in graph.operators:
+        if operator.op_type == "DequantizeLinear" and operator.inputs:
+            maker = makers.get(operator.inputs[0])
+            constant = operator.inputs[0] != OMITTED and graph.tensors[operator.inputs[0]].is_constant
+            if constant or (maker is not None and maker.op_type == "QuantizeLinear"):
+                found.add(operator.position)
+        elif operator.op_type == "QuantizeLinear" and operator.outputs:
+            after = readers.get(operator.outputs[0], [])
+            if after and all(reader.op_type == "DequantizeLinear" for reader in after):
+                found.add(operator.position)
+    return found
+
+
+def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
+    found = [
+        cost
+        for cost in operators
+        if cost.macs
+        and (cost.operator.op_type in _DYNAMIC or (_is_int(cost.weights_dtype) and not _is_int(cost.dtype)))
+    ]
+    if found:
+        yield Notice(
+            "dynamic-range",
+            f"{len(found)} operators have integer weights and float activations ({_types(found)}), "
+            "which are quantised anew in every inference",
+            "quantise activations as well, with a set of representative inputs",
+        )
+
+
+def _is_int(dtype: str | None) -> bool:
+    return dtype is not None and "int" in dtype
+
+
+def _wide_dtypes(inspection: Inspection) -> Iterator[Notice]:
+    for dtype in ("float64", "int64"):
+        found = [cost for cost in inspection.operators if cost.dtype == dtype and cost.bytes]
+        moved = sum(cost.bytes or 0 for cost in found)
+        if moved and moved >= NOTABLE_SHARE * inspection.totals.bytes:
+            yield Notice(
+                "wide-dtype",
+                f"{len(found)} operators work on {dtype} ({_types(found)}) and move "
+                f"{percent(moved / inspection.totals.bytes)} of the bytes",
+                f"{'float32' if dtype == 'float64' else 'int32'} takes half of that; few accelerators have {dtype}",
+            )
+
+
+def _types(operators: Iterable[OperatorCost]) -> str:
+    counts = Counter(cost.operator.op_type for cost in operators)
+    return ", ".join(f"{op_type} {number}" for op_type, number in counts.most_common(_NAMED)) + (
+        ", ..." if len(counts) > _NAMED else ""
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name or "?" for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

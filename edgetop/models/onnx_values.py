@@ -1,0 +1,228 @@
+"""The smaller messages of an ONNX file: tensors, their types, attributes of operators."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from edgetop.models import protobuf as wire
+from edgetop.models.graph import Array, Dim, Shape, Tensor, count, size_bytes, small_value
+from edgetop.models.limits import MAX_RANK, MAX_VALUE_ELEMENTS, PART_STEPS, Budget, MalformedError
+
+# TensorProto.DataType
+DTYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string",
+    9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
+    16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz",
+    21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
+}  # fmt: skip
+
+# Types whose small constants are kept, and the field that holds them where raw_data does not.
+_KEPT = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
+
+_RAW, _NAME, _EXTERNAL, _LOCATION = 9, 8, 13, 14
+
+_MAX_ATTRIBUTE_BYTES = 2**16  # of lists of numbers that are kept
+
+# AttributeProto.AttributeType to what an attribute of that type is when its value is left out,
+# as writers of proto3 leave out zeros.
+_EMPTY: dict[int, Any] = {1: 0.0, 2: 0, 3: "", 6: (), 7: (), 8: ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    name: str
+    tensor: Tensor
+    external_file: str | None = None
+
+    def named(self, name: str) -> "Constant":
+        return replace(self, name=name)
+
+
+@dataclass(slots=True)
+class Attribute:
+    name: str = ""
+    value: Any = None  # int, float, str, a tuple of these, or a Constant
+    graphs: list[memoryview] = field(default_factory=list)
+
+
+def pair(data: memoryview, budget: Budget) -> tuple[str, str]:
+    """A StringStringEntryProto."""
+    texts = {1: "", 2: ""}
+    for number, value in wire.fields(data, budget):
+        if number in texts:
+            texts[number] = wire.text(value, budget)
+    return texts[1], texts[2]
+
+
+def read_tensor(data: memoryview, budget: Budget) -> Constant:
+    """A TensorProto: what it is, and its value where it is small."""
+    name, dtype = "", None
+    dims: list[int] = []
+    contents: dict[int, list[int | memoryview]] = {}
+    external: dict[str, str] = {}
+    for number, value in wire.fields(data, budget):
+        if number == 1:
+            dims += wire.numbers(value, budget)
+        elif number == 2:
+            dtype = DTYPES.get(wire.whole(value))
+        elif number == _NAME:
+            name = wire.text(value, budget)
+        elif number == _EXTERNAL:
+            external.update([pair(wire.message(value), budget)])
+        elif number in {_RAW, *_KEPT.values()}:
+            parts = contents.setdefault(number, [])
+            if len(parts) <= MAX_VALUE_ELEMENTS:  # with more of them it is too long to be kept anyhow
+                parts.append(value)
+    shape = checked_shape(dims)
+    kept = _value(dtype, shape, contents, budget)
+    tensor = Tensor(name, dtype, shape, is_constant=True, stored_bytes=size_bytes(shape, dtype), value=kept)
+    return Constant(name, tensor, external.get("location"))
+
+
+def read_sparse(data: memoryview, budget: Budget) -> Constant:
+    """A SparseTensorProto, by the name of its values; it stores its values and their indices."""
+    parts: dict[int, Constant] = {}
+    dims: list[int] = []
+    for number, value in wire.fields(data, budget):
+        if number in {1, 2}:
+            parts[number] = read_tensor(wire.message(value), budget)
+        elif number == 3:
+            dims += wire.numbers(value, budget)
+    if 1 not in parts:
+        raise MalformedError("a sparse tensor without values")
+    values = parts[1]
+    stored = sum(part.tensor.stored_bytes or 0 for part in parts.values())
+    tensor = replace(values.tensor, shape=checked_shape(dims), stored_bytes=stored, value=None)
+    return replace(values, tensor=tensor)
+
+
+def _value(
+    dtype: str | None, shape: tuple[int, ...], contents: Mapping[int, Sequence[int | memoryview]], budget: Budget
+) -> Array | None:
+    elements = count(shape)
+    if dtype not in _KEPT or elements is None or elements > MAX_VALUE_ELEMENTS:
+        return None
+    if _RAW in contents:
+        raw = wire.message(contents[_RAW][-1])
+        if len(raw) != size_bytes(shape, dtype):
+            return None
+        return small_value(np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")), dtype, shape)
+    numbers: list[int] | list[float]
+    typed = contents.get(_KEPT[dtype], [])
+    if dtype == "float32":
+        numbers = [number for part in typed for number in wire.reals(part, budget)]
+    else:
+        numbers = [number for part in typed for number in wire.numbers(part, budget)]
+    return small_value(numbers, dtype, shape)
+
+
+def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
+    if len(dims) > MAX_RANK or any(dim < 0 for dim in dims):
+        raise MalformedError("a tensor of impossible shape")
+    return tuple(dims)
+
+
+def read_info(data: memoryview, budget: Budget) -> tuple[str, str | None, Shape | None]:
+    """A ValueInfoProto: name, dtype and shape; sequences, maps and optionals have neither of the latter."""
+    name, kind = "", None
+    for number, value in wire.fields(data, budget):
+        if number == 1:
+            name = wire.text(value, budget)
+        elif number == 2:
+            kind = wire.message(value)
+    dtype: str | None = None
+    shape: Shape | None = None
+    for number, value in wire.fields(kind, budget) if kind is not None else ():
+        if number == 1:
+            dtype, shape = _tensor_type(wire.message(value), budget)
+    return name, dtype, shape
+
+
+def _tensor_type(data: memoryview, budget: Budget) -> tuple[str | None, Shape | None]:
+    dtype: str | None = None
+    shape: list[Dim] | None = None
+    for number, value in wire.fields(data, budget):
+        if number == 1:
+            dtype = DTYPES.get(wire.whole(value))
+        elif number == 2:
+            shape = [_dim(wire.message(dim), budget) for _, dim in wire.fields(wire.message(value), budget)]
+    if shape is not None and len(shape) > MAX_RANK:
+        raise MalformedError("a tensor of impossible shape")
+    return dtype, None if shape is None else tuple(shape)
+
+
+def _dim(data: memoryview, budget: Budget) -> Dim:
+    dim: Dim = None
+    for number, value in wire.fields(data, budget):
+        if number == 1:
+            size = wire.signed(value)
+            dim = size if size >= 0 else None
+        elif number == 2:
+            dim = wire.text(value, budget) or None
+    return dim
+
+
+def read_attribute(data: memoryview, budget: Budget) -> Attribute:
+    found = Attribute()
+    kind = 0
+    lists: dict[int, list[Any]] = {}
+    for number, value in wire.fields(data, budget):
+        if number == 1:
+            found.name = wire.text(value, budget)
+        elif number in {2, 3, 4, 5}:
+            found.value = _single(number, value, budget)
+        elif number in {6, 11}:
+            budget.spend(PART_STEPS)
+            found.graphs.append(wire.message(value))
+        elif number in {7, 8, 9}:
+            lists.setdefault(number, []).extend(_items(number, value, budget))
+        elif number == 20:
+            kind = wire.whole(value)
+    if lists:
+        found.value = tuple(lists[max(lists)])
+    elif found.value is None:
+        found.value = _EMPTY.get(kind)
+    return found
+
+
+def _single(number: int, value: int | memoryview, budget: Budget) -> Any:
+    if number == 2:
+        return wire.real(value)
+    if number == 3:
+        return wire.signed(value)
+    return wire.text(value, budget) if number == 4 else read_tensor(wire.message(value), budget)
+
+
+def _items(number: int, value: int | memoryview, budget: Budget) -> Sequence[Any]:
+    """What a repeated field adds; long lists are weights of old models' operators and not kept."""
+    if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES:
+        return ()
+    if number == 9:
+        return (wire.text(value, budget),)
+    return wire.reals(value, budget) if number == 7 else wire.numbers(value, budget)
+
+
+_CONSTANT_KINDS: dict[str, type] = {
+    "value_int": int, "value_ints": int, "value_float": float, "value_floats": float,
+    "value_string": str, "value_strings": str,
+}  # fmt: skip
+
+
+def constant_of(attributes: Mapping[str, Any]) -> Constant | None:
+    """What a `Constant` node holds (onnx/docs/Operators.md); None for what it cannot hold."""
+    for name, value in attributes.items():
+        if name == "value" and isinstance(value, Constant):
+            return value
+        kind = _CONSTANT_KINDS.get(name)
+        items = value if isinstance(value, tuple) else (value,)
+        if kind is None or not all(isinstance(item, kind) for item in items):
+            continue
+        shape = (len(items),) if isinstance(value, tuple) else ()
+        if kind is str:
+            return Constant("", Tensor("", "string", shape, is_constant=True))
+        array = np.asarray(value, "int64" if kind is int else "float32")
+        tensor = Tensor("", array.dtype.name, shape, is_constant=True, stored_bytes=array.nbytes, value=array)
+        return Constant("", tensor)
+    return None

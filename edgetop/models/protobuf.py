@@ -1,0 +1,104 @@
+"""The wire format of protocol buffers, read in place: fields one after the other, contents unread.
+
+Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or
+larger than memory: every length is checked against its end, contents are views of the mapped
+file, and there is a limit to how many fields are looked at.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from edgetop.models.limits import Budget, MalformedError
+
+VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
+
+Field = tuple[int, int | memoryview]  # number, and a whole number or a view of the contents
+
+
+def fields(data: memoryview, budget: Budget) -> Iterator[Field]:
+    """The fields of one message. Raises MalformedError for what is none."""
+    position, end = 0, len(data)
+    while position < end:
+        budget.spend(1)
+        tag, position = varint(data, position)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == VARINT:
+            value, position = varint(data, position)
+            yield number, value
+            continue
+        if wire_type == LENGTH_DELIMITED:
+            length, position = varint(data, position)
+        elif wire_type in {FIXED64, FIXED32}:
+            length = 8 if wire_type == FIXED64 else 4
+        else:
+            raise MalformedError(f"a field of wire type {wire_type}")
+        if length > end - position:
+            raise MalformedError("a field that reaches beyond the end")
+        yield number, data[position : position + length]
+        position += length
+
+
+def varint(data: memoryview, position: int) -> tuple[int, int]:
+    """An unsigned number of at most 64 bits, and where the next thing starts."""
+    if position < len(data) and data[position] < 0x80:  # nearly all are this short
+        return data[position], position + 1
+    value = 0
+    for shift, byte in zip(range(0, 70, 7), data[position : position + 10], strict=False):
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position + shift // 7 + 1
+    raise MalformedError("a number without an end")
+
+
+def signed(value: int | memoryview) -> int:
+    """An int64 or int32 field's value: two's complement in 64 bits."""
+    number = whole(value)
+    return number - 2**64 if number >= 2**63 else number
+
+
+def whole(value: int | memoryview) -> int:
+    if not isinstance(value, int):
+        raise MalformedError("a text where a number belongs")
+    return value
+
+
+def message(value: int | memoryview) -> memoryview:
+    if isinstance(value, int):
+        raise MalformedError("a number where a message belongs")
+    return value
+
+
+def text(value: int | memoryview, budget: Budget) -> str:
+    """A string field; bytes that are no UTF-8 stay apart as escapes."""
+    data = message(value)
+    budget.spend(len(data) // 16)
+    return bytes(data).decode("utf-8", "backslashreplace")
+
+
+def numbers(value: int | memoryview, budget: Budget) -> list[int]:
+    """A repeated int64 or int32 field, packed or one by one."""
+    if isinstance(value, int):
+        return [signed(value)]
+    found, position = [], 0
+    while position < len(value):
+        budget.spend(1)
+        number, position = varint(value, position)
+        found.append(signed(number))
+    return found
+
+
+def real(value: int | memoryview) -> float:
+    """A float field."""
+    data = message(value)
+    if len(data) != 4:
+        raise MalformedError("a float of another size")
+    return float(struct.unpack("<f", data)[0])
+
+
+def reals(value: int | memoryview, budget: Budget) -> list[float]:
+    """A repeated float field, packed or one by one."""
+    data = message(value)
+    if len(data) % 4:
+        raise MalformedError("floats of another size")
+    budget.spend(len(data) // 4)
+    return list(struct.unpack(f"<{len(data) // 4}f", data))

@@ -1,0 +1,184 @@
+"""Rules for TFLite's operators, used where an input does not have the size that the file was made for.
+
+Sources: tensorflow/lite/kernels/*.cc, `Prepare` of each; kernels/padding.h for SAME and VALID.
+"""
+
+from collections.abc import Callable
+
+from edgetop.models import tflite_schema as schema
+from edgetop.models.graph import Sizes
+from edgetop.models.shapes import layout
+from edgetop.models.shapes.facts import Node, UnknownError, axis_of, broadcast
+
+Rule = Callable[[Node], list[Sizes | None]]
+
+
+def _same(node: Node) -> list[Sizes | None]:
+    return [node.sizes()]
+
+
+def _broadcast(node: Node) -> list[Sizes | None]:
+    return [broadcast(*(node.sizes(place) for place in range(len(node.inputs))))]
+
+
+def _places(node: Node, size: int, kernel: int, side: str) -> int:
+    stride, dilation = int(node.attribute(f"stride_{side}")), int(node.attribute(f"dilation_{side}", 1))
+    if schema.PADDINGS[node.attribute("padding")] == "SAME":
+        return -(-size // stride)
+    room = size - ((kernel - 1) * dilation + 1)
+    if room < 0:
+        raise UnknownError
+    return room // stride + 1
+
+
+def _convolution(node: Node) -> list[Sizes | None]:
+    batch, height, width, _ = node.known()
+    out, kernel_h, kernel_w, channels = node.known(1)
+    last = channels if node.operator.op_type == "DEPTHWISE_CONV_2D" else out
+    return [(batch, _places(node, height, kernel_h, "h"), _places(node, width, kernel_w, "w"), last)]
+
+
+def _pool(node: Node) -> list[Sizes | None]:
+    batch, height, width, channels = node.known()
+    kernel_h, kernel_w = node.attribute("filter_h"), node.attribute("filter_w")
+    return [(batch, _places(node, height, kernel_h, "h"), _places(node, width, kernel_w, "w"), channels)]
+
+
+def _fully_connected(node: Node) -> list[Sizes | None]:
+    sizes, (units, depth) = node.known(), node.known(1)
+    if node.attribute("keep_num_dims"):
+        return [(*sizes[:-1], units)]
+    elements = 1
+    for size in sizes:
+        elements *= size
+    if elements % depth:
+        raise UnknownError
+    return [(elements // depth, units)]
+
+
+def _batch_matmul(node: Node) -> list[Sizes | None]:
+    a, b = node.sizes(0), node.sizes(1)
+    rows = a[-1] if node.attribute("adj_x") else a[-2]
+    columns = b[-2] if node.attribute("adj_y") else b[-1]
+    return [(*broadcast(a[:-2], b[:-2]), rows, columns)]
+
+
+def _reshape(node: Node) -> list[Sizes | None]:
+    """The wanted shape is a second input or, in old files, an option."""
+    wanted = node.ints("new_shape", 1) if not node.has(1) else [int(size) for size in node.value(1).reshape(-1)]
+    if wanted is None:
+        raise UnknownError
+    return [layout.filled(node.sizes(), wanted)]
+
+
+def _concatenation(node: Node) -> list[Sizes | None]:
+    return [layout.joined([node.sizes(place) for place in range(len(node.inputs))], node.attribute("axis"))]
+
+
+def _pad(node: Node) -> list[Sizes | None]:
+    pads = node.value(1).reshape(-1, 2)
+    return [tuple(size + int(before) + int(after) for size, (before, after) in zip(node.known(), pads, strict=True))]
+
+
+def _reduce(node: Node) -> list[Sizes | None]:
+    axes = [int(axis) for axis in node.value(1).reshape(-1)]
+    return [layout.reduced(node.sizes(), axes, keep=bool(node.attribute("keep_dims")))]
+
+
+def _arg(node: Node) -> list[Sizes | None]:
+    return [layout.reduced(node.sizes(), [int(node.value(1).reshape(-1)[0])], keep=False)]
+
+
+def _transpose(node: Node) -> list[Sizes | None]:
+    sizes = node.sizes()
+    return [tuple(sizes[int(axis)] for axis in node.value(1).reshape(-1))]
+
+
+def _resize(node: Node) -> list[Sizes | None]:
+    batch, _, _, channels = node.sizes()
+    height, width = node.value(1).reshape(-1)
+    return [(batch, int(height), int(width), channels)]
+
+
+def _squeeze(node: Node) -> list[Sizes | None]:
+    sizes, axes = node.known(), node.attribute("squeeze_dims") or ()
+    gone = {axis_of(axis, len(sizes)) for axis in axes} or {axis for axis, size in enumerate(sizes) if size == 1}
+    return [tuple(size for axis, size in enumerate(sizes) if axis not in gone)]
+
+
+def _expand_dims(node: Node) -> list[Sizes | None]:
+    sizes = node.sizes()
+    axis = axis_of(int(node.value(1).reshape(-1)[0]), len(sizes) + 1)
+    return [(*sizes[:axis], 1, *sizes[axis:])]
+
+
+def _depth_to_space(node: Node) -> list[Sizes | None]:
+    (batch, height, width, channels), block = node.known(), node.attribute("block_size")
+    return [(batch, height * block, width * block, channels // block**2)]
+
+
+def _space_to_depth(node: Node) -> list[Sizes | None]:
+    (batch, height, width, channels), block = node.known(), node.attribute("block_size")
+    return [(batch, height // block, width // block, channels * block**2)]
+
+
+def _pack(node: Node) -> list[Sizes | None]:
+    sizes = node.sizes()
+    axis = axis_of(node.attribute("axis"), len(sizes) + 1)
+    return [(*sizes[:axis], len(node.inputs), *sizes[axis:])]
+
+
+def _gather(node: Node) -> list[Sizes | None]:
+    sizes, batch = node.sizes(), node.attribute("batch_dims")
+    axis = axis_of(node.attribute("axis"), len(sizes))
+    return [(*sizes[:axis], *node.sizes(1)[batch:], *sizes[axis + 1 :])]
+
+
+def _split(node: Node) -> list[Sizes | None]:
+    """The axis comes first, the tensor second."""
+    sizes, parts = node.known(1), len(node.operator.outputs)
+    axis = axis_of(int(node.value(0).reshape(-1)[0]), len(sizes))
+    return [(*sizes[:axis], sizes[axis] // parts, *sizes[axis + 1 :])] * parts
+
+
+_SAME = (
+    "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "TANH", "LOGISTIC", "ELU", "HARD_SWISH", "LEAKY_RELU", "GELU",
+    "SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION", "ABS", "NEG", "EXP", "LOG", "SQRT",
+    "RSQRT", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "SIGN", "LOGICAL_NOT", "CAST", "QUANTIZE", "DEQUANTIZE",
+    "FAKE_QUANT", "CUMSUM", "ZEROS_LIKE", "REVERSE_V2", "PRELU",
+)  # fmt: skip
+_BROADCAST = (
+    "ADD", "SUB", "MUL", "DIV", "POW", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE", "EQUAL",
+    "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "SELECT_V2", "ATAN2",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(_BROADCAST, _broadcast),
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), _convolution),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _pool),
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), _reduce),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _arg),
+    **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), _pad),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _resize),
+    "FULLY_CONNECTED": _fully_connected,
+    "BATCH_MATMUL": _batch_matmul,
+    "RESHAPE": _reshape,
+    "CONCATENATION": _concatenation,
+    "TRANSPOSE": _transpose,
+    "SQUEEZE": _squeeze,
+    "EXPAND_DIMS": _expand_dims,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    "PACK": _pack,
+    "GATHER": _gather,
+    "SPLIT": _split,
+}
+
+
+def output_sizes(node: Node) -> list[Sizes | None]:
+    """Raises UnknownError, or what arithmetic on a broken node raises, where they cannot be known."""
+    rule = RULES.get(node.operator.op_type) if node.operator.domain == "tflite" else None
+    if rule is None:
+        raise UnknownError
+    return rule(node)

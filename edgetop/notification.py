@@ -1,0 +1,41 @@
+"""Telling a person through the terminal: its bell, and what terminals make desktop notifications of.
+
+Nothing is shown on the screen by this, and nothing acts but the sequences themselves: text is
+cleaned and cut. Terminals know one of two sequences, and skip the other: OSC 9 (iTerm2,
+"Proprietary escape codes") and OSC 777 (rxvt-unicode, its perl extension `osc-notify`). tmux takes
+neither, but hands on what is wrapped for the terminal around it where `allow-passthrough` is set
+(tmux(1)); GNU screen and plain consoles get the bell alone.
+"""
+
+from collections.abc import Mapping
+
+from edgetop.formatting import clean
+
+BELL = "\a"
+MOST_CHARACTERS = 160
+_ESC, _ST = "\x1b", "\x1b\\"
+_BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # beginnings of TERM
+
+
+def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
+    r"""What to write to the terminal that `environment` tells of.
+
+    >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
+    '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'
+    >>> notification("edgetop", "hot", {"TERM": "linux"})
+    '\x07'
+    """
+    term, is_tmux = environment.get("TERM", ""), bool(environment.get("TMUX"))
+    if not term or (term.startswith(_BELL_ALONE) and not is_tmux):
+        return BELL
+    title, text = _harmless(title), _harmless(text)
+    told = f"{_ESC}]9;{title}: {text}{_ST}{_ESC}]777;notify;{title};{text}{_ST}"
+    if is_tmux:
+        told = f"{_ESC}Ptmux;{told.replace(_ESC, _ESC * 2)}{_ST}"
+    return BELL + told
+
+
+def _harmless(text: str) -> str:
+    """One line without a semicolon, which parts the fields of OSC 777."""
+    shown = clean(text).replace(";", ",")
+    return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."

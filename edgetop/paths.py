@@ -1,0 +1,31 @@
+"""Where edgetop keeps things (XDG Base Directory Specification)."""
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def recordings_home() -> Path:
+    """Recordings that were not given a place: `$XDG_STATE_HOME/edgetop`."""
+    return _base("XDG_STATE_HOME", ".local/state") / "edgetop"
+
+
+def config_home() -> Path:
+    """The user's settings and themes: `$XDG_CONFIG_HOME/edgetop`."""
+    return _base("XDG_CONFIG_HOME", ".config") / "edgetop"
+
+
+def _base(variable: str, default: str) -> Path:
+    value = os.environ.get(variable, "")
+    # The specification: a relative path there is invalid and is ignored.
+    return Path(value) if value.startswith("/") else Path.home() / default
+
+
+def bytes_below(folder: Path) -> int:
+    """Bytes of all files in a folder now; one that is being renamed or removed meanwhile does not count."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(parent, name).lstat().st_size
+    return total

@@ -1,0 +1,65 @@
+"""Write the probe, the same two operators as ONNX and as TFLite.
+
+    python -m edgetop.probe.build [--out DIR]
+
+`copy` is a Relu over 16 MiB: it reads and writes each number once, more than the caches of such boards
+hold. `multiply` is a product of matrices of 512 by 512, large enough for a runtime to be at its best.
+Weights are zeros, which pack to nothing and multiply as fast as others. Needs what the demo's build needs.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from edgetop.demo.build import serialise_onnx
+from edgetop.demo.tflite_file import TfliteFile, table
+from edgetop.probe import COPY, MULTIPLY
+
+COPIED = (2048, 2048)
+SIDE = 512
+
+
+def build_onnx() -> bytes:
+    weights = numpy_helper.from_array(np.zeros((SIDE, SIDE), np.float32), "weights")
+    shapes = {"wide": COPIED, "square": (SIDE, SIDE)}
+    inputs, outputs = (
+        [helper.make_tensor_value_info(f"{name}/{end}", TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+        for end in ("in", "out")
+    )
+    nodes = [
+        helper.make_node("Relu", ["wide/in"], ["wide/out"], COPY),
+        helper.make_node("MatMul", ["square/in", "weights"], ["square/out"], MULTIPLY),
+    ]
+    return serialise_onnx(helper.make_graph(nodes, "probe", inputs, outputs, [weights]))
+
+
+def build_tflite() -> bytes:
+    """TFLite's operators are called as their outputs."""
+    file = TfliteFile("probe")
+    graph = file.add_graph("main")
+    wide, square = graph.add_tensor("wide/in", COPIED), graph.add_tensor("square/in", (SIDE, SIDE))
+    weights = graph.add_tensor("weights", (SIDE, SIDE), data=np.zeros((SIDE, SIDE), np.float32))
+    copied, multiplied = graph.add_tensor(COPY, COPIED), graph.add_tensor(MULTIPLY, (SIDE, SIDE))
+    graph.add_operator("RELU", None, [wide], [copied])
+    graph.add_operator("FULLY_CONNECTED", table("FullyConnectedOptions"), [square, weights, -1], [multiplied])
+    graph.set_signature([wide, square], [copied, multiplied])
+    return file.serialise()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m edgetop.probe.build", description="Write the probe.")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for the files (default: here)")
+    folder: Path = parser.parse_args(argv).out
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in (("probe.onnx", build_onnx()), ("probe.tflite", build_tflite())):
+        (folder / name).write_bytes(content)
+        sys.stdout.write(f"{folder / name}: {len(content)} bytes\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""A recording by time: everything that was known at a moment, or came between two.
+
+What a view needs of a session of a day is read in a fraction of a second: seconds instead of
+single inferences, and of these only the last, which small windows are exact from.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.recording.operator_columns import Infos, bursts_from_arrow
+from edgetop.recording.pieces import START, Piece, Place, TimedTable
+from edgetop.recording.reader import Recording
+from edgetop.recording.seconds_table import SecondsTable
+from edgetop.recording.soundness import MAX_SESSION_NS
+from edgetop.recording.tables import give_memory_back
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
+from edgetop.session.records import INFERENCE, READING, Inferences
+
+LAST_INFERENCES = 65_536  # at least so many of the last are played one by one
+MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
+LAST_BURSTS = 16  # at least so many of the last are given, to who knows nothing yet
+# What stays in memory, in rows.
+KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 400_000, 1_500_000, 50_000, 2_000_000
+# Row groups smaller than that are read together.
+READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 32_768, 8_192, 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment of a session, and what of each table had come by then."""
+
+    t_ns: int
+    seconds: int
+    inferences: Place
+    readings: Place
+    events: Place
+    operators: Place
+
+
+class RecordingByTime:
+    def __init__(self, recording: Recording) -> None:
+        self.manifest = recording.manifest
+        self._seconds = SecondsTable(recording.pieces("seconds"))
+        self._inferences = TimedTable(recording.pieces("inferences"), _ends, KEPT_INFERENCES)
+        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), _starts, KEPT_READINGS)
+        self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), _event_times, KEPT_EVENTS)
+        self._operators = TimedTable(_as_bursts(recording), _event_times, KEPT_OPERATORS)
+        tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
+        self.end_ns = min(recording.end_ns or max(table.last_ns for table in tables), MAX_SESSION_NS)
+
+    def moment(self, t_ns: int) -> Moment:
+        """`t_ns`: from 0 to the end."""
+        if t_ns >= self.end_ns:
+            places = (table.end for table in (self._inferences, self.readings, self.events, self._operators))
+            return Moment(self.end_ns, len(self._seconds), *places)
+        inferences = self._inferences.place(t_ns)
+        # A second is known when all its inferences have ended.
+        unfinished_ns = self._inferences.next_ns(inferences)
+        known_ns = t_ns if unfinished_ns is None else min(t_ns, unfinished_ns)
+        places = (table.place(t_ns) for table in (self.readings, self.events, self._operators))
+        return Moment(t_ns, self._seconds.row(known_ns), inferences, *places)
+
+    def whole(self) -> Batch:
+        """Everything there is, for who knows nothing yet."""
+        end = self.moment(self.end_ns)
+        return replace(self.until(end), bursts=self._bursts(START, end.operators))
+
+    def until(self, end: Moment) -> Batch:
+        """What a view needs of everything up to a moment: of the bursts the first ones and the last."""
+        batch = self._batch(Moment(0, 0, START, START, START, START), end, restart=True)
+        give_memory_back()
+        return batch
+
+    def between(self, begin: Moment, end: Moment) -> Batch:
+        """What came after one moment up to another."""
+        return self._batch(begin, end, restart=False)
+
+    def _batch(self, begin: Moment, end: Moment, *, restart: bool) -> Batch:
+        seconds = self._seconds.until(end.seconds) if restart else self._seconds.between(begin.seconds, end.seconds)
+        return Batch(
+            until_ns=end.t_ns,
+            inferences=self._inferences.joined(
+                max(begin.inferences, self._last_inferences(end)), end.inferences, INFERENCE
+            ),
+            seconds=seconds,
+            readings=self.readings.joined(begin.readings, end.readings, READING),
+            events=tuple(event for events in self.events.between(begin.events, end.events) for event in events),
+            bursts=(
+                self._first_and_last_bursts(end.operators) if restart else self._bursts(begin.operators, end.operators)
+            ),
+            manifest=self.manifest if restart else None,
+            restart=restart,
+        )
+
+    def _bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
+        return joined(chain.from_iterable(self._operators.between(begin, end)))
+
+    def _first_and_last_bursts(self, end: Place) -> tuple[Burst, ...]:
+        """Those that others are compared with, and those that tell how it is now: all others are half a second more."""
+        first, found = 0, 0
+        while first < end[0] and found <= BASELINE_BURSTS:  # one more, for the last may be cut
+            found += len(self._operators.read(first))
+            first += 1
+        last, found = end[0], end[1]
+        while last > first and found <= LAST_BURSTS:
+            last -= 1
+            found += len(self._operators.read(last))
+        if last == first:
+            return self._bursts(START, end)
+        return self._bursts(START, (first, 0))[:-1] + self._bursts((last, 0), end)[1:]
+
+    def _last_inferences(self, end: Moment) -> Place:
+        begin = self._inferences.begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
+        return max(begin, (end.inferences[0] - MAX_INFERENCE_PIECES, 0))
+
+
+def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
+    ends: npt.NDArray[np.int64] = inferences["t_ns"] + inferences["latency_ns"]
+    return ends
+
+
+def _starts(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+    starts: npt.NDArray[np.int64] = rows["t_ns"]
+    return starts
+
+
+def _as_bursts(recording: Recording) -> list[Piece]:
+    known: dict[Infos, Infos] = {}
+    pieces = recording.pieces("operators", OPERATORS_AT_ONCE)
+    return [replace(piece, read=partial(_bursts, piece, known)) for piece in pieces]
+
+
+def _bursts(piece: Piece, known: dict[Infos, Infos]) -> tuple[Burst, ...]:
+    return bursts_from_arrow([piece.read()], known)
+
+
+def _event_times(events: tuple[Event | Burst, ...]) -> npt.NDArray[np.int64]:
+    return np.array([event.t_ns for event in events], np.int64)

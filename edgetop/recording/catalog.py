@@ -1,0 +1,114 @@
+"""The catalog: which row groups are in the tables that are still being written.
+
+Each row group comes from another file of the journal, and its entry holds once that file is
+gone. So removing the file is the one step, that happens or does not, with which rows move from
+one place to the other; whatever dies before it has moved nothing.
+"""
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.recording.files import Descriptor, names_in, open_regular, write_all
+from edgetop.recording.frames import OPENING, FrameReader, seal
+from edgetop.recording.schema import SCHEMAS
+
+CATALOG = "catalog"
+_PIECE = re.compile(r"([a-z]+)-(\d{4})\.partial")
+
+
+def piece_name(table: str, number: int) -> str:
+    return f"{table}-{number:04}.partial"
+
+
+def pieces(folder: Path) -> dict[str, list[int]]:
+    """The numbers of the pieces of each table that lie in `folder`. Raises OSError where it cannot be listed."""
+    found: dict[str, list[int]] = {name: [] for name in SCHEMAS}
+    for name in names_in(folder):
+        match = _PIECE.fullmatch(name)
+        if match and match[1] in found:
+            found[match[1]].append(int(match[2]))
+    return {name: sorted(numbers) for name, numbers in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """One row group of a piece of a table."""
+
+    table: str
+    piece: int
+    offset: int  # of its data in the piece
+    size: int
+    rows: int
+    source: str  # the file of the journal that it came from
+    entry: bytes  # its part of a Parquet footer
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+class Catalog:
+    """The writer's side: an append-only file of frames."""
+
+    def __init__(self, folder: Path, size: int = 0) -> None:
+        """`size`: how much of an existing one holds. Raises OSError."""
+        self._file = Descriptor(open_regular(folder / CATALOG, os.O_RDWR | os.O_CREAT))
+        self.cut(size)
+
+    def cut(self, size: int) -> None:
+        """Forget what lies behind."""
+        self.size = size
+        os.ftruncate(self._file.fd, size)
+
+    def append(self, group: RowGroup) -> None:
+        """Raises OSError; the catalog is as it was then."""
+        head = json.dumps([group.table, group.piece, group.offset, group.size, group.rows, group.source])
+        frame = seal(OPENING, 0, head.encode() + b"\n" + group.entry)
+        write_all(self._file.fd, frame, self.size)
+        self.size += len(frame)
+
+    def sync(self) -> None:
+        os.fsync(self._file.fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What of a catalog holds."""
+
+    groups: list[RowGroup]  # in the order of their rows
+    size: int  # of the catalog, up to the last entry that holds
+    damaged_bytes: int
+
+
+def read_catalog(folder: Path, present: Collection[str]) -> Held:
+    """`present`: the names of the files that count as being there. Raises OSError."""
+    if CATALOG not in present:
+        return Held([], 0, 0)
+    file = Descriptor(open_regular(folder / CATALOG))
+    reader = FrameReader(file.fd)
+    found, size = [], 0
+    for group in _groups(reader):
+        if group.source in present:  # nor does anything hold that came later
+            break
+        size = reader.offset
+        if piece_name(group.table, group.piece) in present:
+            found.append(group)
+    found.sort(key=lambda group: (group.table, group.piece, group.offset))
+    return Held(found, size, reader.damaged_bytes)
+
+
+def _groups(reader: FrameReader) -> Iterator[RowGroup]:
+    for frame in reader.read():
+        head, _, entry = frame.payload.partition(b"\n")
+        try:
+            table, piece, offset, size, rows, source = json.loads(head)
+            numbers = (piece, offset, size, rows)
+            sound = table in SCHEMAS and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
+            if sound and isinstance(source, str):
+                yield RowGroup(table, *numbers, source, entry)
+        except (ValueError, TypeError):
+            continue

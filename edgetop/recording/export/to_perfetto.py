@@ -1,0 +1,112 @@
+"""A trace for ui.perfetto.dev: counters of latency and of every sensor, events, operators, and single inferences.
+
+Each inference is a span only where there are few enough for a browser; the seconds always are there.
+"""
+
+import json
+
+import numpy as np
+
+from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.export.trace import TraceWriter
+from edgetop.recording.wall_time import wall_time
+from edgetop.session.records import PHASES
+
+MAX_SPANS = 500_000  # 30 MB of trace
+_TITLES = {
+    "temp": "temperature",
+    "freq": "clocks",
+    "freqcap": "clock limits",
+    "volt": "voltage",
+    "mem": "memory",
+}
+
+
+class Perfetto:
+    def export(self, selection: Selection, output: Output) -> None:
+        manifest = selection.recording.manifest
+        with output.stream(is_text=False) as file:
+            trace = TraceWriter(file, manifest.clock.origin_monotonic_ns)
+            if wall := wall_time(manifest):
+                begin = np.array([selection.bounds.begin_ns])
+                trace.clock(int(begin[0]), int(wall.microseconds(begin)[0]))
+            _put_events(trace, selection)
+            inferences = _put_seconds(trace, selection)
+            if "inferences" in selection.tables and inferences <= MAX_SPANS:
+                _put_inferences(trace, selection)
+            _put_operators(trace, selection)
+            _put_readings(trace, selection)
+
+
+def _put_events(trace: TraceWriter, selection: Selection) -> None:
+    track = trace.track("events")
+    for events in selection.recording.rows("events", selection.span):
+        for event in events:
+            data = {"data": json.dumps(dict(event.data))} if event.data else {}
+            more = {"message": event.message, "severity": event.severity, "source": event.source, **data}
+            trace.instant(track, event.t_ns, event.kind, **more)
+
+
+def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
+    """How many inferences they counted."""
+    parent = trace.track("latency, each second")
+    names = ("p50", "p90", "p99", "max")
+    latency = {name: trace.track(f"{name} latency", parent, "ms") for name in names}
+    counts = {name: trace.track(name, parent, "1/s") for name in ("count", "errors")}
+    total = 0
+    for seconds in selection.recording.rows("seconds", selection.span):
+        rows = seconds.rows
+        total += int(rows["count"].sum()) + int(rows["errors"].sum())
+        for row in rows:
+            t_ns = int(row["t_ns"])
+            for name, track in counts.items():
+                trace.count(track, t_ns, int(row[name]))
+            for name, track in latency.items() if row["count"] else ():
+                trace.count(track, t_ns, int(row[f"{name}_ns"]) / 1e6)
+    return total
+
+
+def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
+    tracks: dict[int, int] = {}
+    for inferences in selection.recording.rows("inferences", selection.span):
+        columns = (inferences[name].tolist() for name in ("t_ns", "latency_ns", "wait_ns", "stream", "phase", "ok"))
+        for t_ns, latency_ns, wait_ns, stream, phase, ok in zip(*columns, strict=True):
+            if stream not in tracks:
+                tracks[stream] = trace.track(f"inferences, stream {stream}")
+            arguments = {"wait_ms": wait_ns / 1e6} if wait_ns else {}
+            trace.begin(tracks[stream], t_ns, PHASES[phase] if ok else f"{PHASES[phase]}, failed", **arguments)
+            trace.end(tracks[stream], t_ns + latency_ns)
+
+
+def _put_operators(trace: TraceWriter, selection: Selection) -> None:
+    """Of each burst one inference as it was on average: its operators in run order, one behind the other."""
+    track = None
+    open_burst, until_ns = None, 0
+    for table in selection.recording.rows("operators", selection.span):
+        track = trace.track("operators, mean of each burst") if track is None else track
+        for row in table.to_pylist():
+            burst = (row["t_ns"], row["burst"])
+            if burst != open_burst:
+                if open_burst is not None:
+                    trace.end(track, until_ns)
+                open_burst, until_ns = burst, row["t_ns"]
+                trace.begin(track, until_ns, f"burst {row['burst']}")
+            known = {key: row[key] for key in ("op_type", "provider", "calls", "total_ns", "flops", "bytes")}
+            trace.begin(track, until_ns, row["name"], **{key: v for key, v in known.items() if v is not None})
+            until_ns += row["total_ns"] // row["calls"]
+            trace.end(track, until_ns)
+    if track is not None:
+        trace.end(track, until_ns)
+
+
+def _put_readings(trace: TraceWriter, selection: Selection) -> None:
+    parents: dict[str, int] = {}
+    tracks = []
+    for info in selection.recording.manifest.sensors:
+        if info.kind not in parents:
+            parents[info.kind] = trace.track(_TITLES.get(info.kind, info.kind))
+        name = f"{info.id} SIMULATED" if info.simulated else info.id
+        tracks.append(trace.track(name, parents[info.kind], info.unit))
+    for readings in selection.recording.rows("readings", selection.span):
+        for t_ns, sensor, value in readings.tolist():
+            trace.count(tracks[sensor], t_ns, value)

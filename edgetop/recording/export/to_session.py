@@ -1,0 +1,212 @@
+"""A smaller session: a part of a recording as a finished recording of its own, to send to a colleague.
+
+Its time begins at 0 where the cut begins, and whole seconds are kept, so that all of the format
+holds for it: the origin and the anchors of its clock move with it. What was in force when the
+cut began (the phase, a lost sensor, what the engine had said of itself) is told again at its
+beginning; how it ended, at its end.
+"""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from edgetop import __version__, formatting
+from edgetop.recording import columns
+from edgetop.recording.compaction import Waiting
+from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.export.tables import sound_tables
+from edgetop.recording.files import FOLDER_MODE, JOURNAL, write_manifest
+from edgetop.recording.recovery import settle
+from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.span import Span
+from edgetop.recording.tables import Tables
+from edgetop.recording.wall_time import wall_time
+from edgetop.session.clock import Anchor
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.manifest import Manifest
+from edgetop.session.records import MEASURE, PHASES, WARMUP
+
+# Said once, and true of all that follows.
+SAID_ONCE = frozenset({
+    *("demo-model", "model-misnamed", "engine-started", "engine-loaded", "engine-memory", "assumed-shape"),
+    *("provider-dropped", "data-dependent", "roofline", "coarse-times"),
+    *("sensor-missing", "no-sensors", "clock-source"),
+    *("gate", "alert-rule"),
+})  # fmt: skip
+_LAST_WORDS = ("ended", "recovered")
+_TIMES = ("last_end_ns", "began_ns")  # in the data of events: session time
+
+
+class SmallerSession:
+    def export(self, selection: Selection, output: Output) -> None:
+        span = selection.bounds.in_seconds()
+        with output.folder() as folder:
+            folder.chmod(FOLDER_MODE)
+            (folder / JOURNAL).mkdir(FOLDER_MODE)
+            tables = Tables(folder / JOURNAL)
+            counts = _Counts()
+            for name in ("inferences", "readings", "operators", "seconds"):
+                if name in selection.tables:
+                    _put(tables, name, _moved(selection, name, span, counts))
+            manifest = _manifest(selection.recording.manifest, span, selection.recording.end_ns, counts)
+            _put(tables, "events", _events(selection, span, counts, manifest))
+            tables.commit()
+            write_manifest(folder, manifest)
+            settle(folder, tables, [])
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What the last words of the cut have to say."""
+
+    inferences: int = 0
+    warmup_runs: int = 0
+    warmup_ns: int = 0
+    measured: int = 0
+    last_end_ns: int = 0  # in the time of the cut
+    by_stream: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))  # measured, not failed
+
+    def heed(self, name: str, table: pa.Table) -> None:
+        if name == "seconds":
+            self.measured += sum(int(np.asarray(table[column]).sum()) for column in ("count", "errors"))
+        elif name == "inferences":
+            latency_ns = np.asarray(table["latency_ns"])
+            phase = np.asarray(table["phase"].cast(pa.string()))
+            warmup, counted = phase == PHASES[WARMUP], (phase == PHASES[MEASURE]) & np.asarray(table["ok"])
+            self.by_stream += np.bincount(np.asarray(table["stream"])[counted], minlength=256)
+            self.inferences += len(table)
+            self.warmup_runs += int(np.count_nonzero(warmup))
+            self.warmup_ns += int(latency_ns[warmup].sum())
+            self.last_end_ns = max(self.last_end_ns, int((np.asarray(table["t_ns"]) + latency_ns).max()))
+
+
+def _put(tables: Tables, name: str, rows: Iterator[pa.Table]) -> None:
+    waiting = Waiting(SCHEMAS[name])
+    for table in rows:
+        for batch in table.to_batches():
+            waiting.add(batch)
+        for group in waiting.full():
+            tables.append(name, group, "cut")
+    for group in waiting.rest():
+        tables.append(name, group, "cut")
+
+
+def _moved(selection: Selection, name: str, span: Span, counts: _Counts) -> Iterator[pa.Table]:
+    """Rows in the time of the cut."""
+    for table in sound_tables(selection.recording, name, span):
+        t_ns = np.asarray(table["t_ns"]) - span.begin_ns
+        moved = table.set_column(table.schema.get_field_index("t_ns"), SCHEMAS[name].field("t_ns"), pa.array(t_ns))
+        counts.heed(name, moved)
+        yield moved
+
+
+def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Manifest:
+    wall = wall_time(whole)
+    anchors = [Anchor(0, wall.utc(span.begin_ns))] if wall else []
+    later = (a for a in whole.clock.anchors if span.begin_ns < a.t_ns < span.end_ns)
+    anchors += [replace(anchor, t_ns=anchor.t_ns - span.begin_ns) for anchor in later]
+    origin_ns = whole.clock.origin_monotonic_ns + span.begin_ns
+    methodology = replace(
+        whole.methodology,
+        warmup_runs=_warmup_runs(whole, span, counts),
+        measure_runs=counts.measured,
+        stream_runs=_stream_runs(whole, span, end_ns, counts),
+        notes=(*whole.methodology.notes, _what(whole, span)),
+    )
+    return replace(
+        whole,
+        id=str(uuid.uuid4()),
+        name=f"{whole.name}-cut",
+        state="finished",
+        end_reason=(whole.end_reason if span.end_ns >= end_ns else None) or "user",
+        edgetop_version=__version__,
+        created_utc=wall.utc(span.begin_ns) if wall else whole.created_utc,
+        duration_ns=min(span.end_ns, end_ns) - span.begin_ns,
+        clock=replace(whole.clock, origin_monotonic_ns=origin_ns, anchors=tuple(anchors)),
+        methodology=methodology,
+    )
+
+
+def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
+    """None: not known, as where it lies before the cut. Where single inferences were not kept, only the whole knows."""
+    if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
+        return counts.warmup_runs
+    return whole.methodology.warmup_runs if span.begin_ns <= 0 else None
+
+
+def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
+    """Of a part, where single inferences were kept."""
+    runs = whole.methodology.stream_runs
+    if span.begin_ns <= 0 and span.end_ns >= end_ns:
+        return runs
+    return tuple(counts.by_stream[: len(runs)].tolist()) if counts.inferences else ()
+
+
+def _what(whole: Manifest, span: Span) -> str:
+    begin, end = formatting.clock_time(span.begin_ns), formatting.clock_time(span.end_ns)
+    return f"cut from {whole.name} ({whole.id}): {begin} to {end}"
+
+
+def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[pa.Table]:
+    """The events of the cut, with what it needs at its ends."""
+    last: dict[str, JsonValue] = {
+        "last_end_ns": counts.last_end_ns or manifest.duration_ns,
+        "warmup_runs": manifest.methodology.warmup_runs,
+        "warmup_ns": counts.warmup_ns,
+    }
+    source = selection.recording.manifest.id
+    what: dict[str, JsonValue] = {"session": source, "begin_ns": span.begin_ns, "end_ns": span.end_ns}
+    yield _table(
+        [*_standing(selection, span), Event(0, "cut", "info", "edgetop", manifest.methodology.notes[-1], what)]
+    )
+    has_ended = False
+    for piece in selection.recording.rows("events", span):
+        has_ended = has_ended or any(event.kind in _LAST_WORDS for event in piece)
+        yield _table([_moved_event(event, span, last) for event in piece])
+    if not has_ended:
+        reason = manifest.end_reason or "user"
+        text = f"session over: {reason}"
+        yield _table([Event(manifest.duration_ns or 0, "ended", "info", "edgetop", text, {"reason": reason, **last})])
+
+
+def _table(events: list[Event]) -> pa.Table:
+    return pa.Table.from_batches([columns.events_to_arrow(events)])
+
+
+def _moved_event(event: Event, span: Span, last: dict[str, JsonValue]) -> Event:
+    data = {k: v - span.begin_ns if k in _TIMES and type(v) is int else v for k, v in event.data.items()}
+    if event.kind in _LAST_WORDS:
+        data.update(last)
+    return replace(event, t_ns=event.t_ns - span.begin_ns, data=data)
+
+
+def _standing(selection: Selection, span: Span) -> Iterator[Event]:
+    """What was told before the cut and holds when it begins."""
+    told: dict[tuple[str, ...], Event] = {}
+    for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
+        for event in piece:
+            key = _subject(event)
+            if key:
+                told[key] = event
+    for event in told.values():
+        if event.kind not in ("sensor-back", "recording-resumed"):
+            yield replace(event, t_ns=0)
+
+
+def _subject(event: Event) -> tuple[str, ...]:
+    """What an event tells the state of, the last one being in force; () of one that is over when it is told."""
+    if event.kind in SAID_ONCE:
+        return (event.kind, event.source, event.message)
+    subjects = {
+        "phase": ("phase",),
+        "profiler": ("profiler",),
+        "sensor-lost": ("sensor", event.source),
+        "sensor-back": ("sensor", event.source),
+        "recording-paused": ("recording",),
+        "recording-resumed": ("recording",),
+    }
+    return subjects.get(event.kind, ())

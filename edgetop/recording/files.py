@@ -1,0 +1,192 @@
+"""The folder of a session: its place, its manifest, its lock, and who may read it (nobody else)."""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgetop import formatting
+from edgetop.errors import InputError, RecordingError
+from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_json
+
+SUFFIX = ".edgetop"
+MANIFEST = "session.json"
+LOCK = "session.json.lock"
+JOURNAL = "journal"
+RECOVERING = "recovering"  # in the journal: the sign that no writer lives
+SOCKET = "control.sock"  # of a live session, where it takes orders
+LOG = "run.log"  # what a run said that went on without a terminal
+MIN_FREE_BYTES = 16 * 1024 * 1024
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+
+
+def session_folder(output: Path) -> Path:
+    """The folder that `-o PATH` names: `.edgetop` is appended where it is missing."""
+    return output if output.name.endswith(SUFFIX) else output.parent / (output.name + SUFFIX)
+
+
+def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
+    """A new session's folder. Raises InputError where it exists or cannot be, or the disk is full."""
+    try:
+        folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE)
+        (folder / JOURNAL).mkdir(mode=FOLDER_MODE)
+        free = shutil.disk_usage(folder).free
+    except FileExistsError:
+        what = "exists already" if os.path.lexists(folder) else f"cannot be made: {folder.parent} is not a folder"
+        raise InputError(f"{folder}: {what}", "name another place with -o") from None
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written: {error.strerror}", "name another place with -o, or --no-record"
+        ) from None
+    if free < min_free_bytes:
+        shutil.rmtree(folder, ignore_errors=True)
+        left, wanted = formatting.size(free), formatting.size(min_free_bytes)
+        raise InputError(f"{folder}: the disk is full: {left} left, {wanted} wanted", "record elsewhere with -o")
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Atomically: a reader sees the old one or the new one, whole. Raises OSError."""
+    temporary = folder / f"{MANIFEST}.tmp"
+    fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        json.dump(to_json(manifest), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(folder / MANIFEST)
+    sync_folder(folder)
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a regular file. Raises OSError for whatever else lies there.
+
+    Sessions come from other people too: a link would lead reads and writes out of the session,
+    and a pipe would make its reader wait for ever.
+    """
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return fd
+
+
+class Descriptor:
+    """A file descriptor that is closed with the last one who uses it."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+def names_in(folder: Path) -> set[str]:
+    """Raises OSError where it cannot be listed."""
+    return {path.name for path in folder.iterdir()}
+
+
+def has_journal(folder: Path) -> bool:
+    """Whether something was left to be done: a writer lives, or died."""
+    return is_real_folder(folder / JOURNAL)
+
+
+def is_real_folder(path: Path) -> bool:
+    """A folder, and no link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def write_all(fd: int, data: bytes, offset: int) -> None:
+    """Raises OSError where not all of it was taken: near the end of a disk, write(2) takes a part."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        offset += written
+        view = view[written:]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in it last (fsync(2): a file's name is the folder's data)."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
+            raise
+    finally:
+        os.close(fd)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raises InputError where there is none, or it is garbage or of a newer format."""
+    path = folder / MANIFEST
+    try:
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: not a recorded session (no {MANIFEST})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not a manifest: {error}") from None
+    version = document.get("format_version") if isinstance(document, Mapping) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format {version} is newer than this edgetop reads ({FORMAT_VERSION})", "update edgetop"
+        )
+    try:
+        return from_json(document)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: not a manifest: {error}") from None
+
+
+class WriterLock:
+    """Held while a writer lives: the kernel lets go of it however the writer ends.
+
+    The descriptor is close-on-exec, so no child keeps it (flock(2)).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            raise RecordingError(f"{folder}: another edgetop is writing it") from None
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def is_live(folder: Path) -> bool:
+    """Whether a writer lives. Looks at its lock alone: nothing is read, nothing recovered."""
+    if not has_journal(folder) or os.path.lexists(folder / JOURNAL / RECOVERING):
+        return False
+    try:
+        fd = open_regular(folder / LOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def wait_for_lock(folder: Path) -> None:
+    """Until whoever holds it lets go. Raises OSError."""
+    fd = open_regular(folder / LOCK)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)

@@ -1,0 +1,270 @@
+"""The journal: every batch is here within a second, before it is anywhere else.
+
+Numbered segments of frames in `journal/`, one writer, any number of readers. A segment that is
+full is turned into table rows and removed (`compaction`); what is still here when a writer has
+died is what its tables lack. After an error of the disk, writing goes on in a new segment, so
+that nothing is ever appended to a torn frame.
+"""
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from edgetop.recording.files import Descriptor, names_in, open_regular, sync_folder, write_all
+from edgetop.recording.frames import OPENING, Frame, FrameReader, seal
+from edgetop.recording.packing import (
+    KINDS,
+    Packer,
+    Unpacker,
+    begun_of,
+    interval_of,
+    pack,
+    pack_begun,
+    pack_interval,
+    unpack,
+)
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds
+
+SEGMENT_BYTES = 8 * 1024 * 1024
+SEGMENT_NS = 600 * NS
+# From one opening frame to the next: what a rotten frame costs at most, since the rest of its run needs it.
+RUN_NS = 60 * NS
+RUN_BYTES = 1024 * 1024
+
+_NAME = re.compile(r"(\d{8})\.journal")
+
+
+def segment_name(number: int) -> str:
+    return f"{number:08}.journal"
+
+
+def segments(folder: Path) -> list[int]:
+    """The numbers of the segments that lie in `folder`, in their order. Raises OSError where it cannot be listed."""
+    return sorted(int(match[1]) for name in names_in(folder) if (match := _NAME.fullmatch(name)))
+
+
+class Journal:
+    """The writer's side."""
+
+    def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
+        """`fsync_interval_ns`: how often `sync` will be called, for a recovery to know."""
+        self._folder = folder
+        self._fsync_interval_ns = fsync_interval_ns
+        self._segment_bytes = segment_bytes
+        self._sync = BackgroundSync()
+        self._manifest: Manifest | None = None
+        self._fd = -1
+        self._begun_ns = self._run_begun_ns = 0
+        self._run_bytes = 0
+        self._packer: Packer | None = None
+        self.number = 0  # of the segment that is being written, or was last
+        self.size = 0  # of that segment
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    def append(self, batch: Batch, begun: Seconds = NO_SECONDS) -> None:
+        """`begun`: the second that is not complete, where its inferences are not kept.
+
+        Raises OSError where the disk does not take it; nothing of it is kept then.
+        """
+        self._manifest = batch.manifest or self._manifest
+        try:
+            self._sync.raise_failure()
+            if self.is_open and (self.size >= self._segment_bytes or batch.until_ns - self._begun_ns >= SEGMENT_NS):
+                os.fdatasync(self._fd)  # `sync` will not see it again
+                self.close()
+            prologue = b""
+            if not self.is_open:
+                self._open(batch.until_ns)  # it begins with the manifest, which names the sensors of its readings
+                batch = replace(batch, manifest=self._manifest)
+                prologue = pack_interval(self._fsync_interval_ns)
+            self._write(prologue + pack(batch) + pack_begun(begun), batch.until_ns)
+        except OSError:
+            self._give_up()
+            raise
+
+    def _open(self, now_ns: int) -> None:
+        self.number += 1
+        self._fd = open_regular(self._folder / segment_name(self.number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self.size, self._begun_ns, self._packer = 0, now_ns, None
+
+    def _write(self, payload: bytes, until_ns: int) -> None:
+        flags = 0
+        if self._packer is None or until_ns - self._run_begun_ns >= RUN_NS or self._run_bytes >= RUN_BYTES:
+            self._packer, self._run_begun_ns, self._run_bytes = Packer(), until_ns, 0
+            flags = OPENING
+        frame = seal(flags, until_ns, self._packer.pack(payload), len(payload))
+        write_all(self._fd, frame, self.size)
+        self.size += len(frame)
+        self._run_bytes += len(frame)
+
+    def _give_up(self) -> None:
+        """Leave what is whole, and go on in another segment."""
+        if not self.is_open:
+            return
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, self.size)
+        if not self.size:
+            with contextlib.suppress(OSError):
+                (self._folder / segment_name(self.number)).unlink()
+        self.close()
+
+    def sync(self) -> None:
+        """Have the disk keep what was appended, without waiting for it. A failure is told by the next `append`."""
+        if self.is_open:
+            self._sync.begin(self._fd, self._folder)
+
+    def close(self) -> None:
+        """The segment is complete; the next batch begins another."""
+        if self.is_open:
+            os.close(self._fd)
+            self._fd, self._packer = -1, None
+
+    def finish(self) -> None:
+        """Close it for good, on the disk. Raises OSError where that failed."""
+        self._sync.wait()
+        self._sync.raise_failure()
+        if self.is_open:
+            os.fdatasync(self._fd)
+            sync_folder(self._folder)
+        self.close()
+
+
+class BackgroundSync:
+    """fdatasync(2) on a thread: an SD card may take seconds for it, in which batches go on arriving."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._failure: OSError | None = None
+
+    def begin(self, fd: int, folder: Path) -> None:
+        """Unless one is still under way."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._run, args=(os.dup(fd), folder), name="journal sync", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, fd: int, folder: Path) -> None:
+        try:
+            os.fdatasync(fd)
+            sync_folder(folder)
+        except OSError as error:
+            self._failure = error
+        finally:
+            os.close(fd)
+
+    def raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure:
+            raise failure
+
+    def wait(self) -> None:
+        if self._thread:
+            self._thread.join()
+
+
+class SegmentReader:
+    """The batches of one segment, also while it grows."""
+
+    def __init__(self, file: Descriptor, end: int | None = None) -> None:
+        """`end`: read no further, whatever is appended."""
+        self.file = file
+        self._frames = FrameReader(file.fd, end)
+        self._unpacker: Unpacker | None = None
+        self._undecoded_bytes = 0
+        self.fsync_interval_ns: int | None = None  # of the writer, where the segment has said it
+        self.begun = NO_SECONDS  # the last second that was written before it was complete
+
+    @property
+    def offset(self) -> int:
+        return self._frames.offset
+
+    @property
+    def damaged_bytes(self) -> int:
+        """What was passed over."""
+        return self._frames.damaged_bytes + self._undecoded_bytes
+
+    def tail_bytes(self) -> int:
+        """What lies behind the last whole frame."""
+        return self._frames.tail_bytes()
+
+    def read(self, wanted: Collection[str] = tuple(KINDS), most_inferences: int | None = None) -> Iterator[Batch]:
+        """Every batch that is whole by now, with what is wanted of it; of more than so many inferences, the last."""
+        for frame in self._frames.read():
+            if frame.is_opening:
+                self._unpacker = Unpacker()
+            try:
+                batch = self._unpack(frame, wanted, most_inferences)
+            except ValueError:
+                self._undecoded_bytes += len(frame.payload)
+                self._unpacker = None
+            else:
+                yield batch
+
+    def _unpack(self, frame: Frame, wanted: Collection[str], most_inferences: int | None) -> Batch:
+        if self._unpacker is None:
+            raise ValueError("the frames before it are missing")
+        payload = self._unpacker.unpack(frame.payload, frame.unpacked_bytes)
+        self.fsync_interval_ns = interval_of(payload) or self.fsync_interval_ns
+        self.begun = begun_of(payload) or self.begun
+        return unpack(payload, frame.number, wanted, most_inferences)
+
+    def skip(self) -> None:
+        """To the end of what is whole by now, without unpacking it."""
+        for _ in self._frames.read():
+            pass
+
+    def skip_to(self, offset: int) -> None:
+        """Unpack, for the sake of what comes after it, and go on behind `offset`."""
+        while self.offset < offset and next(self.read(()), None) is not None:
+            pass
+
+
+class FellBehindError(Exception):
+    """A follower must begin anew, with the tables."""
+
+
+class Follower:
+    """Every batch that a writer appends, from a segment on, as it comes."""
+
+    def __init__(self, folder: Path, current: SegmentReader | None, number: int) -> None:
+        """`current`: where to go on, in segment `number`; None: at the beginning of the first after it."""
+        self._folder = folder
+        self._current = current
+        self._number = number
+
+    def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
+        """Everything since the last time; of more than `most_inferences` in a batch, the last.
+
+        Raises OSError where the journal is gone: the session is over; FellBehindError where a segment has become
+        table rows unread.
+        """
+        while True:
+            try:
+                later = [number for number in segments(self._folder) if number > self._number]
+            except FileNotFoundError:  # its last words can still be read
+                if self._current:
+                    yield from self._current.read(most_inferences=most_inferences)
+                raise
+            if self._current:
+                yield from self._current.read(most_inferences=most_inferences)
+            if not later:
+                return
+            if later[0] != self._number + 1:
+                raise FellBehindError
+            self._current = open_segment(self._folder / segment_name(later[0]))
+            self._number = later[0]
+
+
+def open_segment(path: Path) -> SegmentReader:
+    """Raises OSError where it cannot be read."""
+    return SegmentReader(Descriptor(open_regular(path)))

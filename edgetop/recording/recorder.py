@@ -1,0 +1,217 @@
+"""Writes a session down as it goes on: into the journal first, and from there into its tables.
+
+A disk that fails never stops the run. What it does not take waits in memory while that is
+little, then single inferences are given up; both ends of the gap are told. Arrow is loaded
+with the first batch, while the engine loads its model, so that nobody waits for it.
+"""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetop import formatting
+from edgetop.errors import InputError, RecordingError
+from edgetop.recording.files import WriterLock, create_folder, write_manifest
+from edgetop.recording.keep import Keep
+from edgetop.session.batch import Batch, merge
+from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.manifest import Manifest
+from edgetop.session.records import NO_INFERENCES, NO_READINGS
+from edgetop.session.seconds import NO_SECONDS, BegunSecond
+
+if TYPE_CHECKING:
+    from edgetop.recording.store import Store
+
+# With the conductor's step and the engine's flush, a batch is in the journal well within a second.
+JOURNAL_EVERY_NS = 450_000_000
+RETRY_TABLES_NS = 10_000_000_000
+# What waits for a disk that fails. Seconds: half a day of them.
+MAX_WAITING_INFERENCES, MAX_WAITING_ROWS = 65_536, 43_200
+
+
+class Recorder:
+    """One session's folder, from its making to `finish`."""
+
+    def __init__(self, folder: Path, manifest: Manifest, keep: Keep | None = None) -> None:
+        """Make the folder. Raises InputError where it cannot be, before anything runs."""
+        self.folder = folder
+        self._keep = keep or Keep()
+        create_folder(folder)
+        self._store: Store | None = None
+        self._waiting: list[Batch] = []
+        self._manifest: Manifest | None = None  # to be written
+        self._now_ns = self._journalled_ns = self._synced_ns = self._tables_after_ns = 0
+        self._gap = _Gap()
+        self._begun = BegunSecond(manifest.load.deadline_ns, is_paced=manifest.load.is_paced)
+        self._tables_failed = self._said_dropped = False
+        self._news: list[Event] = []
+        try:
+            self._lock = WriterLock(folder)
+            write_manifest(folder, manifest)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise InputError(f"{folder}: cannot be written: {error.strerror}", "record elsewhere with -o") from None
+
+    def write(self, batch: Batch) -> tuple[Event, ...]:
+        """Take in a batch; what is to be told about the recording itself since the last one."""
+        self._now_ns = batch.until_ns
+        if not self._keep.raw:
+            self._begun.heed(batch.inferences, batch.seconds)
+            batch = replace(batch, inferences=NO_INFERENCES)
+        self._waiting.append(batch)
+        if batch.manifest is not None and batch.manifest.state == "live":  # else only with all tables there
+            self._manifest = batch.manifest
+        if self._is_due(batch):
+            self._journal()
+        if self._store and self._now_ns - self._synced_ns >= self._keep.fsync_interval_ns:
+            self._synced_ns = self._now_ns
+            self._store.sync()
+        self._compact()
+        news, self._news = self._news, []
+        return tuple(news)
+
+    def _is_due(self, batch: Batch) -> bool:
+        waiting = sum(len(waiting.inferences) for waiting in self._waiting)
+        late = self._now_ns - self._journalled_ns >= JOURNAL_EVERY_NS
+        return late or batch.manifest is not None or waiting >= MAX_WAITING_INFERENCES
+
+    def _opened(self) -> "Store":
+        if self._store is None:
+            from edgetop.recording.store import Store  # noqa: PLC0415  loads Arrow
+
+            self._store = Store(self.folder, self._keep)
+        return self._store
+
+    def _journal(self) -> None:
+        """Everything that waits, or say that it must go on waiting."""
+        self._journalled_ns = self._now_ns
+        waiting = merge(self._waiting)
+        try:
+            self._opened().append(waiting, self._begun.seconds())
+            self._waiting = []
+            if self._manifest is not None:
+                write_manifest(self.folder, self._manifest)
+                self._manifest = None
+        except OSError as error:
+            self._waiting = [self._gap.shortened(waiting)] if self._waiting else []
+            self._fail(error)
+        else:
+            self._tell_end_of_gap()
+
+    def _fail(self, error: OSError) -> None:
+        if not self._gap.is_open:
+            self._gap.begin(self._now_ns, error)
+            text = f"{self._cannot(error)} (the run itself goes on)"
+            self._tell("recording-failed", "critical", text, why=_words(error))
+
+    def _tell_end_of_gap(self) -> None:
+        if self._gap.is_open:
+            lasted = formatting.duration(self._now_ns - self._gap.began_ns)
+            text = f"recording goes on after {lasted}: {self._gap.lost()}"
+            data = {"began_ns": self._gap.began_ns, "inferences": self._gap.inferences, "rows": self._gap.rows}
+            self._tell("recording-restored", "warning", text, **data)
+            self._gap.end()
+
+    def _compact(self) -> None:
+        if self._gap.is_open or self._now_ns < self._tables_after_ns:
+            return
+        try:
+            self._opened().compact()
+        except OSError as error:
+            self._tables_after_ns = self._now_ns + RETRY_TABLES_NS
+            if not self._tables_failed:
+                self._tables_failed = True
+                text = f"{self.folder}: the tables cannot be written yet: {_words(error)}; the journal keeps everything"
+                self._tell("tables-delayed", "warning", text)
+        if self._store and self._store.dropped_bytes and not self._said_dropped:
+            self._said_dropped = True
+            limit = formatting.size(self._keep.max_bytes or 0)
+            text = f"--max-size {limit} is reached: from here on the oldest single inferences go, all seconds stay"
+            self._tell("raw-dropped", "info", text)
+
+    def _tell(self, kind: str, severity: Severity, text: str, **data: JsonValue) -> None:
+        self._news.append(Event(self._now_ns, kind, severity, "edgetop", text, data))
+
+    def finish(self, manifest: Manifest) -> None:
+        """Publish the tables and the last manifest.
+
+        Raises RecordingError where something could not be written, then or before. What the disk has not taken
+        in tables stays in the journal, and opening the session completes it.
+        """
+        try:
+            if self._waiting:
+                self._journal()
+            if self._news:
+                self._waiting.append(Batch(self._now_ns, events=tuple(self._news)))
+                self._journal()
+            self._opened().finish(manifest)
+        except OSError as error:
+            raise RecordingError(
+                f"{self._cannot(error)}: its tables are not complete",
+                "free space; edgetop report completes them. The run itself went on",
+            ) from None
+        finally:
+            if self._store:
+                self._store.close()
+            self._lock.release()
+        if self._gap.first:
+            raise RecordingError(f"{self._cannot(self._gap.first)}: {self._gap.lost()}", "the run itself went on")
+
+    def discard(self) -> None:
+        """Remove a session in which nothing ran."""
+        if self._store:
+            self._store.close()
+        self._lock.release()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _cannot(self, error: OSError) -> str:
+        return f"{self.folder}: cannot be recorded: {_words(error)}"
+
+
+def _words(error: OSError) -> str:
+    """Those of the system: Arrow wraps them in its own."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+class _Gap:
+    """What the disk has not taken, from its first refusal on."""
+
+    def __init__(self) -> None:
+        self.first: OSError | None = None
+        self.is_open = False
+        self.began_ns = 0
+        self.inferences = self.rows = 0  # given up; rows of the other tables
+
+    def begin(self, now_ns: int, error: OSError) -> None:
+        self.first = self.first or error
+        self.is_open, self.began_ns = True, now_ns
+
+    def end(self) -> None:
+        self.is_open = False
+
+    def shortened(self, waiting: Batch) -> Batch:
+        """As much of it as may wait."""
+        if len(waiting.inferences) > MAX_WAITING_INFERENCES:
+            self.inferences += len(waiting.inferences)
+            waiting = replace(waiting, inferences=NO_INFERENCES)
+        if len(waiting.readings) > MAX_WAITING_ROWS:
+            self.rows += len(waiting.readings)
+            waiting = replace(waiting, readings=NO_READINGS)
+        if len(waiting.seconds) > MAX_WAITING_ROWS:
+            self.rows += len(waiting.seconds)
+            waiting = replace(waiting, seconds=NO_SECONDS)
+        if len(waiting.events) > MAX_WAITING_ROWS:
+            self.rows += len(waiting.events) - MAX_WAITING_ROWS
+            waiting = replace(waiting, events=waiting.events[-MAX_WAITING_ROWS:])
+        if (operators := sum(map(len, waiting.bursts))) > MAX_WAITING_ROWS:
+            self.rows += operators
+            waiting = replace(waiting, bursts=())
+        return waiting
+
+    def lost(self) -> str:
+        if not self.inferences and not self.rows:
+            return "nothing is missing"
+        rows = f" and {self.rows} other rows" if self.rows else ""
+        return f"{self.inferences} inferences{rows} are missing"

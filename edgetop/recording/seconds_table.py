@@ -1,0 +1,91 @@
+"""The seconds of a recording by time: all their figures in memory, their histograms only of some.
+
+A histogram is a thousand bytes and all else of a second a hundred. No view looks at a single
+second's histogram once it is older than the longest window, so older ones are added up, a piece
+of the table each: what an analysis makes of them is the same to the last bit.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.recording.pieces import Piece
+from edgetop.session import histogram
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+
+KEPT_APART_S = 900  # more than the longest window
+CACHED_PIECES = 4
+
+
+class SecondsTable:
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        """Reads the whole table once."""
+        self._pieces = pieces
+        self._after_ns: list[int] = []  # of each piece, where the seconds before it end
+        self._starts: list[int] = []  # of each piece, how many rows there are before it
+        self._sums: list[Seconds] = []  # of each piece, its rows with all their histograms on the first
+        self._read = lru_cache(CACHED_PIECES)(self._read_piece)
+        after_ns = start = 0
+        for number in range(len(pieces)):
+            self._after_ns.append(after_ns)
+            self._starts.append(start)
+            seconds = self._read_piece(number)
+            self._sums.append(_summed(seconds))
+            start += len(seconds)
+            after_ns = int(seconds.rows["t_ns"][-1]) + NS if len(seconds) else after_ns
+        whole = concatenate(self._sums)
+        self._ends_ns: npt.NDArray[np.int64] = whole.rows["t_ns"] + NS
+        self._held = np.cumsum(whole.rows["count"].astype(np.int64) + whole.rows["errors"])
+
+    def __len__(self) -> int:
+        return len(self._ends_ns)
+
+    @property
+    def last_ns(self) -> int:
+        return int(self._ends_ns[-1]) if len(self) else 0
+
+    def row(self, t_ns: int) -> int:
+        """How many seconds are over by then."""
+        return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
+
+    def begin_of_last(self, inferences: int, end: int) -> int:
+        """The start in ns of the last of the first `end` seconds from which on they hold so many; 0: all hold fewer."""
+        if not end or self._held[end - 1] <= inferences:
+            return 0
+        first = int(np.searchsorted(self._held[:end], self._held[end - 1] - inferences, side="right"))
+        return int(self._ends_ns[first]) - NS
+
+    def between(self, begin: int, end: int) -> Seconds:
+        """Rows with their own histograms."""
+        return concatenate(list(self._slices(begin, end)))
+
+    def until(self, end: int) -> Seconds:
+        """The first `end` rows; those of the last KEPT_APART_S, at least, with their own histograms."""
+        apart = [number for number, start in enumerate(self._starts) if start <= end - KEPT_APART_S]
+        first = apart[-1] if apart else 0
+        begin = self._starts[first] if self._starts else 0
+        return concatenate([*self._sums[:first], self.between(begin, end)])
+
+    def _slices(self, begin: int, end: int) -> Iterator[Seconds]:
+        for number, start in enumerate(self._starts):
+            length = len(self._sums[number])
+            if start < end and start + length > begin:
+                place = np.arange(start, start + length)
+                yield self._read(number).where((place >= begin) & (place < end))
+
+    def _read_piece(self, number: int) -> Seconds:
+        """Without rows that are not later than all before them: no analysis counts those."""
+        seconds: Seconds = self._pieces[number].read()
+        begins = seconds.rows["t_ns"]
+        ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])
+        return seconds.where(begins >= np.maximum.accumulate(ends)) if len(seconds) else NO_SECONDS
+
+
+def _summed(seconds: Seconds) -> Seconds:
+    bucket, count = histogram.sparse(seconds.histogram())
+    offsets = np.full(len(seconds) + 1, len(bucket), np.int32)
+    offsets[0] = 0
+    response = None if seconds.response is None else _summed(seconds.response)
+    return Seconds(seconds.rows, offsets, bucket, count, response) if len(seconds) else NO_SECONDS

@@ -1,0 +1,196 @@
+"""What a session's folder holds at one moment, whether its writer lives, has died or has finished.
+
+Only reads. The segments of the journal are opened before the catalog is read, and their rows
+are then taken from them alone, so that a writer that goes on meanwhile brings no row twice and
+takes none out of sight.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from edgetop.recording.catalog import Held, RowGroup, piece_name, read_catalog
+from edgetop.recording.compaction import journal_rows
+from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
+from edgetop.recording.journal import Follower, SegmentReader, open_segment, segment_name, segments
+from edgetop.recording.schema import SCHEMAS, as_described
+from edgetop.recording.span import WHOLE, Span
+from edgetop.recording.tables import metadata_of
+from edgetop.session.manifest import Manifest
+
+
+class Problems:
+    """What of a recording could not be read, each thing once."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def tell(self, path: Path, what: str) -> None:
+        text = f"{path}: {' '.join(what.split())}"  # Arrow's words may be several lines
+        if text not in self.found:
+            self.found.append(text)
+
+
+def open_table(place: Path, source: Path, metadata: pq.FileMetaData | None) -> pq.ParquetFile:
+    """Raises OSError, or what Arrow raises of a damaged one."""
+    if source == place:
+        Descriptor(open_regular(place))  # no link, no pipe
+    return pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
+
+
+class Snapshot:
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        """Raises FileNotFoundError where the writer finished meanwhile: there is another moment to look at."""
+        self.folder = folder
+        self.problems = Problems()
+        self._journal = folder / JOURNAL
+        self._sensor_ids = [info.id for info in manifest.sensors]
+        self.segments: dict[int, SegmentReader] = {}  # each up to what is whole in it now
+        self._catalog = Held([], 0, 0)
+        self._pieces: dict[tuple[str, int], Descriptor] = {}
+        if has_journal(folder):
+            self._open_segments()
+            self._read_catalog()
+        self._published = {name for name in SCHEMAS if os.path.lexists(folder / f"{name}.parquet")}
+        self._is_unfinished = has_journal(folder)
+
+    def _open_segments(self) -> None:
+        """From the last to the first: a writer removes the first ones first, and so leaves no hole."""
+        for number in reversed(segments(self._journal)):
+            path = self._journal / segment_name(number)
+            try:
+                segment = open_segment(path)
+            except FileNotFoundError:  # it has become table rows meanwhile
+                continue
+            except OSError as error:
+                self.problems.tell(path, f"cannot be read: {error.strerror}")
+                continue
+            segment.skip()
+            self.segments[number] = segment
+        self.segments = dict(sorted(self.segments.items()))
+
+    def _read_catalog(self) -> None:
+        """The row groups that hold beside the opened segments, and the files that they are in."""
+        try:
+            present = {*names_in(self._journal), *map(segment_name, self.segments)}
+            self._catalog = read_catalog(self._journal, present)
+            for key in {(group.table, group.piece) for group in self._catalog.groups}:
+                self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            self.problems.tell(self._journal, f"cannot be read: {error.strerror}")
+
+    def damaged_bytes(self) -> int:
+        """Of the catalog; the readers of segments count their own."""
+        return self._catalog.damaged_bytes
+
+    def torn_bytes(self) -> int:
+        return sum(segment.tail_bytes() for segment in self.segments.values())
+
+    def again(self, number: int) -> SegmentReader:
+        """A segment, from its beginning to where it ended at the moment of this snapshot."""
+        segment = self.segments[number]
+        return SegmentReader(segment.file, segment.offset)
+
+    def follow(self) -> Follower:
+        """What the writer appends after this moment."""
+        if not self.segments:
+            return Follower(self._journal, None, 0)
+        last = max(self.segments)
+        current = SegmentReader(self.segments[last].file)
+        current.skip_to(self.segments[last].offset)
+        return Follower(self._journal, current, last)
+
+    def rows(self, name: str, span: Span = WHOLE) -> Iterator[pa.Table]:
+        """The rows of a table in pieces of bounded size, as far as they are sound.
+
+        All that lie in `span`, and of the others those that are read with them.
+        """
+        for place, source, metadata in self.files(name):
+            yield from self._row_groups(name, place, source, metadata, span)
+        yield from self.journalled(name)
+
+    def files(self, name: str) -> Iterator[tuple[Path, Path, pq.FileMetaData | None]]:
+        """Of each file with row groups of a table its place, where it is to be read, and its index if it has none."""
+        path = self.folder / f"{name}.parquet"
+        if name in self._published:
+            yield path, path, None
+            return
+        if not self._is_unfinished:
+            self.problems.tell(path, "is missing")
+        yield from self._unpublished(name)
+
+    def journalled(self, name: str) -> Iterator[pa.Table]:
+        """Rows of a table that are in no row group yet."""
+        for number in () if name in self._published else self.segments:
+            yield from journal_rows(self.again(number), self._sensor_ids, name)
+
+    def last_rows(self, name: str) -> Iterator[pa.Table]:
+        """The row groups of an unpublished table from the last to the first, without the journal's."""
+        for place, source, metadata in reversed(list(self._unpublished(name))):
+            yield from self._row_groups(name, place, source, metadata, backwards=True)
+
+    def _unpublished(self, name: str) -> Iterator[tuple[Path, Path, pq.FileMetaData]]:
+        """Of each piece its place, where it is to be read, whatever has become of it meanwhile, and its index."""
+        held = [group for group in self._catalog.groups if group.table == name]
+        for (table, number), file in sorted(self._pieces.items()):
+            if table != name:
+                continue
+            place = self._journal / piece_name(name, number)
+            groups = [group for group in held if group.piece == number]
+            if not _are_sound(name, groups):
+                self.problems.tell(place, "is damaged: its index is not sound; what of it is sound is read")
+                groups = [group for group in groups if _are_sound(name, [group])]
+            yield place, Path(f"/proc/self/fd/{file.fd}"), metadata_of(name, groups)
+
+    def _row_groups(
+        self,
+        name: str,
+        place: Path,
+        source: Path,
+        metadata: pq.FileMetaData | None,
+        span: Span = WHOLE,
+        *,
+        backwards: bool = False,
+    ) -> Iterator[pa.Table]:
+        with self.damage_told(place):
+            file = open_table(place, source, metadata)
+            numbers = range(file.num_row_groups)
+            with file:
+                for number in reversed(numbers) if backwards else numbers:
+                    with self.damage_told(place):
+                        if _touches(span, file.metadata.row_group(number)):
+                            yield as_described(file.read_row_group(number), SCHEMAS[name])
+
+    @contextlib.contextmanager
+    def damage_told(self, path: Path) -> Iterator[None]:
+        """Whatever turns out to be wrong with a table, at its end or in its middle, is told, and the rest goes on."""
+        try:
+            yield
+        except FileNotFoundError:
+            self.problems.tell(path, "is missing")
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as error:
+            self.problems.tell(path, f"is damaged: {error}")
+
+
+def _are_sound(name: str, groups: list[RowGroup]) -> bool:
+    try:
+        metadata_of(name, groups)
+    except ValueError:
+        return False
+    return True
+
+
+def _touches(span: Span, group: pq.RowGroupMetaData) -> bool:
+    """Whether a row group may hold rows of `span`, as far as its index says when they were."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        known = column.statistics if column.path_in_schema == "t_ns" else None
+        if known is not None and known.has_min_max:
+            return span.touches(known.min, known.max)
+    return True

@@ -1,0 +1,92 @@
+"""Which rows of a table can be believed. Sessions come from other people, and from failing cards.
+
+What is left out here would make an analysis raise, run for ever or fill the memory.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.operators import Burst
+from edgetop.session.records import Inferences, Readings
+from edgetop.session.seconds import NS, Seconds
+
+MAX_SESSION_NS = 10 * 366 * 86_400 * NS
+MAX_TEXT = 100_000
+
+Mask = npt.NDArray[np.bool_]
+
+
+def _in_time(t_ns: npt.NDArray[np.int64]) -> Mask:
+    """Within the years that a session may last; a little before its origin is the work of rounding."""
+    sound: Mask = (t_ns >= -NS) & (t_ns < MAX_SESSION_NS)
+    return sound
+
+
+def sound_inferences(inferences: Inferences) -> Inferences:
+    latency, wait = inferences["latency_ns"], inferences["wait_ns"]
+    sound = _in_time(inferences["t_ns"]) & (latency >= 0) & (latency < MAX_SESSION_NS) & (np.abs(wait) < MAX_SESSION_NS)
+    return inferences if sound.all() else inferences[sound]
+
+
+def sound_readings(readings: Readings) -> Readings:
+    sound = _in_time(readings["t_ns"]) & np.isfinite(readings["value"])
+    return readings if sound.all() else readings[sound]
+
+
+def sound_events(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    kept = (event for event in events if -NS <= event.t_ns < MAX_SESSION_NS)
+    return tuple(e if len(e.message) <= MAX_TEXT else replace(e, message=e.message[:MAX_TEXT] + "...") for e in kept)
+
+
+def sound_seconds(seconds: Seconds) -> Seconds:
+    sound = _are_sound(seconds)
+    if seconds.response is not None:
+        sound &= _are_sound(seconds.response)
+    return seconds.where(sound)
+
+
+def _are_sound(seconds: Seconds) -> Mask:
+    """Of each second, whether its figures and its histogram can be true."""
+    rows = seconds.rows
+    figures = [rows[name] for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count")]
+    sound: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
+    for figure in figures:
+        sound &= figure >= 0
+    buckets = (seconds.bucket < 0) | (seconds.bucket >= histogram.SIZE) | (seconds.bucket_count < 0)
+    second = np.repeat(np.arange(len(rows)), np.diff(seconds.offsets))
+    sound &= np.bincount(second[buckets], minlength=len(rows)) == 0
+    held = np.bincount(second, weights=seconds.bucket_count, minlength=len(rows))
+    sound &= held == rows["count"]
+    return sound
+
+
+def sound_operators(operators: pa.Table) -> pa.Table:
+    """Rows of that table. Raises pa.ArrowException where its columns are not sound themselves."""
+    operators.validate(full=True)
+    total_ns, calls = np.asarray(operators["total_ns"]), np.asarray(operators["calls"])
+    sound = _in_time(np.asarray(operators["t_ns"])) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
+    return operators if sound.all() else operators.filter(pa.array(sound))
+
+
+def sound_batch(batch: Batch) -> Batch:
+    """What of a batch can be believed."""
+    return replace(
+        batch,
+        until_ns=min(batch.until_ns, MAX_SESSION_NS),
+        inferences=sound_inferences(batch.inferences),
+        readings=sound_readings(batch.readings),
+        events=sound_events(batch.events),
+        seconds=sound_seconds(batch.seconds) if len(batch.seconds) else batch.seconds,
+        bursts=tuple(burst for burst in batch.bursts if _is_sound(burst)),
+    )
+
+
+def _is_sound(burst: Burst) -> bool:
+    in_time = bool(_in_time(np.array([burst.t_ns])).all())
+    return in_time and bool(((burst.calls > 0) & (burst.total_ns >= 0) & (burst.total_ns < MAX_SESSION_NS)).all())

@@ -1,0 +1,232 @@
+"""What came before a viewer did, no finer than its screen can show: whole minutes are fine, older is coarse.
+
+The last eleven minutes come second by second and reading by reading, for the windows and the
+charts of ten minutes are made of them. What is older comes for the figures and the chart of the
+whole session: seconds joined so that some two thousand are left, with one histogram for all of
+them, and of each sensor some two hundred stretches. Counts, sums, extremes and histograms add up
+to the same; what is coarser is said where it is made.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.recording.operator_columns import bursts_from_arrow
+from edgetop.recording.reader import Recording
+from edgetop.recording.span import Span
+from edgetop.relay.thinning import MAX_SINGLE, SECONDS_AT_ONCE, in_pieces, thinned
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.operators import BASELINE_BURSTS, Burst
+from edgetop.session.records import NO_INFERENCES, NO_STRETCHES, STRETCH, Inferences, Readings, Stretches
+from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate
+
+FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
+STEP_S = 60
+COARSE_ROWS = 2_048  # of seconds, at most: as many as the timeline of a whole session keeps
+STRETCHES = 256  # of each sensor
+KEPT_EVENTS, KEPT_LOG_LINES = 2_000, 200  # a screen keeps a thousand
+MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32: 4e8 inferences at 50,000 a second
+
+
+def past(recording: Recording) -> Iterator[Batch]:
+    """The session up to now, as batches that begin anew: what is old first."""
+    end_ns = recording.end_ns
+    fine_ns = max(0, end_ns // NS - FINE_S) * NS
+    first = True
+    for batch in (*(_coarse(recording, fine_ns) if fine_ns else ()), *_fine(recording, fine_ns)):
+        manifest = recording.manifest if first else None
+        yield replace(batch, until_ns=end_ns, manifest=manifest, restart=first)
+        first = False
+
+
+def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
+    span = Span(-NS, until_ns)
+    stretches = _stretches(recording.rows("readings", span), until_ns)
+    events, bursts = _kept_events(recording.rows("events", span)), tuple(_first_bursts(recording, span))
+    yield from in_pieces(Batch(stretches=stretches, events=events, bursts=bursts))
+    for seconds in _joined_seconds(recording.rows("seconds", span), until_ns):
+        yield Batch(seconds=seconds)
+
+
+def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
+    singles = _last_inferences(recording, begin_ns)
+    given_ns = -NS
+    for batch in recording.play(step_s=STEP_S, span=Span(begin_ns or -NS)):
+        until_ns = max(batch.until_ns, given_ns)
+        t_ns = singles["t_ns"]
+        mine = singles[(t_ns >= given_ns) & ((t_ns < until_ns) | (until_ns == recording.end_ns))]
+        given_ns = until_ns
+        yield from in_pieces(thinned(replace(batch, inferences=mine), STEP_S))
+
+
+def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Seconds]:
+    """As a whole session's timeline joins them (p50: weighted mean, p99: the highest), one histogram for many."""
+    width = 1
+    while COARSE_ROWS * width * NS < until_ns:
+        width *= 2
+    for seconds in _portions(pieces, min(SECONDS_AT_ONCE * width, MOST_JOINED)):
+        yield _joined(seconds, width)
+
+
+def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
+    """The same in pieces of so many rows."""
+    waiting: list[Seconds] = []
+    for piece in pieces:
+        waiting.append(piece)
+        if sum(map(len, waiting)) >= rows:
+            joined = concatenate(waiting)
+            place = np.arange(len(joined))
+            whole = len(joined) // rows
+            for number in range(whole):
+                yield joined.where(place // rows == number)
+            waiting = [joined.where(place // rows == whole)]
+    if any(map(len, waiting)):
+        yield concatenate(waiting)
+
+
+def _joined(seconds: Seconds, width: int) -> Seconds:
+    """Each `width` seconds as one row; the histogram of all of them on the last one."""
+    rows = _joined_rows(seconds.rows, width)
+    bucket, held = histogram.sparse(seconds.histogram())
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    offsets[-1] = len(bucket)
+    response = None if seconds.response is None else _joined(seconds.response, width)
+    return Seconds(rows, offsets, bucket, held, response)
+
+
+def _joined_rows(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.void]:
+    """Each `width` seconds as one row that begins where the first of them does."""
+    if width == 1:
+        return rows
+    starts = np.flatnonzero(np.diff(rows["t_ns"] // (width * NS), prepend=-2))
+    joined: npt.NDArray[np.void] = rows[starts].copy()
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
+    for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count"):
+        joined[name] = np.add.reduceat(rows[name], starts)
+    missed = np.maximum(rows["deadline_misses"], 0)
+    has_deadline = np.maximum.reduceat(rows["deadline_misses"], starts) >= 0
+    joined["deadline_misses"] = np.where(has_deadline, np.add.reduceat(missed, starts), ABSENT)
+    for place, part in enumerate(np.split(rows, starts[1:])):
+        for name, run in zip(_RUNS, _joined_runs(part), strict=True):
+            joined[name][place] = run
+    held = rows["count"] > 0
+    lowest = np.where(held, rows["min_ns"], np.iinfo(np.int64).max)
+    joined["min_ns"] = np.where(joined["count"] > 0, np.minimum.reduceat(lowest, starts), ABSENT)
+    for name in ("max_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns"):
+        joined[name] = np.maximum.reduceat(rows[name], starts)  # ABSENT is less than any
+    count = np.maximum(joined["count"], 1).astype(np.float64)
+    weighted = np.where(held, rows["p50_ns"] * rows["count"].astype(np.float64), 0.0)
+    middle = np.add.reduceat(weighted, starts) / count
+    joined["p50_ns"] = np.where(joined["count"] > 0, middle.astype(np.int64), ABSENT)
+    mean = (joined["sum_ns"] / count)[group]
+    apart = np.where(held, rows["sum_ns"] / np.maximum(rows["count"], 1) - mean, 0.0)
+    joined["m2_ns2"] = np.add.reduceat(rows["m2_ns2"] + rows["count"] * apart * apart, starts)
+    return joined
+
+
+_RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
+
+
+def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
+    """How many misses in a row there are at the beginning of these seconds, at their end and at most."""
+    rows = rows[rows["miss_run_longest"] != ABSENT]
+    if not len(rows):
+        return ABSENT, ABSENT, ABSENT
+    first = None  # known once an inference was in time
+    run = longest = 0
+    for count, of_first, of_last, of_longest in rows[["count", *_RUNS]].tolist():
+        run += of_first
+        longest = max(longest, run, of_longest)
+        if of_first < count:
+            first = run if first is None else first
+            run = of_last
+    return run if first is None else first, run, longest
+
+
+def _stretches(pieces: Iterator[Readings], until_ns: int) -> Stretches:
+    """In the order of time. Of a sensor's mean power in them, gaps are not told."""
+    width_ns = NS
+    while STRETCHES * width_ns < until_ns:
+        width_ns *= 2
+    found = [_stretched(readings, width_ns) for readings in pieces if len(readings)]
+    joined = np.concatenate([NO_STRETCHES, *found])
+    by_time: Stretches = joined[np.argsort(joined["t_ns"], kind="stable")]
+    return by_time
+
+
+def _stretched(readings: Readings, width_ns: int) -> Stretches:
+    order = np.lexsort((readings["t_ns"], readings["t_ns"] // width_ns, readings["sensor"]))
+    rows = readings[order]
+    group = rows["t_ns"] // width_ns * 2**16 + rows["sensor"]
+    starts = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
+    ends = np.append(starts[1:], len(rows))
+    found = np.zeros(len(starts), STRETCH)
+    found["t_ns"], found["until_ns"] = rows["t_ns"][starts], rows["t_ns"][ends - 1]
+    found["sensor"], found["count"] = rows["sensor"][starts], ends - starts
+    found["low"] = np.minimum.reduceat(rows["value"], starts)
+    found["high"] = np.maximum.reduceat(rows["value"], starts)
+    found["mean"] = np.add.reduceat(rows["value"], starts) / found["count"]
+    found["last"] = rows["value"][ends - 1]
+    return found
+
+
+def _kept_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
+    """All but the log's, of which the last lines; of either no more than a screen could show."""
+    events = [event for piece in pieces for event in piece]
+    lines = [event for event in events if event.kind == "log"][-KEPT_LOG_LINES:]
+    bursts = [event for event in events if event.kind == "profile-burst"]
+    happened = [event for event in events if event.kind not in ("log", "profile-burst")]
+    # The first ones say how the session began: its phases, its missing sensors.
+    half = KEPT_EVENTS // 2
+    if len(happened) > KEPT_EVENTS:
+        happened = [*happened[:half], *happened[-half:]]
+    kept = [*happened, *lines, *bursts[:BASELINE_BURSTS], *_summed(bursts[BASELINE_BURSTS:])]
+    return tuple(sorted(kept, key=lambda event: event.t_ns))
+
+
+# Of the data of bursts: what is added up, and what is that of the last.
+_SUMMED = ("duration_ns", "thread_all_ns", "thread_wait_ns", "thread_moves")
+_LAST = ("thread_count", "thread_most", "thread_most_ns")
+
+
+def _sum(bursts: Sequence[Event], name: str) -> int:
+    values = (event.data.get(name) for event in bursts)
+    return sum(value for value in values if type(value) is int)
+
+
+def _summed(bursts: Sequence[Event]) -> Iterator[Event]:
+    """How many there were, and how long nothing was measured for them."""
+    if bursts:
+        data: dict[str, JsonValue] = {"count": len(bursts), **{name: _sum(bursts, name) for name in _SUMMED}}
+        data.update({name: bursts[-1].data.get(name) for name in _LAST})
+        yield replace(bursts[-1], kind="profile-bursts", message=f"{len(bursts)} bursts", data=data)
+
+
+def _first_bursts(recording: Recording, span: Span) -> Iterator[Burst]:
+    """With which later ones are compared."""
+    for piece in recording.rows("operators", span):
+        yield from bursts_from_arrow([piece])[:BASELINE_BURSTS]
+        return
+
+
+def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
+    """The last single ones, in whole seconds, where that is not too many: small windows are exact from them."""
+    begins, held = [], []
+    for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):
+        begins.append(seconds.rows["t_ns"])
+        held.append(seconds.rows["count"].astype(np.int64) + seconds.rows["errors"])
+    if not begins:
+        return NO_INFERENCES
+    after = np.cumsum(np.concatenate(held)[::-1])[::-1]  # from each second on
+    few = np.flatnonzero(after <= MAX_SINGLE)
+    if not len(few):
+        return NO_INFERENCES
+    begin_ns = int(np.concatenate(begins)[few[0]])
+    last: Inferences = NO_INFERENCES
+    for rows in recording.rows("inferences", Span(begin_ns)):
+        last = np.concatenate([last, rows])[-MAX_SINGLE:]
+    return last

@@ -1,0 +1,101 @@
+"""Columns of numbers as bytes that compress well: differences, and of those all first bytes, then all second ones.
+
+Numbers of one column differ in their low bytes; the high ones are runs of zeros, which deflate
+makes nearly nothing of. Everything comes back to the last bit.
+"""
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_ROWS = 200_000  # of a column that says that it is all zeros, and so has no bytes
+
+Ints = npt.NDArray[np.int64]
+
+_HEAD = struct.Struct("<IB")  # numbers, bytes of each
+
+
+def pack(values: npt.ArrayLike) -> bytes:
+    """Whole numbers."""
+    numbers = np.asarray(values).astype(np.int64)
+    folded = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")  # small where they are near 0: zigzag
+    most = int(folded.max(initial=0))
+    width = (most.bit_length() + 7) // 8
+    planes = folded.view(np.uint8).reshape(-1, 8)[:, :width].T
+    return _HEAD.pack(len(numbers), width) + bytes(planes.tobytes())
+
+
+def pack_steps(values: npt.ArrayLike) -> bytes:
+    """Whole numbers of which each is near the one before it."""
+    return pack(steps(np.asarray(values).astype(np.int64)))
+
+
+def steps(values: Ints) -> Ints:
+    """Along the last axis; the first as it is."""
+    differences: Ints = values.copy()
+    differences[..., 1:] -= values[..., :-1]
+    return differences
+
+
+def pack_table(rows: npt.NDArray[np.void]) -> bytes:
+    """All fields of a structured array together: of few rows, column by column costs more than they are worth."""
+    names = rows.dtype.names or ()
+    numbers = np.empty((len(names), len(rows)), np.int64)
+    for place, name in enumerate(names):
+        column = rows[name]
+        numbers[place] = np.ascontiguousarray(column).view(np.int64) if column.dtype.kind == "f" else column
+    return pack(steps(numbers).reshape(-1))
+
+
+class Columns:
+    """Reads what was packed, one column after the other. Raises ValueError where the bytes are not that."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._offset = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._offset == len(self._data)
+
+    def take(self, rows: int | None = None) -> Ints:
+        """`rows`: how many it must have."""
+        if len(self._data) - self._offset < _HEAD.size:
+            raise ValueError("a column is missing")
+        count, width = _HEAD.unpack_from(self._data, self._offset)
+        self._offset += _HEAD.size
+        size = count * width
+        if count > MAX_ROWS or width > 8 or len(self._data) - self._offset < size:
+            raise ValueError("a column is longer than it can be")
+        if rows is not None and count != rows:
+            raise ValueError("columns of unequal length")
+        planes = np.frombuffer(self._data, np.uint8, size, self._offset).reshape(width, count)
+        self._offset += size
+        whole = np.zeros((count, 8), np.uint8)
+        whole[:, :width] = planes.T
+        folded = whole.view("<u8").reshape(count)
+        numbers: Ints = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
+        return numbers
+
+    def take_steps(self, rows: int | None = None) -> Ints:
+        return np.cumsum(self.take(rows))
+
+    def take_table(self, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
+        """What `pack_table` packed; every number fits into its field, and floats are finite."""
+        names = dtype.names or ()
+        flat = self.take()
+        if len(flat) % len(names):
+            raise ValueError("a table with an incomplete row")
+        numbers = np.cumsum(flat.reshape(len(names), -1), axis=1)
+        rows = np.zeros(numbers.shape[1], dtype)
+        for column, name in zip(numbers, names, strict=True):
+            if dtype[name].kind == "f":
+                rows[name] = column.view(np.float64)
+                fits = np.isfinite(rows[name])
+            else:
+                rows[name] = column
+                fits = rows[name] == column
+            if not fits.all():
+                raise ValueError(f"{name} has a value that cannot be")
+        return rows

@@ -1,0 +1,211 @@
+"""The board's side of a link: one thread that sleeps, reads the journal once a second, and writes frames.
+
+It gives way to the model (nice), ends when its viewer does, and never outlives a link that is
+dead without saying so: a viewer that is silent for a minute, or takes nothing for one, is gone.
+"""
+
+import contextlib
+import os
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetop.errors import EdgetopError
+from edgetop.relay import wire
+from edgetop.relay.encoding import NOWHERE, Encoder, Position
+from edgetop.relay.wire import Frame, FrameParser
+from edgetop.session.clock import Clock
+from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:
+    from edgetop.relay.watched import Sent
+
+PERIOD_NS = NS
+PATIENCE_NS = 60 * NS  # with a viewer that says nothing, or takes nothing
+MAX_ORDERS = 16  # under way at once
+ORDERS = ("stop", "mark", "pause", "resume", "profile")
+_PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it takes something (pipe(7): PIPE_BUF)
+
+Give = Callable[[Path, str, str], None]  # an order, and the note of a mark; raises EdgetopError where it is refused
+
+
+class LinkLostError(Exception):
+    """Nobody is at the other end any more."""
+
+
+class Link:
+    """The two pipes to a viewer."""
+
+    def __init__(self, source: int, sink: int, clock: Clock) -> None:
+        """Descriptors, which stay the caller's."""
+        self._source, self._sink, self._clock = source, sink, clock
+        self._parser = FrameParser()
+        self._unheeded: list[Frame] = []
+        self._heard_ns = clock.monotonic_ns()
+        self._wake, self._woken = socket.socketpair()
+
+    def send(self, frame: bytes) -> None:
+        """Raises LinkLostError where it is not taken."""
+        poll = select.poll()
+        poll.register(self._sink, select.POLLOUT)
+        rest = memoryview(frame)
+        while rest:
+            ready = poll.poll(PATIENCE_NS // 1_000_000)
+            if not ready or not ready[0][1] & select.POLLOUT:
+                raise LinkLostError
+            try:
+                rest = rest[os.write(self._sink, rest[:_PIPE_BYTES]) :]
+            except OSError:
+                raise LinkLostError from None
+
+    def wake(self) -> None:
+        """Let `heard` return, whichever thread that is called from."""
+        with contextlib.suppress(OSError):  # closed: an order that took longer than the link lasted
+            self._wake.send(b"x")
+
+    def heard(self, until_ns: int | None) -> list[Frame]:
+        """What the viewer says until then, or until it says something. Raises LinkLostError, and ValueError."""
+        if self._unheeded:
+            frames, self._unheeded = self._unheeded, []
+            return frames
+        poll = select.poll()
+        poll.register(self._source, select.POLLIN)
+        poll.register(self._woken.fileno(), select.POLLIN)
+        now_ns = self._clock.monotonic_ns()
+        deadline_ns = self._heard_ns + PATIENCE_NS
+        until_ns = deadline_ns if until_ns is None else min(until_ns, deadline_ns)
+        ready = {fd for fd, _ in poll.poll(max(0, until_ns - now_ns + 999_999) // 1_000_000)}
+        if self._woken.fileno() in ready:
+            self._woken.recv(_PIPE_BYTES)
+        if self._source in ready:
+            data = os.read(self._source, 65_536)
+            if not data:
+                raise LinkLostError
+            self._heard_ns = self._clock.monotonic_ns()
+            return list(self._parser.feed(data))
+        if self._clock.monotonic_ns() >= deadline_ns:
+            raise LinkLostError
+        return []
+
+    def give_back(self, frames: list[Frame]) -> None:
+        """They are what is heard next."""
+        self._unheeded = frames
+
+    def close(self) -> None:
+        self._wake.close()
+        self._woken.close()
+
+
+def serve(link: Link, find: Callable[[], Path], give: Give, clock: Clock, period_ns: int = PERIOD_NS) -> None:
+    """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError."""
+    try:
+        link.send(wire.hello())
+        hello = _hello(link)
+        position = _position(hello)
+        folder = find()
+        link.send(wire.say(wire.BEGIN, session=str(folder.absolute())))
+        _Relay(link, folder, give, clock, period_ns).run(position)
+    except (LinkLostError, ValueError):  # nobody is left to tell, or one that speaks another language
+        pass
+    except EdgetopError as error:
+        _tell(link, str(error))
+
+
+def _tell(link: Link, message: str) -> None:
+    with contextlib.suppress(LinkLostError):
+        link.send(wire.say(wire.FAILED, message=message[: wire.MAX_WORDS]))
+
+
+def _hello(link: Link) -> Frame:
+    frames: list[Frame] = []
+    while not frames:
+        frames = link.heard(None)
+    hello, *rest = frames
+    if hello.kind != wire.HELLO:
+        raise ValueError("a viewer says hello first")
+    if why := wire.misfit(hello, "on the laptop"):
+        raise EdgetopError(why)
+    link.give_back(rest)
+    return hello
+
+
+def _position(hello: Frame) -> Position | None:
+    given = hello.message.get("position")
+    if not isinstance(given, list) or len(given) != 5 or not all(type(n) is int and -1 <= n < 2**62 for n in given):
+        return None
+    seconds, readings, events, bursts, last_ns = given
+    return None if seconds < 0 else (seconds, readings, events, bursts, last_ns)
+
+
+class _Relay:
+    def __init__(self, link: Link, folder: Path, give: Give, clock: Clock, period_ns: int) -> None:
+        from edgetop.relay.watched import WatchedSession  # noqa: PLC0415  loads Arrow: not before versions are compared
+
+        self._link = link
+        self._session = WatchedSession(folder)
+        self._encoder = Encoder()
+        self._orders = _Orders(folder, give, link)
+        self._clock = clock
+        self._period_ns = period_ns
+
+    def run(self, position: Position | None) -> None:
+        self._send(self._session.begin(position))
+        due_ns = self._clock.monotonic_ns()
+        while not self._session.is_over:
+            due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())
+            while self._clock.monotonic_ns() < due_ns:
+                self._talk(due_ns)
+            self._send(self._session.read())
+        self._talk(0)
+        self._link.send(wire.say(wire.END))
+
+    def _send(self, batches: Iterable["Sent"]) -> None:
+        for batch, position in batches:
+            self._link.send(wire.seal(wire.BATCH, self._encoder.encode(batch, position)))
+            if position == NOWHERE:  # a long past over a slow link: orders do not wait for it
+                self._talk(0)
+
+    def _talk(self, until_ns: int) -> None:
+        for frame in self._link.heard(until_ns):
+            if frame.kind == wire.COMMAND:
+                self._orders.take(frame)
+        for number, error in self._orders.done():
+            self._link.send(wire.say(wire.ACK, number=number, error=error[: wire.MAX_WORDS]))
+
+
+class _Orders:
+    """Orders under way. Each has a thread: a stop is done when the recording is final."""
+
+    def __init__(self, folder: Path, give: Give, link: Link) -> None:
+        self._folder, self._give, self._link = folder, give, link
+        self._under_way: set[int] = set()
+        self._done: deque[tuple[int, str]] = deque()
+
+    def take(self, frame: Frame) -> None:
+        number, order, note = frame.number("number"), frame.words("do"), frame.words("note")
+        if order not in ORDERS or number in self._under_way or len(self._under_way) >= MAX_ORDERS:
+            self._done.append((number, "too many orders at once" if order in ORDERS else "no such order"))
+            return
+        self._under_way.add(number)
+        threading.Thread(target=self._carry_out, args=(number, order, note), daemon=True).start()
+
+    def _carry_out(self, number: int, order: str, note: str) -> None:
+        try:
+            self._give(self._folder, order, note)
+            error = ""
+        except (EdgetopError, OSError, ValueError) as refused:
+            error = str(refused) or type(refused).__name__
+        self._done.append((number, error))
+        self._link.wake()
+
+    def done(self) -> list[tuple[int, str]]:
+        """Those that came to an end since the last time: number, and why not; nothing where it was done."""
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+            self._under_way.discard(found[-1][0])
+        return found

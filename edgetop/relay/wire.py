@@ -1,0 +1,138 @@
+"""Frames on a pipe between `edgetop relay` and who watches: the language, and no policy.
+
+    magic "ETr" | kind u8 | bytes of the payload u32 | CRC-32 of kind, length and payload u32 | payload
+
+BATCH carries a packed batch (`encoding`); every other kind one JSON object. The header and
+HELLO stay as they are in every version, so that two versions can always tell each other apart.
+
+History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgetop import __version__
+from edgetop.session.manifest import FORMAT_VERSION
+
+PROTOCOL = 2
+MAGIC = b"ETr"
+
+HELLO = 1  # both ways, first: {"protocol", "edgetop", "format"}, from the viewer also {"position"}
+BEGIN = 2  # from the board: {"session"}: what to ask for to come back to it
+BATCH = 3  # from the board
+ACK = 4  # from the board: {"number", "error"}: what became of a command; "" where it was done
+FAILED = 5  # from the board: {"message"}: why it cannot go on; the last frame
+END = 6  # from the board: {}: the session is over and all of it was sent; the last frame
+COMMAND = 7  # from the viewer: {"number", "do": "stop" | "mark" | "pause" | "resume" | "profile", "note"}
+ALIVE = 8  # from the viewer: {}
+
+MAX_PAYLOAD = 512 * 1024
+MAX_NOISE = 64 * 1024  # what a shell's start-up files may print before the first frame
+MAX_WORDS = 1_000  # of a message for people
+
+_HEADER = struct.Struct("<3sBII")
+_CHECKED = struct.Struct("<BI")
+
+
+class WireError(ValueError):
+    """These bytes are no stream of ours, or it was damaged on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: int
+    payload: bytes
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """Of a frame that carries one. Raises WireError where it does not."""
+        try:
+            document = json.loads(self.payload)
+        except (ValueError, RecursionError):
+            raise WireError("a message that is not JSON") from None
+        if not isinstance(document, dict):
+            raise WireError("a message that is not an object")
+        return document
+
+    def words(self, key: str) -> str:
+        """A text of the message, cut where it is too long to be read; nothing where it is not there."""
+        value = self.message.get(key)
+        return value[:MAX_WORDS] if isinstance(value, str) else ""
+
+    def number(self, key: str) -> int:
+        """A whole number of the message; -1 where it is not there."""
+        value = self.message.get(key)
+        return value if type(value) is int else -1
+
+
+def seal(kind: int, payload: bytes) -> bytes:
+    return _HEADER.pack(MAGIC, kind, len(payload), _checksum(kind, payload)) + payload
+
+
+def say(kind: int, **message: object) -> bytes:
+    """The frame of a message."""
+    return seal(kind, json.dumps(message).encode())
+
+
+def hello(**more: object) -> bytes:
+    return say(HELLO, protocol=PROTOCOL, edgetop=__version__, format=FORMAT_VERSION, **more)
+
+
+def _checksum(kind: int, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(_CHECKED.pack(kind, len(payload))))
+
+
+class FrameParser:
+    """Cuts frames out of a stream that arrives in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._has_begun = False
+        self.noise = b""  # what came before the first frame
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Every frame that `data` completes. Raises WireError."""
+        self._pending += data
+        if not self._has_begun:
+            self._pass_over_noise()
+        while self._has_begun and len(self._pending) >= _HEADER.size:
+            magic, kind, size, checksum = _HEADER.unpack_from(self._pending)
+            if magic != MAGIC or size > MAX_PAYLOAD:
+                raise WireError("not a frame of edgetop relay")
+            if len(self._pending) < _HEADER.size + size:
+                return
+            payload = bytes(self._pending[_HEADER.size : _HEADER.size + size])
+            if _checksum(kind, payload) != checksum:
+                raise WireError("a frame was damaged on its way")
+            del self._pending[: _HEADER.size + size]
+            yield Frame(kind, payload)
+
+    def _pass_over_noise(self) -> None:
+        at = self._pending.find(MAGIC + bytes([HELLO]))
+        self._has_begun = at >= 0
+        self.noise = bytes(self._pending[: at if at >= 0 else MAX_NOISE])
+        if at < 0 and len(self._pending) > MAX_NOISE:
+            raise WireError("what answers is not edgetop relay")
+        del self._pending[: max(at, 0)]
+
+
+def misfit(theirs: Frame, there: str) -> str:
+    """Why this edgetop and the one whose HELLO that is do not understand each other, in a line; nothing if they do.
+
+    `there`: where that one runs, in words.
+    """
+    protocol, format_version, version = theirs.number("protocol"), theirs.number("format"), theirs.words("edgetop")
+    what = f"edgetop {version or 'of an unknown version'} {there}"
+    if protocol != PROTOCOL:
+        older = "here" if protocol > PROTOCOL else there
+        return f"{what} speaks relay protocol {protocol}, edgetop {__version__} here {PROTOCOL}: update edgetop {older}"
+    if format_version > FORMAT_VERSION:
+        return (
+            f"{what} records sessions of format {format_version}, edgetop {__version__} here reads {FORMAT_VERSION}: "
+            "update edgetop here"
+        )
+    return ""

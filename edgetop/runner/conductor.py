@@ -1,0 +1,305 @@
+"""The conductor of one session, on a thread of its own.
+
+Four times a second it empties the engine's pipe and the sensors' readings into one batch,
+hands that to the recorder and to the feed, and decides whether the session is over. It
+knows no screen and formats nothing.
+"""
+
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, Started
+from edgetop.errors import EdgetopError, EngineDiedError, InputError
+from edgetop.runner.fingerprint import Fingerprint
+from edgetop.runner.story import Story
+from edgetop.runner.work import Work
+from edgetop.sensors.protocol import Found
+from edgetop.sensors.sampler import Sampler
+from edgetop.session.batch import Batch
+from edgetop.session.clock import Clock
+from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings
+from edgetop.session.seconds import SecondAggregator
+
+TICK_S = 0.25
+OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
+FINGERPRINT_PATIENCE_S = 1.0
+STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
+
+
+Sensed = tuple[Readings, tuple[Event, ...]]
+
+
+class Recorder(Protocol):
+    def write(self, batch: Batch) -> tuple[Event, ...]:
+        """Keep it, or go on without; what is to be told about the recording itself."""
+
+    def finish(self, manifest: Manifest) -> None:
+        """Raises RecordingError where something could not be kept, now or before."""
+
+    def discard(self) -> None: ...
+
+
+class BatchSink(Protocol):
+    def put(self, batch: Batch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a session ended."""
+
+    end_reason: str
+    error: EdgetopError | None = None
+
+
+class Conductor:
+    def __init__(
+        self,
+        engine: Engine,
+        sampler: Sampler,
+        board: Found,
+        engine_sensors: Callable[[int], Found],
+        recorder: Recorder | None,
+        feed: BatchSink,
+        story: Story,
+        clock: Clock,
+    ) -> None:
+        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid."""
+        self._engine = engine
+        self._sampler = sampler
+        self._board = board
+        self._engine_sensors = engine_sensors
+        self._recorder = recorder
+        self._feed = feed
+        self._story = story
+        self._clock = clock
+        self._fingerprint = Fingerprint(story.manifest.model.path)
+        self._work = Work(story.manifest.model)
+        load = story.manifest.load
+        self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
+        self._stop_reason: str | None = None
+        self._stop_since_ns: int | None = None
+        self._recording_paused = False
+        self._profile_asked = False
+        self._ends_with_engine: set[str] = set()  # sources of events
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
+        self.outcome: Outcome | None = None
+        self.began_measuring = threading.Event()  # or is over
+
+    # From any thread.
+
+    def start(self) -> None:
+        """Start the engine and the thread. Raises InputError where the engine cannot be started."""
+        try:
+            self._engine.start()
+        except BaseException:
+            self._engine.close()
+            if self._recorder:
+                self._recorder.discard()
+            self._feed.close()
+            raise
+        self._sense(self._board)
+        self._sampler.start()
+        self._thread.start()
+
+    def stop(self, reason: str = "user") -> None:
+        """Ask for the end of the session; the first reason counts."""
+        self._stop_reason = self._stop_reason or reason
+        self._wake.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop_reason is not None
+
+    def mark(self, note: str) -> None:
+        self._story.tell("mark", "info", "user", note)
+        self._wake.set()
+
+    def profile(self) -> None:
+        self._profile_asked = True
+        self._wake.set()
+
+    def pause_recording(self, paused: bool) -> None:
+        if self._recorder and paused != self._recording_paused:
+            self._recording_paused = paused
+            message = "recording paused: a gap begins" if paused else "recording goes on"
+            self._story.tell("recording-paused" if paused else "recording-resumed", "warning", "user", message)
+
+    def join(self, timeout_s: float | None = None) -> Outcome | None:
+        """Wait for the end; None where it has not come in time."""
+        self._thread.join(timeout_s)
+        return self.outcome
+
+    # On the conductor's thread.
+
+    def _conduct(self) -> None:
+        try:
+            self.step()
+            while self.outcome is None:
+                self._wake.wait(TICK_S if self.began_measuring.is_set() else OPENING_TICK_S)
+                self._wake.clear()
+                self.step()
+        except Exception as error:  # noqa: BLE001  a defect of ours must not lose the recording or leave a load behind
+            self._story.tell("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
+            self._end("internal-error", _internal(error))
+        finally:
+            self.began_measuring.set()
+
+    def step(self) -> None:
+        """Take in what came since the last step, and end the session where it is over."""
+        sensed = self._sampler.drain()  # before the poll, which so knows of an end that a sensor has met
+        update = self._engine.poll()
+        self._heed_stop()
+        self._heed_profile()
+        for message in update.messages:
+            self._story.engine_said(message)
+            if isinstance(message, Started):
+                self._sense_engine(message.pid)
+            elif isinstance(message, Loaded):
+                self._fingerprint.begin()
+                if self._story.profiles:
+                    self._work.begin(message.inputs)
+            if isinstance(message, Failed | Died | Ended):
+                self._finish(update, sensed, message)
+                return
+        if self._story.is_measuring:
+            self.began_measuring.set()
+        self._hand_on(self._batch(update, sensed))
+        self._end_if_overdue()
+
+    def _sense(self, found: Found) -> None:
+        self._sampler.add(found.sources)
+        self._story.sensors_known(self._sampler.sensors, found.missing)
+
+    def _sense_engine(self, pid: int) -> None:
+        """`pid` is what the engine says of itself: `--engine-python` may be a wrapper around it."""
+        found = self._engine_sensors(pid)
+        self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
+        self._sense(found)
+
+    def _heed_stop(self) -> None:
+        if self._stop_reason and self._stop_since_ns is None:
+            self._stop_since_ns = self._clock.monotonic_ns()
+            self._engine.stop()
+
+    def _heed_profile(self) -> None:
+        asked, self._profile_asked = self._profile_asked, False
+        if asked and self._story.is_measuring:
+            self._engine.profile()
+
+    def _end_if_overdue(self) -> None:
+        since = self._stop_since_ns
+        if self._stop_reason and since is not None and self._clock.monotonic_ns() - since > STOP_PATIENCE_NS:
+            text = f"killed: the inference in hand did not end within {STOP_PATIENCE_NS // 10**9} s"
+            self._story.tell("engine-killed", "warning", "edgetop", text)
+            self._end(self._stop_reason)
+
+    def _finish(self, update: EngineUpdate, sensed: Sensed, last: Failed | Died | Ended) -> None:
+        readings, events = sensed
+        # Its process is gone: that its memory cannot be read any more is no news.
+        news = [event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine]
+        self._hand_on(self._batch(update, (readings, tuple(news))))
+        if isinstance(last, Ended):
+            self._end(self._stop_reason or last.reason)
+        elif isinstance(last, Failed) and last.is_input_error:
+            self._end("input-error", InputError(last.message, last.advice))
+        else:
+            cause = last.message if isinstance(last, Failed) else _died(last)
+            self._end("engine-died", EngineDiedError(f"the engine died: {cause}"))
+
+    def _batch(self, update: EngineUpdate, sensed: Sensed) -> Batch:
+        readings, sensor_events = sensed
+        inferences = self._on_session_clock(update.records)
+        self._story.inferences_came(inferences)
+        self._story.watch_wall_clock()
+        self._story.model_hashed(self._fingerprint.take())
+        self._story.precision_known(self._work.precision)
+        self._story.data_dependent(self._work.data_dependent)
+        return Batch(
+            until_ns=self._story.now_ns(),
+            inferences=inferences,
+            seconds=self._aggregator.add(inferences),
+            readings=readings,
+            events=(*self._story.take_events(), *sensor_events),
+            bursts=self._work.joined_to(self._story.take_bursts()),
+            manifest=self._story.take_manifest(),
+        )
+
+    def _on_session_clock(self, records: Inferences) -> Inferences:
+        if not len(records):
+            return records
+        inferences: Inferences = records.copy()
+        inferences["t_ns"] -= self._story.manifest.clock.origin_monotonic_ns
+        return inferences
+
+    def _hand_on(self, batch: Batch) -> None:
+        try:
+            self._record(batch)
+        finally:
+            self._feed.put(batch)
+
+    def _record(self, batch: Batch) -> None:
+        if self._recorder is None:
+            return
+        if self._recording_paused:  # what happened is kept, and the seconds, of which none may be missing
+            batch = replace(batch, inferences=NO_INFERENCES, readings=NO_READINGS, bursts=())
+        self._story.add(self._recorder.write(batch))
+
+    def _end(self, reason: str, error: EdgetopError | None = None) -> None:
+        """Close everything, last words first. Whatever fails here, the rest is done and the outcome is set."""
+        finish = self._discard_recording if isinstance(error, InputError) else self._finish_recording
+        steps = (self._sampler.stop, self._engine.close, partial(self._say_last_words, reason), finish)
+        failures = [_failure_of(step) for step in steps]
+        self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
+        self._feed.close()
+
+    def _say_last_words(self, reason: str) -> None:
+        self._story.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
+        self._story.ended(reason)
+        last = Batch(
+            until_ns=self._story.manifest.duration_ns or 0,  # where its replay ends
+            seconds=self._aggregator.close(),
+            events=self._story.take_events(),
+            manifest=self._story.take_manifest(),
+        )
+        self._hand_on(last)
+        if news := self._story.take_events():  # of the recorder: that it fails, or goes on again
+            self._hand_on(Batch(until_ns=last.until_ns, events=news))
+
+    def _discard_recording(self) -> None:
+        """Nothing ran: there is nothing to keep."""
+        if self._recorder:
+            self._recorder.discard()
+
+    def _finish_recording(self) -> None:
+        if self._recorder:
+            self._recorder.finish(self._story.manifest)
+
+
+def _failure_of(step: Callable[[], None]) -> EdgetopError | None:
+    """What `step` failed of; None where it did not."""
+    try:
+        step()
+    except EdgetopError as error:
+        return error
+    except Exception as error:  # noqa: BLE001  a defect of ours in one step must not keep the next from being done
+        return _internal(error)
+    return None
+
+
+def _internal(error: Exception) -> EdgetopError:
+    return EdgetopError(f"internal error: {type(error).__name__}: {error}")
+
+
+def _died(message: Died) -> str:
+    when = " while it was loading the model" if message.loading else ""
+    words = f"; its last words: {message.last_words}" if message.last_words else ""
+    return f"{message.cause}{when}{words}"

@@ -1,0 +1,175 @@
+"""Commands of the user that are run when something happens: `--on-event`.
+
+Each hook has a thread, so that whoever offers an event never waits. What a command prints goes
+into an event of the session and nowhere else; what it costs is bounded: no more often than once
+a minute, for half a minute at most, at a lower priority than the engine.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from edgetop.session.events import JsonValue, Severity
+
+APART_NS = 60_000_000_000
+TIMEOUT_S = 30.0
+GRACE_S = 5.0  # at the end of the session
+NICENESS = 5
+KEPT_OUTPUT = 1_000  # characters, the last
+LOOK_EVERY_S = 0.1
+
+NOT_STARTED = 127  # as shells have it
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    event: str  # a name of edgetop.analysis.alerts.alert, or ANY
+    command: tuple[str, ...]  # a program that is there, and its arguments
+
+    @property
+    def label(self) -> str:
+        return f"{self.event}={os.path.basename(self.command[0])}"  # noqa: PTH119  a name, not a file
+
+
+class Tell(Protocol):
+    def __call__(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None: ...
+
+
+class _Worker:
+    """One hook, and the thread on which it runs."""
+
+    def __init__(self, hook: Hook, tell: Tell, timeout_s: float) -> None:
+        self.hook = hook
+        self.skipped = 0  # events since it ran last
+        self.ran_ns: int | None = None
+        self._tell = tell
+        self._timeout_s = timeout_s
+        self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+        self._until_s: float | None = None  # the end of the grace
+        self._thread = threading.Thread(target=self._work, name="hook", daemon=True)
+        self._thread.start()
+
+    def give(self, document: Mapping[str, Any]) -> None:
+        self._given.put({**document, "skipped": self.skipped})
+        self.skipped = 0
+
+    def end(self, until_s: float) -> None:
+        """Take nothing more on; what is not done by then is killed."""
+        self._until_s = until_s
+        self._given.put(None)
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError):  # it then competes as it is
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread, and of what it starts
+        while (document := self._given.get()) is not None:
+            begin_s = time.monotonic()
+            if self._is_late(begin_s + self._timeout_s):
+                continue
+            code, output = self._run(json.dumps(document).encode() + b"\n", begin_s + self._timeout_s)
+            self._report(str(document["event"]), code, output, time.monotonic() - begin_s)
+
+    def _run(self, given: bytes, until_s: float) -> tuple[int | None, str]:
+        """Its exit code and the end of what it printed. None: it was killed for the time that it took."""
+        try:
+            process = subprocess.Popen(  # noqa: S603  the user's own command, split by himself
+                self.hook.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            return NOT_STARTED, str(error.strerror)
+        assert process.stdin
+        assert process.stdout
+        with process, contextlib.suppress(BrokenPipeError):  # of the closing as well
+            with contextlib.suppress(BrokenPipeError):  # it reads nothing
+                process.stdin.write(given)  # less than a pipe holds
+                process.stdin.close()
+            output = b""
+            with selectors.DefaultSelector() as selector:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                while process.poll() is None and not self._is_late(until_s):
+                    if not selector.get_map():
+                        time.sleep(LOOK_EVERY_S)
+                    elif selector.select(LOOK_EVERY_S):
+                        chunk = os.read(process.stdout.fileno(), 65_536)
+                        output = (output + chunk)[-4 * KEPT_OUTPUT :]
+                        if not chunk:
+                            selector.unregister(process.stdout)
+                while selector.get_map() and selector.select(0) and (chunk := os.read(process.stdout.fileno(), 65_536)):
+                    output = (output + chunk)[-4 * KEPT_OUTPUT :]
+            was_killed = process.poll() is None
+            if was_killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        text = output.decode(errors="replace").strip()[-KEPT_OUTPUT:]
+        return None if was_killed else process.returncode, text
+
+    def _is_late(self, until_s: float) -> bool:
+        return time.monotonic() > (until_s if self._until_s is None else min(until_s, self._until_s))
+
+    def _report(self, event: str, code: int | None, output: str, took_s: float) -> None:
+        said = f": {output}" if output else ""
+        data: dict[str, JsonValue] = {"event": event, "exit_code": code, "output": output}
+        if code == 0:
+            self._tell("hook-ran", "info", "hook", f"{self.hook.label} ran{said}", **data)
+            return
+        if code is None:
+            why = f"was killed after {took_s:.0f} s"
+        elif code == NOT_STARTED:
+            why = "could not be started"
+        else:
+            why = f"ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        self._tell("hook-failed", "warning", "hook", f"{self.hook.label} {why}{said}", **data)
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+class Hooks:
+    """All hooks of a session. `offer` never waits."""
+
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        tell: Tell,
+        now_ns: Callable[[], int],
+        *,
+        any_event: str,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`tell`: of a hook that ran or failed; called from the hooks' threads. `any_event`: the name for all."""
+        self._now_ns = now_ns
+        self._any_event = any_event
+        self._workers = [_Worker(hook, tell, timeout_s) for hook in hooks]
+
+    def offer(self, event: str, document: Mapping[str, Any]) -> None:
+        """Run the hooks of this event, but those that ran within the last minute."""
+        now_ns = self._now_ns()
+        for worker in self._workers:
+            if worker.hook.event not in (event, self._any_event):
+                continue
+            if worker.ran_ns is not None and now_ns - worker.ran_ns < APART_NS:
+                worker.skipped += 1
+                continue
+            worker.ran_ns = now_ns
+            worker.give(document)
+
+    def finish(self, grace_s: float = GRACE_S) -> None:
+        """Wait for those that run, but not for long."""
+        until_s = time.monotonic() + grace_s
+        for worker in self._workers:
+            worker.end(until_s)
+        for worker in self._workers:
+            worker.join()

@@ -1,0 +1,172 @@
+"""Profiles a model and no more: bursts of instrumented inferences among others, until there are enough.
+
+No recording, no sensors, no screen. What is measured lies between the bursts, in the same
+process and under the same heat, so that the two can be compared.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.engines.child.profilers import DISTURBED
+from edgetop.engines.protocol import (
+    BurstTaken,
+    Died,
+    Ended,
+    Engine,
+    Failed,
+    Loaded,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+)
+from edgetop.errors import EngineDiedError, InputError
+from edgetop.session.records import NO_INFERENCES, Inferences, measured
+
+# A burst may take a hundredth of the time between two, which are asked for: so it may take ten seconds.
+PROFILE_EVERY_NS = 1_000_000_000_000
+BETWEEN_BURSTS = 20  # un-instrumented inferences, or ...
+BETWEEN_BURSTS_NS = 1_000_000_000  # ... as many as there are in this time
+# An inference that began so long after a burst was asked for comes after it; where no burst came, it failed.
+HEEDED_AFTER_NS = 250_000_000
+MAX_BURSTS_A_RUN = 4  # where bursts fail, or bring hardly anything, there is an end
+MAX_RUNS_FOR_ONE = 3  # where other processes disturb most of them
+POLL_S = 0.01
+
+
+@dataclass(slots=True)
+class Profiled:
+    """What came of it."""
+
+    loaded: Loaded | None = None
+    chosen: ProfilerChosen | None = None
+    taken: list[BurstTaken] = field(default_factory=list)
+    records: list[Inferences] = field(default_factory=list)  # measured ones
+    is_measuring: bool = False
+
+    @property
+    def measured(self) -> int:
+        return sum(map(len, self.records))
+
+    @property
+    def bursts(self) -> list[BurstTaken]:
+        """Those that nothing disturbed, as a burst itself leaves out runs."""
+        longest = DISTURBED * min((min(burst.run_ns) for burst in self.taken), default=0)
+        return [burst for burst in self.taken if float(np.median(burst.run_ns)) <= longest]
+
+    @property
+    def runs(self) -> int:
+        """Instrumented inferences."""
+        return sum(len(burst.run_ns) for burst in self.bursts)
+
+    @property
+    def all_runs(self) -> int:
+        return sum(len(burst.run_ns) for burst in self.taken)
+
+    @property
+    def latencies_ns(self) -> npt.NDArray[np.int64]:
+        """Of the inferences that were not instrumented and did not fail."""
+        records = np.concatenate([NO_INFERENCES, *self.records])
+        latencies: npt.NDArray[np.int64] = records["latency_ns"].astype(np.int64)
+        return latencies
+
+    @property
+    def p50_ns(self) -> float | None:
+        latencies = self.latencies_ns
+        return float(np.median(latencies)) if len(latencies) else None
+
+    @property
+    def run_ns(self) -> float | None:
+        """An instrumented inference as a whole, median."""
+        every = [ns for burst in self.bursts for ns in burst.run_ns]
+        return float(np.median(every)) if every else None
+
+
+class Profiling:
+    """One engine, listened to until there is enough."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        told: Callable[[Profiled], None] = lambda _: None,
+        pause: Callable[[float], None] = time.sleep,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`told` is called with what there is so far. `clock_ns`: CLOCK_MONOTONIC, as the engine's."""
+        self._engine = engine
+        self._told = told
+        self._pause = pause
+        self._clock_ns = clock_ns
+        self.profiled = Profiled()
+
+    def run(self, runs: int) -> Profiled:
+        """At least `runs` instrumented inferences; fewer where bursts bring too few.
+
+        Raises InputError where the model cannot be run or its operators not be timed, EngineDiedError.
+        """
+        self._engine.start()
+        try:
+            while not self.profiled.is_measuring:
+                self._listen()
+            for _ in range(MAX_BURSTS_A_RUN * runs):
+                self._measure()
+                self._burst()
+                if self.profiled.runs >= runs or self.profiled.all_runs >= MAX_RUNS_FOR_ONE * runs:
+                    break
+            self._measure()
+        finally:
+            self._engine.close()
+        if not self.profiled.taken:
+            raise InputError("operators cannot be timed here: every instrumented inference failed", "edgetop help ops")
+        return self.profiled
+
+    def _listen(self) -> Inferences:
+        """What came of measured inferences."""
+        update = self._engine.poll()
+        for message in update.messages:
+            _take(message, self.profiled)
+        records = measured(update.records)
+        if len(records):
+            self.profiled.records.append(records)
+        self._told(self.profiled)
+        self._pause(POLL_S)
+        return records
+
+    def _measure(self) -> None:
+        enough, until_ns = self.profiled.measured + BETWEEN_BURSTS, self._clock_ns() + BETWEEN_BURSTS_NS
+        while self.profiled.measured < enough and not (self._clock_ns() > until_ns and self.profiled.measured):
+            self._listen()
+
+    def _burst(self) -> None:
+        """Have one, and wait for it. It may fail, and then none comes."""
+        had, heeded_ns = len(self.profiled.taken), self._clock_ns() + HEEDED_AFTER_NS
+        self._engine.profile()
+        while len(self.profiled.taken) == had:
+            records = self._listen()
+            if len(records) and records["t_ns"][-1] > heeded_ns:
+                return
+
+
+def _take(message: Message, profiled: Profiled) -> None:
+    match message:
+        case Loaded():
+            profiled.loaded = message
+        case PhaseBegan(phase):
+            profiled.is_measuring |= phase == "measure"
+        case BurstTaken():
+            profiled.taken.append(message)
+        case ProfilerChosen(way, reason):
+            profiled.chosen = message
+            if not way and not profiled.taken:
+                raise InputError(f"the operators of this model cannot be timed here: {reason}", "edgetop help ops")
+        case Failed():
+            if message.is_input_error:
+                raise InputError(message.message, message.advice)
+            raise EngineDiedError(f"the engine died: {message.message}")
+        case Died():
+            raise EngineDiedError(f"the engine died: {message.cause}")
+        case Ended():
+            raise EngineDiedError("the engine ended before it was asked to")

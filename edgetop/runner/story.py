@@ -1,0 +1,298 @@
+"""What is known of the running session: its manifest, its phase, and the events told so far.
+
+The conductor's memory. It turns what the engine says into events and manifest fields, and
+notices when the wall clock steps.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+
+from edgetop.engines.protocol import (
+    BurstBegan,
+    BurstTaken,
+    Died,
+    Ended,
+    Failed,
+    Loaded,
+    LogLine,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+    RecordsLost,
+    SlowInference,
+    StageMemory,
+    Started,
+)
+from edgetop.engines.spec import EngineSpec
+from edgetop.runner.roofline import Kind, kind_of
+from edgetop.sensors.protocol import Missing
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.clock import Clock, anchor
+from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.operators import Burst, burst_of
+from edgetop.session.records import FIRST, MEASURE, WARMUP, Inferences, last_end_ns, measured
+
+CLOCK_STEP = timedelta(seconds=0.1)
+
+# Of engines/child/memory.py, in words.
+_STAGES = {
+    "interpreter": "the interpreter started",
+    "runtime": "the runtime imported",
+    "model": "the model loaded",
+    "first": "the first inference done",
+    "steady": "the warm-up done",
+}
+
+
+class Story:
+    def __init__(
+        self,
+        manifest: Manifest,
+        spec: EngineSpec,
+        clock: Clock,
+        ceilings_for: Callable[[Kind], Ceilings | None] = lambda _: None,
+    ) -> None:
+        """`ceilings_for`: what was measured of a run of this kind before."""
+        self.manifest = manifest
+        self._ceilings_for = ceilings_for
+        self._spec = spec
+        self._clock = clock
+        self._origin_ns = manifest.clock.origin_monotonic_ns
+        self._wall_offset = clock.utc() - timedelta(microseconds=clock.monotonic_ns() / 1000)
+        self._manifest_changed = True
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+        self._bursts: list[Burst] = []
+        self._last_burst: Burst | None = None
+        self._warmup_runs = 0
+        self._warmup_ns = 0
+        self._measured_runs = 0
+        self._stream_runs = np.zeros(spec.streams, np.int64)
+        self._told_dependent = False
+        self._last_end_ns = 0
+        self.is_measuring = False
+
+    @property
+    def profiles(self) -> bool:
+        """Whether operators are to be profiled at all."""
+        return self._spec.profile_every_ns > 0
+
+    def now_ns(self) -> int:
+        return self._clock.monotonic_ns() - self._origin_ns
+
+    def tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
+        """Note an event, now. Safe from any thread."""
+        self._tell_at(self.now_ns(), kind, severity, source, message, **data)
+
+    def _tell_at(self, t_ns: int, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
+        with self._lock:
+            self._events.append(Event(t_ns, kind, severity, source, message, data))
+
+    def add(self, events: tuple[Event, ...]) -> None:
+        """Note what others made events of. Safe from any thread."""
+        with self._lock:
+            self._events.extend(events)
+
+    def take_events(self) -> tuple[Event, ...]:
+        with self._lock:
+            events, self._events = self._events, []
+        return tuple(events)
+
+    def take_bursts(self) -> tuple[Burst, ...]:
+        bursts, self._bursts = self._bursts, []
+        return tuple(bursts)
+
+    def take_manifest(self) -> Manifest | None:
+        """The manifest, where it changed since the last time."""
+        changed, self._manifest_changed = self._manifest_changed, False
+        return self.manifest if changed else None
+
+    def _amend(self, **changes: object) -> None:
+        self.manifest = replace(self.manifest, **changes)  # type: ignore[arg-type]
+        self._manifest_changed = True
+
+    def model_hashed(self, sha256: str | None) -> None:
+        if sha256 is not None:
+            self._amend(model=replace(self.manifest.model, sha256=sha256))
+
+    def precision_known(self, dtype: str | None) -> None:
+        if dtype is not None and self.manifest.model.precision is None:
+            self._amend(model=replace(self.manifest.model, precision=dtype))
+
+    def data_dependent(self, types: Mapping[str, int]) -> None:
+        """Of the model's operators, whose work depends on values: told once, where the values are made up."""
+        made_up = {"random", "zeros"} & set(self.manifest.load.input.split(", "))
+        if self._told_dependent or not types or not made_up:
+            return
+        self._told_dependent = True
+        named = ", ".join(f"{name} ({number})" if number > 1 else name for name, number in list(types.items())[:3])
+        text = f"{' and '.join(sorted(made_up))} input, but the work of {named} depends on what is in it"
+        self.tell("data-dependent", "warning", "edgetop", text, types=", ".join(types))
+
+    def sensors_known(self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...]) -> None:
+        self._amend(sensors=sensors)
+        for gap in missing:
+            self.tell("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
+
+    def inferences_came(self, inferences: Inferences) -> None:
+        """Count phases, and remember when the last inference ended."""
+        if not len(inferences):
+            return
+        first = inferences[inferences["phase"] == FIRST]
+        if len(first):
+            self._amend(engine=replace(self.manifest.engine, first_ns=int(first["latency_ns"][0])))
+        warmup = inferences["phase"] == WARMUP
+        self._warmup_runs += int(np.count_nonzero(warmup))
+        self._warmup_ns += int(inferences["latency_ns"][warmup].sum())
+        self._measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
+        self._last_end_ns = max(self._last_end_ns, last_end_ns(inferences))
+        if self._spec.streams > 1:
+            self._stream_runs += np.bincount(measured(inferences)["stream"], minlength=self._spec.streams)
+
+    def watch_wall_clock(self) -> None:
+        """Note an anchor when the wall clock has stepped against the monotonic one (NTP after boot)."""
+        offset = self._clock.utc() - timedelta(microseconds=self._clock.monotonic_ns() / 1000)
+        step = offset - self._wall_offset
+        if abs(step) <= CLOCK_STEP:
+            return
+        self._wall_offset = offset
+        clock = self.manifest.clock
+        self._amend(clock=replace(clock, anchors=(*clock.anchors, anchor(self._clock, self._origin_ns))))
+        seconds = step.total_seconds()
+        self.tell("clock-step", "info", "system", f"the wall clock stepped by {seconds:+.1f} s", step_s=seconds)
+
+    def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  a case a kind of message
+        match message:
+            case Started():
+                self.tell("engine-started", "info", "engine", f"Python {message.python}", pid=message.pid)
+            case Loaded():
+                self._loaded(message)
+            case StageMemory():
+                self._stage_reached(message)
+            case PhaseBegan():
+                self._phase_began(message)
+            case LogLine():
+                self.tell(message.kind, message.severity, message.source, message.message)
+            case RecordsLost():
+                text = f"{message.count} inferences were not reported: edgetop fell too far behind"
+                self.tell("records-lost", "critical", "engine", text, count=message.count)
+            case ProfilerChosen():
+                self._profiler_chosen(message)
+            case BurstBegan():
+                t_ns = message.monotonic_ns - self._origin_ns
+                self._tell_at(t_ns, "profile-burst-begins", "info", "engine", "instrumented inferences begin")
+            case BurstTaken():
+                self._burst_taken(message)
+            case SlowInference():
+                self._slow_inference(message)
+            case Failed():
+                self.tell("engine-failed", "critical", "engine", message.message, stage=message.stage)
+            case Died():
+                self.tell("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
+            case Ended():
+                self._last_end_ns = message.monotonic_ns - self._origin_ns
+
+    def _loaded(self, loaded: Loaded) -> None:
+        engine = replace(
+            self.manifest.engine,
+            runtime=loaded.runtime,
+            version=loaded.version,
+            providers=loaded.providers,
+            init_ns=loaded.init_ns,
+        )
+        self._amend(engine=engine, model=replace(self.manifest.model, inputs=loaded.inputs))
+        text = f"{loaded.runtime} {loaded.version} on {', '.join(loaded.providers)} ({loaded.why})"
+        self.tell("engine-loaded", "info", "engine", text)
+        if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
+            text = f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s and {ceilings.bytes_per_s / 1e9:.1f} GB/s at most"
+            self.tell(
+                "roofline", "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}", **ceilings.to_json()
+            )
+        for sentence in loaded.assumptions:
+            self.tell("assumed-shape", "warning", "engine", sentence)
+        if loaded.dropped_providers:
+            dropped, have = ", ".join(loaded.dropped_providers), ", ".join(loaded.providers)
+            text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
+            self.tell("provider-dropped", "critical", "engine", text)
+
+    def _stage_reached(self, memory: StageMemory) -> None:
+        """Kept as an event: a value that is taken five times in a session is no sensor."""
+        when = _STAGES.get(memory.stage, memory.stage)
+        sizes = {"rss_mib": memory.rss_kib, "anon_mib": memory.anon_kib, "file_mib": memory.file_kib}
+        data: dict[str, JsonValue] = {name: kib / 1024 for name, kib in sizes.items() if kib is not None}
+        text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
+        t_ns = memory.monotonic_ns - self._origin_ns
+        self._tell_at(t_ns, "engine-memory", "info", "engine", text, stage=memory.stage, **data)
+
+    def _phase_began(self, message: PhaseBegan) -> None:
+        data: dict[str, JsonValue] = {"phase": message.phase}
+        if message.phase == "idle":
+            data["duration_ns"] = self._spec.idle_ns
+        elif message.phase == "warmup":
+            data["runs"] = self._spec.warmup_runs
+        elif message.phase == "measure":
+            self.is_measuring = True
+            data.update(runs=self._spec.runs, duration_ns=self._spec.duration_ns)
+        text = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}[
+            message.phase
+        ]
+        self._tell_at(message.monotonic_ns - self._origin_ns, "phase", "info", "engine", f"{text} begins", **data)
+
+    def _profiler_chosen(self, message: ProfilerChosen) -> None:
+        text = f"operators: {message.way}" if message.way else "operators are not profiled"
+        if message.reason:
+            text = f"{text} ({message.reason})"
+        data: dict[str, JsonValue] = {
+            "way": message.way, "reason": message.reason, "every_ns": self._spec.profile_every_ns
+        }  # fmt: skip
+        self.tell("profiler", "info", "engine", text, **data)
+
+    def _burst_taken(self, message: BurstTaken) -> None:
+        last = self._last_burst
+        number = 0 if last is None else last.number + 1
+        t_ns = message.monotonic_ns - self._origin_ns
+        self._last_burst = burst_of(t_ns, number, message.operators, last)
+        self._bursts.append(self._last_burst)
+        data: dict[str, JsonValue] = {
+            "burst": number,
+            "duration_ns": message.duration_ns,
+            "runs": len(message.run_ns),
+            "run_ns": int(np.median(message.run_ns)),
+            **(message.threads.to_json() if message.threads else {}),
+        }
+        text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
+        self._tell_at(t_ns, "profile-burst", "info", "engine", text, **data)
+
+    def _slow_inference(self, slow: SlowInference) -> None:
+        data: dict[str, JsonValue] = {
+            "latency_ns": slow.latency_ns,
+            "span_ns": slow.span_ns,
+            "preempted": slow.preempted,
+            "major_faults": slow.major_faults,
+            "minor_faults": slow.minor_faults,
+            "waited_ns": slow.waited_ns,
+        }
+        text = f"{slow.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
+        self._tell_at(slow.monotonic_ns - self._origin_ns, "slow-inference", "info", "engine", text, **data)
+
+    def ended(self, reason: str) -> None:
+        """The last words of a session, whatever ended it."""
+        data: dict[str, JsonValue] = {
+            "reason": reason,
+            "last_end_ns": self._last_end_ns,
+            "warmup_runs": self._warmup_runs,
+            "warmup_ns": self._warmup_ns,
+        }
+        self.tell("ended", "info", "edgetop", f"session over: {reason}", **data)
+        methodology = replace(
+            self.manifest.methodology,
+            warmup_runs=self._warmup_runs,
+            measure_runs=self._measured_runs,
+            stream_runs=tuple(self._stream_runs.tolist()) if self._spec.streams > 1 else (),
+        )
+        self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)

@@ -1,0 +1,145 @@
+"""What board this is: model, SoC, kernel, system, CPU. Never a serial number, host or user name.
+
+Device tree strings end in NUL (Documentation/devicetree/usage-model.rst); x86 names come
+from /sys/class/dmi/id. The SoC is the last entry of `compatible`: boards do not always name
+it in `model` (a CM3588's model holds no "RK3588").
+"""
+
+import os
+import platform
+import re
+
+from edgetop.sensors.jetson.power_mode import read_power_mode
+from edgetop.sensors.memory import read_kib_fields
+from edgetop.sensors.root import Root
+from edgetop.session.manifest import Board
+
+# /proc/cpuinfo on ARM names a part number only (arch/arm64/include/asm/cputype.h).
+_ARM_PARTS = {
+    "0xd03": "Cortex-A53", "0xd04": "Cortex-A35", "0xd05": "Cortex-A55", "0xd07": "Cortex-A57",
+    "0xd08": "Cortex-A72", "0xd09": "Cortex-A73", "0xd0a": "Cortex-A75", "0xd0b": "Cortex-A76",
+    "0xd0d": "Cortex-A77", "0xd41": "Cortex-A78", "0xd42": "Cortex-A78AE", "0x004": "Carmel", "0x003": "Denver 2",
+    "0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd44": "Cortex-X1", "0xd46": "Cortex-A510",
+    "0xd47": "Cortex-A710", "0xd4b": "Cortex-A78C", "0xd4d": "Cortex-A715", "0xd80": "Cortex-A520",
+    "0xd81": "Cortex-A720", "0xd83": "Neoverse-V3AE", "0xc07": "Cortex-A7", "0xc09": "Cortex-A9", "0xc0f": "Cortex-A15",
+}  # fmt: skip
+
+# What mainboards say whose makers have left a field as it came.
+_UNFILLED = re.compile(
+    r"to be filled by o\.e\.m\.?|default string|system (manufacturer|product name)|o\.e\.m\.?|none|not specified",
+    re.IGNORECASE,
+)
+
+# /etc/nv_tegra_release of NVIDIA's L4T, and the JetPack of each of its releases.
+_L4T = re.compile(r"# R(\d+) \(release\), REVISION: ([\d.]+)")
+_JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
+
+
+def read_board(root: Root) -> Board:
+    """What can be known; the rest is None."""
+    return Board(
+        model=_model(root),
+        soc=_soc(root),
+        kernel=root.line("proc/sys/kernel/osrelease"),
+        os=_os(root),
+        cpu=_cpu(root),
+        cores=_cores(root),
+        memory_bytes=_memory_bytes(root),
+        power_mode=str(mode) if (mode := read_power_mode(root)) else None,
+        governor=read_governor(root),
+    )
+
+
+def _model(root: Root) -> str | None:
+    if model := root.line("proc/device-tree/model"):
+        return model
+    return _dmi(root, "sys_vendor", "product_name") or _dmi(root, "board_vendor", "board_name")
+
+
+def _dmi(root: Root, vendor: str, product: str) -> str | None:
+    """Maker and product, where the product is named; boards that are sold bare have theirs under `board_`."""
+    names = [root.line(f"sys/class/dmi/id/{name}") or "" for name in (vendor, product)]
+    maker, model = ("" if _UNFILLED.fullmatch(name) else name for name in names)
+    if names[1] and not model:
+        return None
+    return " ".join(name for name in (maker, model) if name) or None
+
+
+def _soc(root: Root) -> str | None:
+    compatible = root.line("proc/device-tree/compatible")
+    return compatible.split("\0")[-1] if compatible else None
+
+
+def _os(root: Root) -> str | None:
+    """The distribution, and the board support package that it stands on."""
+    distribution = _fields(root, "etc/os-release").get("PRETTY_NAME")
+    package = _l4t(root) or _pi_image(root) or _image(root, "Armbian") or _image(root, "Orange Pi")
+    if distribution and package and package.split()[0] in distribution:
+        package = None  # Armbian names itself in both
+    return ", ".join(name for name in (distribution, package) if name) or None
+
+
+def _fields(root: Root, relative: str) -> dict[str, str]:
+    """A file of KEY=value lines, without the quotes of a shell."""
+    try:
+        lines = root.read_text(relative).splitlines()
+    except OSError:
+        return {}
+    return {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+
+
+def _l4t(root: Root) -> str | None:
+    match = _L4T.match(root.line("etc/nv_tegra_release") or "")
+    if not match:
+        return None
+    jetpack = _JETPACKS.get(match[1])
+    return f"L4T {match[1]}.{match[2]}" + (f" (JetPack {jetpack})" if jetpack else "")
+
+
+def _pi_image(root: Root) -> str | None:
+    """The image of Raspberry Pi OS, which calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`."""
+    match = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
+    return f"Raspberry Pi OS image {match[1]}" if match else None
+
+
+def _image(root: Root, name: str) -> str | None:
+    """Armbian's release file (armbian/build), which Orange Pi's images have taken over."""
+    version = _fields(root, f"etc/{name.lower().replace(' ', '')}-release").get("VERSION")
+    return f"{name} {version}" if version else None
+
+
+def _cpu(root: Root) -> str | None:
+    try:
+        lines = root.read_text("proc/cpuinfo").splitlines()
+    except OSError:
+        return platform.machine() if root.is_host else None
+    values = [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
+    parts = [value for key, value in values if key == "CPU part"]
+    # Of an ARM CPU the part: 32-bit and NVIDIA's kernels have a model name too, "ARMv8 Processor rev 1 (v8l)".
+    found = [_ARM_PARTS[part] for part in parts if part in _ARM_PARTS]
+    found = found or [value for key, value in values if key in ("model name", "uarch")]  # uarch: RISC-V
+    found = found or [f"ARM part {part}" for part in parts]
+    return " + ".join(dict.fromkeys(name for name in found if name)) or None
+
+
+def _cores(root: Root) -> int | None:
+    if root.is_host:
+        return os.cpu_count()
+    folders = root.names("sys/devices/system/cpu")
+    listed = [name for name in folders if name.startswith("cpu") and name[3:].isdigit()]
+    return len(listed) or None
+
+
+def _memory_bytes(root: Root) -> int | None:
+    try:
+        kib = read_kib_fields(root.read_text("proc/meminfo")).get("MemTotal")
+    except OSError:
+        return None
+    return None if kib is None else kib * 1024
+
+
+def read_governor(root: Root) -> str | None:
+    """The cpufreq governor, or all of them where the clusters differ."""
+    base = "sys/devices/system/cpu/cpufreq"
+    found = [root.line(f"{base}/{name}/scaling_governor") for name in root.names(base)]
+    return ", ".join(dict.fromkeys(name for name in found if name)) or None

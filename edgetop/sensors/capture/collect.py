@@ -1,0 +1,203 @@
+"""Reads the wanted files of a board: each within a deadline, all within a size and a time.
+
+Links are kept as links, shortened to where they lead, so that a replayed `Root` resolves them
+as the board's kernel does; a file is kept where it really lies.
+"""
+
+import errno
+import fnmatch
+import os
+import queue
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgetop.sensors.capture.private import FILTERS, Private
+from edgetop.sensors.capture.wanted import COMMANDS, paths
+from edgetop.sensors.commands import FOLDER, file_name, run_command
+from edgetop.sensors.root import UNREADABLE, Root
+
+MAX_FILE_BYTES = 1 << 20
+MAX_BYTES = 32 << 20
+MAX_FILES = 20_000
+FILE_DEADLINE_S = 1.0
+DEADLINE_S = 60.0
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # what the kernel calls its files
+_OF_A_PROCESS = re.compile(r"proc/\d+/")
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A board, ready to be shown and written. Paths are relative to its root."""
+
+    files: Mapping[str, bytes]
+    links: Mapping[str, str]  # target relative to the link's folder
+    notes: tuple[str, ...]  # what could not be taken, and why
+
+
+@dataclass(slots=True)
+class _Taken:
+    files: dict[str, bytes] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)  # target relative to the root
+    refused: dict[str, str] = field(default_factory=dict)  # path -> name of the error
+    notes: list[str] = field(default_factory=list)
+    private_paths: set[str] = field(default_factory=set)
+
+
+class _Enough(Exception):  # noqa: N818  no error: it ends the walk
+    """The capture as a whole is as long or as large as it may be."""
+
+
+def collect(
+    root: Root,
+    wanted: Iterable[tuple[str, ...]] | None = None,
+    *,
+    file_deadline_s: float = FILE_DEADLINE_S,
+    deadline_s: float = DEADLINE_S,
+) -> Capture:
+    """Everything wanted that is there. Never raises for what a board does; its notes tell."""
+    private, taken = Private(root), _Taken()
+    reader = _Reader(root, file_deadline_s, time.monotonic() + deadline_s)
+    try:
+        for path in paths() if wanted is None else wanted:
+            _take(root, reader, private, taken, "", path)
+    except _Enough as enough:
+        taken.notes.append(f"{enough}: what would have come after is missing")
+    _take_commands(root, taken)
+    return _finished(private, taken)
+
+
+def _take(root: Root, reader: "_Reader", private: Private, taken: _Taken, folder: str, rest: tuple[str, ...]) -> None:
+    """What matches `rest` below `folder`, which is a path without links."""
+    pattern, *deeper = rest
+    names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
+    for name in names:
+        path = f"{folder}/{name}" if folder else name
+        real = root.resolve(path)
+        if real is None:
+            continue
+        if _OF_A_PROCESS.match(f"{real}/"):  # /proc/net leads through /proc/self: nobody's number is kept
+            real = path
+        if not all(_PLAIN_NAME.fullmatch(part) for part in real.split("/")):
+            taken.notes.append(f"{folder}: a name in it is not one the kernel gives, and was left out")
+        elif private.is_in_path(f"{path} {real}"):
+            taken.private_paths.add(path)
+        else:
+            if real != path:
+                taken.links[path] = real
+            if deeper:
+                _take(root, reader, private, taken, real, tuple(deeper))
+            else:
+                _take_file(root, reader, private, taken, real)
+
+
+def _take_file(root: Root, reader: "_Reader", private: Private, taken: _Taken, path: str) -> None:
+    if path in taken.files:
+        return
+    if not root.is_file(path):
+        taken.notes.append(f"{path}: not a regular file")
+        return
+    if len(taken.files) >= MAX_FILES or sum(map(len, taken.files.values())) >= MAX_BYTES:
+        raise _Enough("the capture is as large as it may be")
+    try:
+        content = reader.read(path)
+    except OSError as error:
+        name = errno.errorcode.get(error.errno or 0, "EIO")
+        taken.refused[path] = name
+        taken.files[path] = b""
+        taken.notes.append(f"{path}: {name}, {error.strerror or error}")
+        return
+    if path in FILTERS:
+        content = FILTERS[path](content.decode("utf-8", "replace")).encode()
+    taken.files[path] = private.scrub(content)
+
+
+class _Reader:
+    """Reads on another thread, which is given up with a file that blocks."""
+
+    def __init__(self, root: Root, deadline_s: float, until_s: float) -> None:
+        self._root = root
+        self._deadline_s = deadline_s
+        self._until_s = until_s
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._answered: queue.SimpleQueue[bytes | OSError] = queue.SimpleQueue()
+        work = _worker(self._root, self._asked, self._answered)
+        threading.Thread(target=work, name="capture", daemon=True).start()
+
+    def read(self, path: str) -> bytes:
+        """Raises OSError: TimeoutError where the file blocks."""
+        if time.monotonic() > self._until_s:
+            raise _Enough("the board took as long to read as it may")
+        self._asked.put(path)
+        try:
+            answer = self._answered.get(timeout=self._deadline_s)
+        except queue.Empty:
+            self._begin()
+            raise TimeoutError(errno.ETIMEDOUT, f"blocked for {self._deadline_s:g} s and was left out") from None
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+def _worker(
+    root: Root, asked: "queue.SimpleQueue[str]", answered: "queue.SimpleQueue[bytes | OSError]"
+) -> Callable[[], None]:
+    def work() -> None:
+        while True:
+            path = asked.get()
+            try:
+                answered.put(root.read_bytes(path, MAX_FILE_BYTES))
+            except OSError as error:
+                answered.put(error)
+
+    return work
+
+
+def _take_commands(root: Root, taken: _Taken) -> None:
+    for argv in COMMANDS:
+        path = f"{FOLDER}/{file_name(argv)}"
+        if root.is_host and shutil.which(argv[0]) is None:
+            continue
+        try:
+            output = run_command(root, *argv)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            taken.notes.append(f"{' '.join(argv)}: {error}")
+            continue
+        taken.files[path] = (output.text + "\n").encode()
+        if output.exit_status:
+            taken.files[f"{path}.exit"] = f"{output.exit_status}\n".encode()
+
+
+def _finished(private: Private, taken: _Taken) -> Capture:
+    files = {
+        path: private.scrub(content) if path.startswith(FOLDER) else content for path, content in taken.files.items()
+    }
+    if taken.refused:
+        files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(taken.refused.items())).encode()
+    if taken.private_paths:
+        count = len(taken.private_paths)
+        taken.notes.append(f"{count} paths were left out: their names hold an address or a serial number")
+    links = {path: os.path.relpath(real, Path(path).parent) for path, real in _leading(taken.links, files).items()}
+    notes = tuple(dict.fromkeys(private.scrub(note.encode(errors="replace")).decode() for note in taken.notes))
+    return Capture(dict(sorted(files.items())), dict(sorted(links.items())), notes)
+
+
+def _leading(links: Mapping[str, str], files: Iterable[str]) -> dict[str, str]:
+    """The links that lead to something taken: the others would lead nowhere."""
+    there = {parent for path in files for parent in _and_parents(path)}
+    return {path: real for path, real in links.items() if real in there}
+
+
+def _and_parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]

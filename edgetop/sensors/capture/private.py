@@ -1,0 +1,159 @@
+"""What tells one board, or its owner, from another: found out in order to be removed.
+
+The wanted files hold none of it by their nature. This is the second net: what is known to be
+private here is replaced wherever it shows up, and so is what has the form of an address.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from edgetop.sensors.root import Root
+
+# MAC addresses, UUIDs, and 32 hexadecimal digits (machine-id(5)), not as parts of longer ones.
+_FORMS = re.compile(
+    rb"(?<![0-9a-f:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-f:])"
+    rb"|(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])"
+    rb"|(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])",
+    re.IGNORECASE,
+)
+
+# Parameters of the kernel's command line that change what can be measured; the rest may name disks and hosts.
+_PARAMETERS = re.compile(
+    r"(cgroup_\w+|psi|isolcpus|nohz_full|rcu_nocbs|maxcpus|nr_cpus|mitigations|numa|swapaccount|systemd\.unified_\w+"
+    r"|intel_pstate|amd_pstate|processor\.max_cstate|intel_idle\.max_cstate|idle|cpufreq\.\w+|cma|coherent_pool)(=.*)?"
+)
+_PLAIN_INTERFACE = re.compile(
+    r"lo|(eth|wlan|usb|can|docker|end|l4tbr|rndis|dummy|sit|tunl|bonding)\d*|en[ops]\d\w{0,7}"
+)
+
+_IDENTIFIERS = (
+    "proc/device-tree/serial-number", "sys/firmware/devicetree/base/serial-number", "etc/machine-id",
+    "var/lib/dbus/machine-id", "proc/sys/kernel/random/boot_id", "sys/class/dmi/id/product_serial",
+    "sys/class/dmi/id/product_uuid", "sys/class/dmi/id/board_serial", "sys/class/dmi/id/chassis_serial",
+    "sys/class/dmi/id/board_asset_tag", "sys/class/dmi/id/chassis_asset_tag",
+)  # fmt: skip
+_IDENTIFIERS_OF_EACH = (
+    ("sys/class/net", "address"), ("sys/block", "device/serial"), ("sys/block", "device/cid"),
+    ("sys/block", "device/wwid"), ("sys/class/power_supply", "serial_number"),
+)  # fmt: skip
+
+# Where the board speaks of itself: a word of these is no secret, though a host may be called by it.
+_VOCABULARY = (
+    "proc/device-tree/model", "proc/device-tree/compatible", "etc/os-release", "proc/cpuinfo", "proc/stat",
+    "proc/meminfo", "proc/vmstat", "sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name",
+)  # fmt: skip
+
+
+class Private:
+    """What is private on this board. Only what is taken out is ever built from it."""
+
+    def __init__(self, root: Root) -> None:
+        identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
+        vocabulary = _vocabulary(root)
+        names = {name for name in _names(root) if len(name) >= 3 and not name.isdigit()}
+        self._identifiers = _any_of(identifiers)
+        self._words = _any_of(name for name in names if name.lower() not in vocabulary)
+
+    def scrub(self, content: bytes) -> bytes:
+        """The content, with every letter and digit of what is private replaced by `x`."""
+        for pattern in (_FORMS, self._identifiers, self._words):
+            content = pattern.sub(lambda match: re.sub(rb"[^\W_]", b"x", match[0]), content) if pattern else content
+        return content
+
+    def is_in_path(self, path: str) -> bool:
+        """Whether a path holds an address, a serial number or a name that somebody gave.
+
+        A Bluetooth device's battery has its address in its name, as some network interfaces have.
+        """
+        encoded = path.encode(errors="surrogateescape")
+        named = re.search(r"sys/class/net/([^/ ]+)", path)
+        return bool(
+            _FORMS.search(encoded)
+            or (self._identifiers and self._identifiers.search(encoded))
+            or (named and not _PLAIN_INTERFACE.fullmatch(named[1]))
+        )
+
+
+def _any_of(texts: Iterable[str]) -> "re.Pattern[bytes] | None":
+    """One pattern for all of these as whole words; None for none."""
+    escaped = [re.escape(text.encode(errors="replace")) for text in sorted(texts, key=len, reverse=True)]
+    return re.compile(rb"(?<!\w)(?:" + rb"|".join(escaped) + rb")(?!\w)", re.IGNORECASE) if escaped else None
+
+
+def _texts(root: Root, paths: Iterable[str]) -> Iterator[str]:
+    yield from (text for path in paths if (text := _text(root, path)))
+
+
+def _text(root: Root, path: str) -> str:
+    try:
+        return root.read_bytes(path, 1 << 20).decode("utf-8", "replace").strip("\0\n ")
+    except OSError:
+        return ""
+
+
+def _identifiers(root: Root) -> Iterator[str]:
+    yield from _texts(root, _IDENTIFIERS)
+    for folder, name in _IDENTIFIERS_OF_EACH:
+        yield from _texts(root, (f"{folder}/{entry}/{name}" for entry in root.names(folder)))
+    for text in _texts(root, ["proc/cpuinfo"]):
+        yield from (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Serial"))
+
+
+def _names(root: Root) -> Iterator[str]:
+    """Host and user names, and the real names beside them (passwd(5))."""
+    hosts = [
+        *_texts(root, ("etc/hostname", "proc/sys/kernel/hostname")),
+        *([os.uname().nodename] if root.is_host else []),
+    ]
+    yield from (name for host in hosts for name in (host, host.partition(".")[0]))
+    for text in _texts(root, ["etc/passwd"]):
+        for fields in (line.split(":") for line in text.splitlines()):
+            if len(fields) >= 7 and fields[2].isdigit() and 1000 <= int(fields[2]) < 65534:
+                yield from (fields[0], fields[4].partition(",")[0])
+
+
+def _vocabulary(root: Root) -> set[str]:
+    """In lower case: words by which the board calls itself and its parts."""
+    types = [
+        text.lower()
+        for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))
+        for text in _texts(root, (f"{folder}/{entry}/{name}" for entry in root.names(folder)))
+    ]
+    told = "\n".join(_texts(root, _VOCABULARY)).lower()
+    return {*types, *re.split(r"[\s,;:=\"'()\0]+", told), *re.split(r"[\W_]+", "\n".join([told, *types]))}
+
+
+def _without_serial(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Serial"))
+
+
+def _known_parameters(text: str) -> str:
+    return " ".join(word for word in text.split() if _PARAMETERS.fullmatch(word)) + "\n"
+
+
+def _plain_swaps(text: str) -> str:
+    """Paths of swap files, which may lie in somebody's home, become `/swapfile`."""
+    head, *lines = text.splitlines() or [""]
+    fields = [line.split() for line in lines if line.strip()]
+    kept = (f if f[0].startswith("/dev/") else ["/swapfile", *f[-4:]] for f in fields)
+    return "\n".join([head, *("\t".join(f) for f in kept)]) + "\n"
+
+
+def _plain_interfaces(text: str) -> str:
+    """Interfaces with names of their own, which may hold a MAC address or say whose they are, become `net0`..."""
+    lines = []
+    for number, line in enumerate(text.splitlines()):
+        name, colon, rest = line.partition(":")
+        plain = name if not colon or _PLAIN_INTERFACE.fullmatch(name.strip()) else f"net{number}"
+        lines.append(f"{plain}{colon}{rest}\n")
+    return "".join(lines)
+
+
+# Files of which a part is private by its place, not by its form.
+FILTERS: dict[str, Callable[[str], str]] = {
+    "proc/cpuinfo": _without_serial,
+    "proc/cmdline": _known_parameters,
+    "proc/swaps": _plain_swaps,
+    "proc/net/dev": _plain_interfaces,
+}

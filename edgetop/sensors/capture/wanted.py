@@ -1,0 +1,115 @@
+"""The files and commands that a capture takes. Nothing else is ever opened for it.
+
+Each line is a path below the root, with `*` within one name. Left out on purpose: serial
+numbers and UUIDs (device-tree, DMI), names of devices that people give, anything of a
+process; `cpuinfo_cur_freq`, which measures on Tegra and disturbs the clock; and `curr*_alarm`,
+whose read clears what an INA3221 has latched (drivers/hwmon/ina3221.c).
+"""
+
+from collections.abc import Iterator
+
+_ZONE = "type temp mode policy available_policies trip_point_*_type trip_point_*_temp trip_point_*_hyst"
+_HWMON = (
+    "name update_interval samples in*_input in*_label in*_enable in*_alarm in*_crit in*_max in*_min in*_lcrit "
+    "curr*_input curr*_label curr*_crit curr*_max curr*_average shunt*_resistor "
+    "power*_input power*_average power*_label power*_cap power*_max power*_crit energy*_input energy*_label "
+    "temp*_input temp*_label temp*_crit temp*_max temp*_min temp*_emergency temp*_alarm temp*_fault temp*_enable "
+    "temp*_type fan*_input fan*_label fan*_min fan*_max fan*_fault fan*_target pwm? pwm?_enable "
+    "oc*_event_cnt oc*_throt_en"
+)
+_POLICY = (
+    "affected_cpus related_cpus scaling_cur_freq scaling_max_freq scaling_min_freq scaling_governor scaling_driver "
+    "scaling_available_governors scaling_available_frequencies scaling_boost_frequencies cpuinfo_max_freq "
+    "cpuinfo_min_freq base_frequency energy_performance_preference bios_limit"
+)
+_SUPPLY = (
+    "type scope online present status capacity voltage_now current_now power_now current_max voltage_max "
+    "voltage_min_design energy_now energy_full usb_type"
+)
+_CHIP = "name rail_name_* in_* crit_current_limit_* warn_current_limit_*"
+_CGROUP = (
+    "cgroup.controllers memory.current memory.peak memory.max memory.events memory.stat memory.pressure "
+    "memory/memory.usage_in_bytes memory/memory.max_usage_in_bytes memory/memory.limit_in_bytes memory/memory.stat "
+    "memory/memory.oom_control"
+)
+_GPU = "load devfreq/*/cur_freq devfreq/*/max_freq devfreq/*/min_freq devfreq/*/governor railgate_enable"
+_DISK = "stat queue/rotational queue/scheduler device/type device/vendor device/transport"
+
+# Folder -> names in it.
+_FILES = {
+    "sys/class/thermal/thermal_zone*": f"{_ZONE} cdev*_trip_point cdev*_weight cdev*/type",
+    "sys/class/thermal/cooling_device*": "type cur_state max_state",
+    "sys/class/hwmon/hwmon*": f"{_HWMON} device/name",
+    "sys/class/hwmon/hwmon*/device": _HWMON,
+    "sys/devices/system/cpu": "online offline present possible isolated smt/active smt/control",
+    "sys/devices/system/cpu/cpufreq": "boost",
+    "sys/devices/system/cpu/cpufreq/policy*": _POLICY,
+    "sys/devices/system/cpu/cpu*/cpufreq": "affected_cpus",
+    "sys/devices/system/cpu/cpu*": (
+        "online thermal_throttle/core_* thermal_throttle/package_* topology/core_id topology/cluster_id "
+        "topology/physical_package_id topology/die_id topology/package_cpus_list topology/thread_siblings_list "
+        "cpu_capacity regs/identification/midr_el1"
+    ),
+    "sys/devices/system/cpu/intel_pstate": "status no_turbo turbo_pct max_perf_pct min_perf_pct",
+    "sys/devices/system/cpu/amd_pstate": "status prefcore",
+    "sys/devices/system/cpu/cpuidle": "current_driver current_governor",
+    "sys/class/powercap/*": "name enabled energy_uj max_energy_range_uj power_uw constraint_*",
+    "sys/class/power_supply/*": _SUPPLY,
+    "sys/class/devfreq/*": "cur_freq min_freq max_freq target_freq governor load available_frequencies name",
+    "sys/class/apex/apex_*": "temp trip_point*_temp temp_poll_interval hw_temp_warn* status",
+    "sys/class/drm/card?/device": "gpu_busy_percent mem_info_vram_used mem_info_vram_total vendor device",
+    "sys/class/drm/card?": "gt_cur_freq_mhz gt_max_freq_mhz gt_boost_freq_mhz gt/gt?/throttle_reason_*",
+    "sys/class/misc/mali?/device": "utilisation clock",
+    "sys/bus/i2c/devices/*": "name",
+    "sys/bus/i2c/drivers/ina*/*/hwmon/hwmon*": "name",
+    "sys/bus/i2c/drivers/ina3221x/*": "name",
+    "sys/bus/i2c/drivers/ina3221x/*/iio:device*": _CHIP,
+    "sys/bus/iio/devices/iio:device*": _CHIP,
+    "sys/devices/gpu.0": _GPU,
+    "sys/devices/*.gpu": _GPU,
+    "sys/devices/platform/gpu.0": _GPU,
+    "sys/devices/platform/*.g*": _GPU,
+    "sys/devices/platform/bus@0/*.g*": _GPU,
+    "sys/devices/platform/host1x/*.g*": _GPU,
+    "sys/devices/platform/soc*/*firmware": "get_throttled",
+    "sys/class/dmi/id": "sys_vendor product_name product_family board_vendor board_name chassis_type bios_vendor",
+    "sys/hypervisor": "type",
+    "sys/firmware/acpi": "platform_profile platform_profile_choices",
+    "sys/module/rknpu": "version",
+    "sys/kernel/debug/rknpu": "load version",
+    "sys/kernel/debug/cactmon": "mc_all",
+    "sys/kernel/debug/clk/emc": "clk_rate clk_max_rate",
+    "sys/kernel/mm/transparent_hugepage": "enabled",
+    "sys/fs/cgroup": _CGROUP,
+    **{
+        f"sys/block/{disk}*": "stat queue/rotational queue/scheduler" for disk in ("sd", "vd", "mmcblk", "nvme", "zram")
+    },
+    "proc/device-tree": "model compatible chosen/power/max_current",
+    "proc": "cpuinfo meminfo stat vmstat loadavg diskstats swaps cmdline",
+    "proc/net": "dev",
+    "proc/pressure": "cpu memory io",
+    "proc/mpp_service": "load",
+    "proc/sys/kernel": "osrelease ostype perf_event_paranoid sched_rt_runtime_us",
+    "proc/sys/vm": "swappiness overcommit_memory",
+    "etc": "os-release nv_tegra_release nvpmodel.conf rpi-issue *-release debian_version",
+    "var/lib/nvpmodel": "status",
+}
+
+# As `sensors/commands.py` replays them; run only where they are, and only these.
+COMMANDS = (
+    ("vcgencmd", "get_throttled"),
+    ("vcgencmd", "measure_temp"),
+    ("vcgencmd", "measure_clock", "arm"),
+    ("vcgencmd", "measure_clock", "core"),
+    ("vcgencmd", "measure_clock", "v3d"),
+    ("vcgencmd", "measure_volts", "core"),
+    ("vcgencmd", "pmic_read_adc"),
+    ("nvpmodel", "-q"),
+)
+
+
+def paths() -> Iterator[tuple[str, ...]]:
+    """Every wanted path, name by name."""
+    for folder, names in _FILES.items():
+        for name in names.split():
+            yield tuple(f"{folder}/{name}".split("/"))

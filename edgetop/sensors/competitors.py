@@ -1,0 +1,146 @@
+"""Who else takes the CPU: the load of all other processes, and the names of those that take most of it.
+
+The load is told by every read. Names cost a look at every process, about 20 us each, so they are
+asked for once in a while, and each second only while others take much. Names are the kernel's
+(`comm`, 15 characters), never command lines, which can hold what nobody wants in a recording.
+The real /proc, as for all that concerns the engine's own process. proc_pid_stat(5), proc_stat(5).
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from edgetop.sensors.load import CADENCE_S
+from edgetop.sensors.numbers import parse_int
+from edgetop.sensors.protocol import Found, Gap, News, sensor
+from edgetop.sensors.rates import Rate
+from edgetop.session.events import JsonValue
+
+COMPETING = "competing"  # the kind of event that names them
+
+MUCH_PCT = 30.0  # of a core: then it is asked who
+EVERY_S = 10.0  # while it is quiet, so that there is something to compare with
+CLOSE_LOOKS = 10  # in a row at most: then every fifth
+CLOSE_EVERY_S = 5.0
+AGAIN_S = 30.0  # the same names are told again
+LEAST_PCT = 5.0  # of a core: who takes less is not named
+SHOWN = 3
+
+_PARENT, _USER, _SYSTEM, _BEGAN = 1, 11, 12, 19  # of the fields after the command's name
+
+Process = tuple[int, str]  # its number and when it began: numbers are used again
+
+
+class Competitors:
+    name = "other processes"
+    cadence_s = CADENCE_S
+
+    def __init__(
+        self, pid: int, proc: Path = Path("/proc"), now: Callable[[], float] = time.monotonic, own: int | None = None
+    ) -> None:
+        """`pid`: the engine's process; `own`: edgetop's. Both, and what they started, are no competitors."""
+        self._proc = proc
+        self._now = now
+        self._ours = {pid, os.getpid() if own is None else own}
+        self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
+        self._rate = Rate()
+        self._seen: dict[Process, tuple[str, int]] = {}
+        self._seen_at_s: float | None = None
+        self._close_looks = 0
+        self._told: tuple[tuple[str, ...], float] = ((), 0.0)
+        self._news: list[News] = []
+        self._ticks = 0  # of others, so far
+        self.sensors = (sensor("load", "others", f"{proc}/stat", note="all but the engine and edgetop"),)
+
+    def read(self) -> Sequence[float | Gap]:
+        at_s = self._now()
+        busy = parse_busy((self._proc / "stat").read_text("ascii", "replace"))
+        ours = sum(self._own_ticks(pid) for pid in self._ours)
+        # The kernel counts processes and CPUs apart, so that the difference can step back by a few ticks.
+        self._ticks = max(self._ticks, busy - ours)
+        others = self._rate.percent(self._ticks * self._tick_s, at_s)
+        if isinstance(others, Gap):
+            self._look(at_s)
+            return [others]
+        if others < MUCH_PCT:
+            self._close_looks = 0
+        since_s = at_s - (self._seen_at_s if self._seen_at_s is not None else -EVERY_S)
+        is_much = others >= MUCH_PCT
+        patience_s = (0.0 if self._close_looks < CLOSE_LOOKS else CLOSE_EVERY_S) if is_much else EVERY_S
+        if since_s >= patience_s:
+            self._close_looks += is_much
+            top = self._look(at_s)
+            if is_much and top:
+                self._tell(top, at_s)
+        return [others]
+
+    def take_news(self) -> Sequence[News]:
+        news, self._news = self._news, []
+        return news
+
+    def _own_ticks(self, pid: int) -> int:
+        try:
+            return _parse(self._read_stat(pid))[2]
+        except OSError:  # it has ended
+            return 0
+
+    def _read_stat(self, pid: int) -> str:
+        return (self._proc / str(pid) / "stat").read_text("utf-8", "replace")
+
+    def _look(self, at_s: float) -> list[tuple[str, float]]:
+        """Who took how much of a core since the last look, the most first."""
+        before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
+        self._seen, self._seen_at_s = self._processes(), at_s
+        used: dict[str, float] = {}
+        for process, (name, ticks) in self._seen.items():
+            # One that began meanwhile: all that it used.
+            percent = 100 * (ticks - before.get(process, (name, 0))[1]) * self._tick_s / span_s if span_s > 0 else 0.0
+            if before and percent > 0:
+                used[name] = used.get(name, 0.0) + percent
+        top = sorted(used.items(), key=lambda pair: (-pair[1], pair[0]))
+        return [(name, percent) for name, percent in top if percent >= LEAST_PCT][:SHOWN]
+
+    def _processes(self) -> dict[Process, tuple[str, int]]:
+        found = {}
+        for folder in self._proc.iterdir():
+            if not folder.name.isdigit() or (pid := int(folder.name)) in self._ours:
+                continue
+            try:
+                name, fields, ticks = _parse(self._read_stat(pid))
+            except (OSError, ValueError):  # it ended meanwhile, or is another's business
+                continue
+            if int(fields[_PARENT]) not in self._ours:
+                found[pid, fields[_BEGAN]] = (name, ticks)
+        return found
+
+    def _tell(self, top: list[tuple[str, float]], at_s: float) -> None:
+        names = tuple(name for name, _ in top)
+        if names == self._told[0] and at_s - self._told[1] < AGAIN_S:
+            return
+        self._told = names, at_s
+        text = ", ".join(f"{name} {percent:.0f} %" for name, percent in top)
+        data: dict[str, JsonValue] = {"name": top[0][0], "cpu_pct": round(top[0][1], 1)}
+        self._news.append(News(COMPETING, f"other processes took the CPU, of a core: {text}", data))
+
+
+def parse_busy(stat: str) -> int:
+    """Ticks in which any CPU did something, of /proc/stat. Raises ValueError where it has no such line."""
+    name, *fields = stat.split("\n", 1)[0].split() or [""]
+    if name != "cpu" or len(fields) < 7:
+        raise ValueError("no whole cpu line at its head")
+    ticks = [parse_int(field) for field in fields]
+    return sum(ticks[:3]) + sum(ticks[5:7])  # user nice system, irq softirq; what a hypervisor stole is nobody's here
+
+
+def _parse(stat: str) -> tuple[str, list[str], int]:
+    """The name of a process, the fields after it, and the ticks that it has used. Raises ValueError."""
+    head, _, rest = stat.rpartition(")")
+    fields = rest.split()
+    if len(fields) <= _BEGAN:
+        raise ValueError("no whole /proc/PID/stat")
+    return head.partition("(")[2], fields, parse_int(fields[_USER]) + parse_int(fields[_SYSTEM])
+
+
+def discover_engine(pid: int, *, shares_process: bool) -> Found:  # noqa: ARG001  the same in either
+    return Found((Competitors(pid),))

@@ -1,0 +1,269 @@
+"""Power monitors wired to an I2C bus by the user: `--i2c BUS:ADDR:CHIP:SHUNT[:NAME]`.
+
+Nothing is ever searched for on a bus: reading a register of another chip can change it. An
+address that a kernel driver owns is refused and never forced: reading a flag register there
+would clear what the driver waits for.
+"""
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from edgetop.errors import InputError
+from edgetop.sensors.ina import Ina219, Ina226, Ina228, Ina260, Ina3221
+from edgetop.sensors.protocol import Found, Gap, Source, sensor
+from edgetop.sensors.registers import TOLERANCE, Bus, Chip, Registers
+from edgetop.sensors.root import Root
+from edgetop.session.manifest import SensorInfo
+
+CADENCE_S = 0.1
+DEVICES = "sys/bus/i2c/devices"
+
+# Chip -> the addresses it can have (table "Address Pins and Slave Addresses" of each datasheet).
+ADDRESSES = dict.fromkeys(("ina219", "ina226", "ina228", "ina260"), range(0x40, 0x50)) | {"ina3221": range(0x40, 0x44)}
+NOTATION = "write BUS:ADDR:CHIP:SHUNT[:NAME], such as 1:0x40:ina226:0.002:5V-IN"
+ROLES = ("total", "part")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    number: int  # on the chip, from 0
+    shunt_ohm: float
+    name: str
+    role: str | None  # as the user said; None: not said
+
+
+@dataclass(frozen=True, slots=True)
+class I2cSpec:
+    """One chip, as the user describes it."""
+
+    bus: int
+    address: int
+    chip: str
+    channels: tuple[Channel, ...]
+
+    def __str__(self) -> str:
+        return f"{self.bus}:0x{self.address:02x}:{self.chip}"
+
+
+def parse_spec(text: str) -> I2cSpec:
+    """Raises ValueError saying what is wrong.
+
+    >>> parse_spec("1:0x40:ina226:0.002:5V-IN").channels
+    (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None),)
+    """
+    fields = text.strip().split(":")
+    if len(fields) not in (4, 5):
+        raise ValueError(NOTATION)
+    bus, address, chip, shunts, names = (field.strip() for field in (*fields, "")[:5])
+    chip = chip.lower()
+    if not (bus.isascii() and bus.isdecimal()):
+        raise ValueError(f"{bus!r} is no bus number; {NOTATION}")
+    if chip not in ADDRESSES:
+        raise ValueError(f"{chip!r} is not among the chips edgetop knows: {', '.join(ADDRESSES)}")
+    at = _address(address, chip)
+    ohms = _shunts(shunts, chip)
+    return I2cSpec(int(bus), at, chip, _channels(ohms, names, f"{chip}-{int(bus)}-{at:02x}"))
+
+
+def _address(text: str, chip: str) -> int:
+    """With 0x: i2cdetect shows addresses in base 16, and 40 could be either."""
+    possible = ADDRESSES[chip]
+    try:
+        address = int(text, 16) if text.lower().startswith("0x") else -1
+    except ValueError:
+        address = -1
+    if address not in possible:
+        raise ValueError(f"{text!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
+    return address
+
+
+def _shunts(text: str, chip: str) -> list[float | None]:
+    """Ohms of each channel; None: not used."""
+    if chip == "ina260":
+        if text not in ("", "-") and _ohms(text) != Ina260.SHUNT_OHM:
+            raise ValueError("an ina260 has its shunt of 0.002 ohms inside; leave SHUNT empty")
+        return [Ina260.SHUNT_OHM]
+    ohms = [_ohms(part) for part in text.split(",")]
+    most = Ina3221.CHANNELS if chip == "ina3221" else 1
+    if len(ohms) > most or not any(ohms):
+        raise ValueError(f"{text!r}: an {chip} has {most} shunt{'s' * (most > 1)}, in ohms; {NOTATION}")
+    return ohms
+
+
+def _ohms(text: str) -> float | None:
+    if text.strip() in ("", "-"):
+        return None
+    try:
+        ohms = float(text)
+    except ValueError:
+        ohms = 0.0
+    if not 1e-5 <= ohms <= 10:
+        raise ValueError(f"{text!r} is no shunt in ohms; 2 milliohms are 0.002")
+    return ohms
+
+
+def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[Channel, ...]:
+    """Names stand in the order of the channels, with `=total` or `=part` where the user says so."""
+    given = [name.strip() for name in names.split(",")] if names else []
+    if len(given) > len(ohms):
+        raise ValueError(f"{names!r} names more channels than there are shunts")
+    channels = []
+    for number, shunt in enumerate(ohms):
+        if shunt is None:
+            continue
+        name, equals, role = (given[number] if number < len(given) else "").partition("=")
+        if (equals and role not in ROLES) or "/" in name or not name.isprintable():
+            raise ValueError(f"{given[number]!r} is no name; write NAME, NAME=total or NAME=part")
+        plain = default if len(ohms) == 1 else f"{default}-{number + 1}"
+        channels.append(Channel(number, shunt, name or plain, role or None))
+    return tuple(channels)
+
+
+class PowerMonitor:
+    """Power, voltage and current of each channel of one chip."""
+
+    def __init__(self, spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequence[str], cadence_s: float) -> None:
+        self.name = f"{spec.chip} at 0x{spec.address:02x} on I2C bus {spec.bus}"
+        self.cadence_s = cadence_s
+        self.fastest_s = chip.window_s * TOLERANCE
+        self._chip = chip
+        self._registers = registers
+        where = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}"
+        self.sensors = tuple(
+            info for channel, role in zip(spec.channels, roles, strict=True) for info in _infos(channel, role, where)
+        )
+
+    def set_up(self) -> None:
+        """Raises OSError where nothing answers, and ValueError where something else does."""
+        self._chip.identify(self._registers)
+        self._chip.set_up(self._registers)
+        if not self._chip.is_set_up(self._registers):
+            raise ValueError("what answers does not keep the configuration it is given")
+
+    def read(self) -> Sequence[float | Gap]:
+        try:
+            measured = self._chip.measure(self._registers)
+            # Only now: had it been reset before, its values are those of another configuration.
+            if not self._chip.is_set_up(self._registers):
+                self.set_up()
+                measured = Gap("the chip was reset and is set up anew")
+        except OSError as error:
+            raise OSError(error.errno, _why(error)) from error
+        if isinstance(measured, Gap):
+            return [measured] * len(self.sensors)
+        return [value for one in measured for value in (one.watts, one.volts, one.amperes)]
+
+
+def _infos(channel: Channel, role: str, where: str) -> tuple[SensorInfo, ...]:
+    note = f"what flows through the shunt of {channel.shunt_ohm:g} ohms, and nothing else"
+    source = where if channel.number == 0 else f"{where} channel {channel.number + 1}"
+    return (
+        sensor("power", channel.name, source, role=role, accuracy="external-shunt", note=note),
+        sensor("volt", channel.name, source, accuracy="external-shunt"),
+        sensor("current", channel.name, source, accuracy="external-shunt"),
+    )
+
+
+_WHY = {
+    errno.EREMOTEIO: "nothing answers at this address",
+    errno.ENXIO: "nothing answers at this address",
+    errno.ETIMEDOUT: "the bus is stuck",
+    errno.EBUSY: "a kernel driver owns this address",
+}
+
+
+def _why(error: OSError) -> str:
+    return _WHY.get(error.errno or 0, error.strerror or str(error))
+
+
+def open_monitors(
+    specs: Sequence[I2cSpec], root: Root, cadence_s: float = CADENCE_S, open_bus: Callable[[int], Bus] | None = None
+) -> Found:
+    """The chips that the user named, set up. Raises InputError where one cannot be used."""
+    if specs and not root.is_host:
+        raise InputError("--i2c: a captured board has no bus to read from", "leave out --i2c or --sysroot")
+    _refuse_twice(specs)
+    roles = _roles(specs)
+    return Found(tuple(_open(spec, root, next(roles), cadence_s, open_bus or _open_bus) for spec in specs))
+
+
+def _refuse_twice(specs: Sequence[I2cSpec]) -> None:
+    places = [(spec.bus, spec.address) for spec in specs]
+    names = [channel.name for spec in specs for channel in spec.channels]
+    totals = [channel for spec in specs for channel in spec.channels if channel.role == "total"]
+    if len(set(places)) < len(places):
+        raise InputError("--i2c names one address of one bus twice")
+    if len(set(names)) < len(names):
+        raise InputError("--i2c gives one name to two channels")
+    if len(totals) > 1:
+        raise InputError("--i2c calls two channels the total", "one alone is the whole board's input")
+
+
+def _roles(specs: Sequence[I2cSpec]) -> Iterator[list[str]]:
+    """As the user said; where nothing was said of any total, the first channel without a role is it."""
+    given = [[channel.role for channel in spec.channels] for spec in specs]
+    open_total = not any("total" in roles for roles in given)
+    for roles in given:
+        decided = []
+        for role in roles:
+            decided.append(role or ("total" if open_total else "part"))
+            open_total = open_total and role is not None
+        yield decided
+
+
+def _open(spec: I2cSpec, root: Root, roles: list[str], cadence_s: float, open_bus: Callable[[int], Bus]) -> Source:
+    _refuse_bound(spec, root)
+    device = f"/dev/i2c-{spec.bus}"
+    try:
+        bus = open_bus(spec.bus)
+    except FileNotFoundError:
+        advice = "sudo modprobe i2c-dev; on a Raspberry Pi, sudo raspi-config nonint do_i2c 0"
+        raise InputError(f"--i2c {spec}: there is no {device}", advice) from None
+    except PermissionError:
+        advice = "sudo usermod -aG i2c $USER, then log in again"
+        raise InputError(f"--i2c {spec}: {device} may not be opened", advice) from None
+    monitor = PowerMonitor(spec, _chip(spec, cadence_s / 2), Registers(bus, spec.address), roles, cadence_s)
+    try:
+        monitor.set_up()
+    except OSError as error:
+        advice = f"i2cdetect -y {spec.bus} shows what answers; UU is an address that the kernel owns"
+        raise InputError(f"--i2c {spec}: {_why(error)}", advice) from None
+    except ValueError as error:
+        raise InputError(f"--i2c {spec}: {error}") from None
+    return monitor
+
+
+def _refuse_bound(spec: I2cSpec, root: Root) -> None:
+    device = f"{spec.bus}-{spec.address:04x}"
+    link = root.resolve(f"{DEVICES}/{device}/driver")
+    if link is None:
+        return
+    driver = link.rpartition("/")[2]
+    unbind = f"echo {device} | sudo tee /sys/bus/i2c/drivers/{driver}/unbind"
+    message = f"--i2c {spec}: the kernel's driver {driver} owns this address, and edgetop does not force it"
+    raise InputError(message, f"its values come by hwmon; to have the chip for yourself: {unbind}")
+
+
+def _chip(spec: I2cSpec, within_s: float) -> Chip:
+    shunt_ohm = spec.channels[0].shunt_ohm
+    match spec.chip:
+        case "ina219":
+            return Ina219(shunt_ohm, within_s)
+        case "ina226":
+            return Ina226(shunt_ohm, within_s)
+        case "ina228":
+            return Ina228(shunt_ohm, within_s)
+        case "ina260":
+            return Ina260(within_s)
+    used = {channel.number: channel.shunt_ohm for channel in spec.channels}
+    return Ina3221([used.get(number) for number in range(Ina3221.CHANNELS)], within_s)
+
+
+def _open_bus(number: int) -> Bus:
+    try:
+        from smbus2 import SMBus  # noqa: PLC0415  optional, and only for those who ask
+    except ImportError:
+        raise InputError("--i2c needs smbus2, which is not installed", "pip install 'edgetop[i2c]'") from None
+    return cast("Bus", SMBus(number))

@@ -1,0 +1,123 @@
+"""The power mode of a Jetson, whether its limits are in force, and whether the clocks are locked.
+
+`/var/lib/nvpmodel/status` says which mode was asked for last (`pmode:0002`), readable by all
+and without a fork. It may name a mode that was never applied, so its limits are compared with
+what cpufreq and devfreq have. `jetson_clocks` leaves no trace but equal minima and maxima;
+running nvpmodel again undoes it silently.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgetop.sensors.chips import is_compatible
+from edgetop.sensors.clocks import POLICIES
+from edgetop.sensors.jetson.nvpmodel import Mode, Modes, parse_modes
+from edgetop.sensors.protocol import Found, Missing
+from edgetop.sensors.root import Root
+
+STATUS = "var/lib/nvpmodel/status"
+CONF = "etc/nvpmodel.conf"
+DEVFREQ = "sys/class/devfreq"
+TOLERANCE = 0.02  # a limit is moved to the nearest operating point
+HIGHEST = -1
+
+_STATUS = re.compile(r"pmode:([0-9]{1,4})\b")
+_CPU = re.compile(r"/cpu([0-9]{1,4})/cpufreq/")
+_DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
+_GPU = re.compile(r"[0-9a-f]+\.(gpu|ga10b|gv11b|gp10b|gm20b)|gpu-gpc-.*")
+
+
+@dataclass(frozen=True, slots=True)
+class PowerMode:
+    number: int
+    name: str  # of /etc/nvpmodel.conf, or "mode 2" where that does not tell
+    deviations: tuple[str, ...]  # limits of the mode that are not what is in force, one sentence each
+    are_clocks_locked: bool  # every minimum is its maximum, as jetson_clocks leaves them
+
+    def __str__(self) -> str:
+        """As the manifest has it: sessions with different texts ran under different limits."""
+        differs = ["limits differ from it"] if self.deviations else []
+        locked = ["clocks locked"] if self.are_clocks_locked else []
+        return ", ".join([self.name, *differs, *locked])
+
+
+def read_power_mode(root: Root) -> PowerMode | None:
+    """None where the board is no Jetson, or does not tell."""
+    if not is_compatible(root, "nvidia,tegra"):
+        return None
+    status = _STATUS.match(root.line(STATUS) or "")
+    if not status:
+        return None
+    number = int(status[1])
+    modes = _modes(root)
+    mode = modes.modes.get(number, Mode(f"mode {number}"))
+    return PowerMode(number, mode.name, tuple(_deviations(root, mode, modes)), _are_clocks_locked(root))
+
+
+def _modes(root: Root) -> Modes:
+    try:
+        return parse_modes(root.read_text(CONF))
+    except OSError:
+        return Modes({}, {})
+
+
+def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
+    for (parameter, name), wanted in mode.settings.items():
+        path = modes.files.get((parameter, name), "").lstrip("/")
+        if name == "MAX_FREQ":
+            yield from _clock_deviation(root, parameter, path, wanted)
+        elif parameter == "CPU_ONLINE" and root.line(path) not in (None, str(wanted)):
+            yield f"{name} is {'off' if wanted else 'on'} where the mode has it {'on' if wanted else 'off'}"
+
+
+def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iterator[str]:
+    if (match := _CPU.search(path)) and (policy := _policy_of(root, match[1])):
+        limit, highest, per_mhz = f"{policy}/scaling_max_freq", f"{policy}/cpuinfo_max_freq", 1e3
+    elif (match := _DEVICE.search(path)) and (device := _devfreq_of(root, match[1])):
+        limit, highest, per_mhz = f"{device}/max_freq", f"{device}/available_frequencies", 1e6
+    else:
+        return  # not a clock that everybody may read
+    expected = wanted if wanted != HIGHEST else _number(root, highest)
+    found = _number(root, limit)
+    if found and expected and abs(found / expected - 1) > TOLERANCE:
+        yield f"{parameter} is limited to {found / per_mhz:g} MHz where the mode says {expected / per_mhz:g}"
+
+
+def _policy_of(root: Root, cpu: str) -> str | None:
+    """The policy of a CPU: what its `cpufreq` links to."""
+    folders = [f"{POLICIES}/{name}" for name in root.names(POLICIES)]
+    return next((folder for folder in folders if cpu in (root.line(f"{folder}/related_cpus") or "").split()), None)
+
+
+def _devfreq_of(root: Root, address: str) -> str | None:
+    """By the address: the part after it (`ga10b`, `gpu`) differs between releases."""
+    return next((f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if name.startswith(f"{address}.")), None)
+
+
+def _number(root: Root, path: str) -> int | None:
+    """The file's number, or the highest of several."""
+    words = (root.line(path) or "").split()
+    numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 12]
+    return max(numbers, default=None)
+
+
+def _are_clocks_locked(root: Root) -> bool:
+    policies = [f"{POLICIES}/{name}/scaling" for name in root.names(POLICIES) if name.startswith("policy")]
+    pairs = [(_number(root, f"{p}_min_freq"), _number(root, f"{p}_max_freq")) for p in policies]
+    gpus = [f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if _GPU.fullmatch(name)]
+    pairs += [(_number(root, f"{g}/min_freq"), _number(root, f"{g}/max_freq")) for g in gpus]
+    return bool(policies) and all(low is not None and low == high for low, high in pairs)
+
+
+def discover(root: Root) -> Found:
+    """No sensor: what is wrong with the power mode, as something that the board does not tell truly."""
+    if not is_compatible(root, "nvidia,tegra"):
+        return Found()
+    mode = read_power_mode(root)
+    if mode is None:
+        return Found(missing=(Missing("power mode", f"{root.shown(STATUS)} does not tell it"),))
+    if not mode.deviations:
+        return Found()
+    why = f"{mode.name} was asked for, but {'; '.join(mode.deviations)}: it was not applied, or something else limits"
+    return Found(missing=(Missing("power mode", why, f"sudo nvpmodel -m {mode.number}"),))

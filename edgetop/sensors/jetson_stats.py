@@ -1,0 +1,213 @@
+"""What jetson-stats knows and sysfs does not tell an ordinary user, by a program of its own.
+
+jetson-stats is optional and never imported here: it is AGPL, its import changes the start
+method of multiprocessing, `start()` can wait for ever and its data can repeat
+(rbonghi/jetson_stats#380). The program next door asks it and sends a JSON line for each new
+answer; one that hangs or dies costs these sensors alone, is killed, and is tried again later.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgetop.sensors import nvmap
+from edgetop.sensors.accelerators import is_tegra
+from edgetop.sensors.protocol import Found, Gap, Missing
+from edgetop.sensors.root import Root
+
+SOCKET = Path("/run/jtop.sock")
+PROGRAM = Path(__file__).parent / "programs" / "jetson_stats.py"
+SOURCE = f"{SOCKET} (jetson-stats)"
+
+CADENCE_S = 5.0  # so that its start is over by the second read
+START_TIMEOUT_S = 20.0  # its import takes seconds on a small board, its first answer up to three more
+SILENT_TIMEOUT_S = 15.0
+LEAST_RETRY_S, MOST_RETRY_S = 10.0, 600.0
+MAX_LINE_BYTES = 64 * 1024
+
+
+class Helper:
+    """The program, from its start to its end, over and over. No call waits; closed, it stays so."""
+
+    def __init__(self, command: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
+        self._command = command
+        self._now = now
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending = b""
+        self._heard_at_s = 0.0
+        self._has_spoken = False
+        self._retry_at_s, self._retry_s = 0.0, LEAST_RETRY_S
+        self._why_not = ""
+        self._lock = threading.Lock()  # a read may be in hand where a session ends
+        self._is_closed = False
+
+    def news(self) -> dict[str, Any] | Gap:
+        """The newest answer since the last call, or why there is none."""
+        with self._lock:
+            return Gap("the session is over") if self._is_closed else self._news()
+
+    def close(self) -> None:
+        """End it with all that it started."""
+        with self._lock:
+            self._is_closed = True
+            self._end()
+
+    def _news(self) -> dict[str, Any] | Gap:
+        if self._process is None:
+            if self._now() < self._retry_at_s:
+                return Gap(self._why_not)
+            self._start()
+        lines = self._lines()
+        if lines:
+            return self._take(lines[-1])
+        return self._silence()
+
+    def _end(self) -> None:
+        process, self._process, self._pending = self._process, None, b""
+        if process is None:
+            return
+        if process.poll() is None:  # so its group is not another's yet
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable, in a driver's call
+            process.wait(1.0)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def _start(self) -> None:
+        """In a group of its own; it ends by itself where its standard input is closed, and so with edgetop."""
+        self._heard_at_s, self._has_spoken = self._now(), False
+        self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and our own file
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdout
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _lines(self) -> list[bytes]:
+        assert self._process
+        assert self._process.stdout
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._process.stdout.fileno(), MAX_LINE_BYTES):
+                self._pending += piece
+                if len(self._pending) > MAX_LINE_BYTES and b"\n" not in self._pending:
+                    break
+        *whole, self._pending = self._pending.split(b"\n")
+        return whole
+
+    def _take(self, line: bytes) -> dict[str, Any] | Gap:
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            return self._give_up("it does not speak as its program here does")
+        if "error" in answer:
+            return self._give_up(" ".join(str(answer["error"]).split())[:200])
+        self._heard_at_s, self._has_spoken, self._retry_s = self._now(), True, LEAST_RETRY_S
+        return answer
+
+    def _silence(self) -> Gap:
+        assert self._process
+        silent_s = self._now() - self._heard_at_s
+        if self._process.poll() is not None or len(self._pending) > MAX_LINE_BYTES:
+            return self._give_up("its program ended without a word")
+        if silent_s > (SILENT_TIMEOUT_S if self._has_spoken else START_TIMEOUT_S):
+            return self._give_up(f"it said nothing for {silent_s:.0f} s")
+        return Gap("jetson-stats has no news" if self._has_spoken else "jetson-stats is starting")
+
+    def _give_up(self, why: str) -> Gap:
+        """For now: the next attempt comes after a pause that doubles."""
+        self._end()
+        self._why_not = f"jetson-stats: {why}"
+        self._retry_at_s = self._now() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, MOST_RETRY_S)
+        return Gap(self._why_not)
+
+
+class JetsonStats:
+    """The engine's part of the GPU's memory, which debugfs tells to root alone.
+
+    Its load of the GPU and of the memory controller are not taken: where a driver does not
+    tell them it says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
+    """
+
+    name = "jetson-stats"
+    cadence_s = CADENCE_S
+    sensors = (nvmap.accelerator_sensor(SOURCE),)
+
+    def __init__(self, helper: Helper, pid: int) -> None:
+        self._helper = helper
+        self._pid = pid
+        self._uptime_s: object = None
+
+    def read(self) -> Sequence[float | Gap]:
+        answer = self._helper.news()
+        if isinstance(answer, Gap):
+            return [answer]
+        # The service's own clock: an answer that carries the same one is the last one again.
+        before, self._uptime_s = self._uptime_s, answer.get("uptime_s")
+        if self._uptime_s is None or self._uptime_s == before:
+            return [Gap("jetson-stats repeats what it said before")]
+        return [accelerator_mib(answer, self._pid)]
+
+    def close(self) -> None:
+        self._helper.close()
+
+
+def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
+    """A process that is not in the table holds none; an empty table is what a service without debugfs has."""
+    table = answer.get("gpu_kib")
+    if not isinstance(table, dict) or not table:
+        return Gap("jetson-stats tells no process's part of the GPU's memory")
+    kib = table.get(str(pid), 0)
+    if isinstance(kib, bool) or not isinstance(kib, int | float) or not 0 <= kib < 2**53:
+        return Gap("jetson-stats tells no size")
+    return kib / 1024
+
+
+def discover_engine(pid: int, root: Root) -> Found:
+    """What a Jetson's files do not tell. A captured board has no service to ask."""
+    if not root.is_host or not is_tegra(root) or nvmap.is_readable(root):
+        return Found()
+    python = interpreter()
+    if python and SOCKET.exists():
+        return Found((JetsonStats(Helper([python, "-E", str(PROGRAM)]), pid),))
+    return Found(missing=(_missing(python),))
+
+
+def _missing(python: str | None) -> Missing:
+    why = "what the engine holds of the GPU's memory is in no RSS, and told to root alone, or by jetson-stats"
+    if python is None:
+        return Missing("mem/accelerator", f"{why}, which is not installed", "sudo pip3 install jetson-stats")
+    return Missing("mem/accelerator", f"{why}, which does not run", "sudo systemctl restart jtop.service")
+
+
+def interpreter(path: str | None = None) -> str | None:
+    """The Python that has jetson-stats: its command's own, which is its service's too, or this one."""
+    command = shutil.which("jtop", path=path)
+    if command:
+        with contextlib.suppress(OSError):
+            first = Path(command).read_bytes()[:256].split(b"\n", 1)[0].decode("utf-8", "replace")
+            if match := re.fullmatch(r"#!\s*(\S*python[0-9.]*)\s*", first):
+                return match[1]
+    return sys.executable if importlib.util.find_spec("jtop") else None  # finds it, and does not import it

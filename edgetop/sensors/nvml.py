@@ -1,0 +1,135 @@
+"""Discrete NVIDIA GPUs by NVML: power, temperature, clock, load and memory.
+
+Through the `pynvml` module of the nvidia-ml-py package, which is optional and imported only
+where the kernel has NVIDIA's driver; never with a captured board. A Jetson's own GPU answers
+"Not Supported" to all of it: what it draws is in the board's rails.
+NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded
+(Volta and later); nvmlDeviceGetPowerUsage gives mW, good to 5 %.
+"""
+
+import importlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetop.sensors.energy import EnergyCounter
+from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
+from edgetop.sensors.root import Root
+from edgetop.session.manifest import SensorInfo
+
+DRIVER = "proc/driver/nvidia/version"
+CADENCE_S = 1.0
+FASTEST_S = 0.2  # the energy counter of some GPUs is renewed every 100 ms
+
+MIB = 2**20
+_POWER_NOTE = "the GPU's whole card: not the board it is plugged into"
+
+Probe = Callable[[], float | Gap]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """Some of what one GPU tells, each by a call of its own."""
+
+    name: str
+    sensors: tuple[SensorInfo, ...]
+    probes: tuple[Probe, ...]
+    error: type[Exception]  # the module's
+    cadence_s: float = CADENCE_S
+    fastest_s: float = FASTEST_S
+
+    def read(self) -> Sequence[float | Gap]:
+        return [self._one(probe) for probe in self.probes]
+
+    def _one(self, probe: Probe) -> float | Gap:
+        try:
+            return probe()
+        except self.error as error:
+            return Gap(f"NVML: {error}")
+
+
+def discover(root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
+    """Nothing, and nothing missing, on a machine without NVIDIA's driver."""
+    if not root.is_host or not root.exists(DRIVER):
+        return Found()
+    return discover_gpus(load)
+
+
+def discover_gpus(load: Callable[[str], Any]) -> Found:
+    """What the GPUs of this machine tell; `load` imports a module by its name."""
+    try:
+        nvml = load("pynvml")
+    except ImportError:
+        return _missing("there is an NVIDIA driver, but not its Python bindings", "pip install 'edgetop[nvml]'")
+    try:
+        nvml.nvmlInit()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    except nvml.NVMLError as error:
+        return _missing(f"NVML: {error}", None)
+    sources = [source for i, handle in enumerate(handles) for source in _sources(nvml, handle, i, len(handles) > 1)]
+    if handles and not sources:
+        return _missing("NVML supports nothing on this GPU; a Jetson's is part of the board's rails", None)
+    return Found(tuple(sources))
+
+
+def _missing(why: str, fix: str | None) -> Found:
+    return Found(missing=(Missing("NVIDIA GPU", why, fix),))
+
+
+def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[Source]:
+    number = str(index) if is_one_of_many else ""
+    where = f"/dev/nvidia{index} (NVML)"
+    power = sensor("power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE)
+    state = (
+        (
+            sensor("temp", f"gpu{number}", where),
+            lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        ),
+        (
+            sensor("freq", f"gpu{number}", where, max=_max_mhz(nvml, handle)),
+            lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS),
+        ),
+        (sensor("load", f"gpu{number}", where), lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        (sensor("mem", f"accelerator{number}", where), lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB),
+    )
+    found: list[Source] = []
+    if (watts := _power_probe(nvml, handle)) is not None:
+        found.append(Gpu(f"power of GPU {index}", (power,), (watts,), nvml.NVMLError))
+    supported = [(info, probe) for info, probe in state if _is_supported(nvml, probe)]
+    if supported:
+        infos, probes = zip(*supported, strict=True)
+        found.append(Gpu(f"GPU {index}", infos, tuple(_as_float(probe) for probe in probes), nvml.NVMLError))
+    return found
+
+
+def _power_probe(nvml: Any, handle: Any) -> Probe | None:
+    """By the energy counter where there is one: its differences miss nothing between two reads."""
+    if _is_supported(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)):
+        counter = EnergyCounter()
+        return lambda: counter.watts(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3, time.monotonic())
+    if _is_supported(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle)):
+        return lambda: float(nvml.nvmlDeviceGetPowerUsage(handle) / 1e3)
+    return None
+
+
+def _as_float(probe: Callable[[], Any]) -> Probe:
+    return lambda: float(probe())
+
+
+def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
+    """Whether there is such a call: what fails in another way may work later."""
+    try:
+        probe()
+    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+        return False
+    except nvml.NVMLError:
+        return True
+    return True
+
+
+def _max_mhz(nvml: Any, handle: Any) -> float | None:
+    try:
+        return float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS))
+    except nvml.NVMLError:
+        return None

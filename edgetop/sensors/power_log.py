@@ -1,0 +1,147 @@
+"""A log that an instrument writes while the session runs, as a sensor of power.
+
+The file is followed as it grows, a bounded piece at a time, and never held whole. Its time 0
+is at a stated session time; what it tells of the time to come is left for then, so that a
+log which was there before plays along. Samples are averaged over bins of the reading's
+cadence: an instrument's 100,000 a second become ten readings with the same energy.
+"""
+
+import io
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.errors import InputError
+from edgetop.sensors.log_formats import Layout, layout
+from edgetop.sensors.protocol import Found, Gap, Past, sensor
+
+CADENCE_S = 0.25  # of looking into the file
+BIN_S = 0.1
+PIECE_BYTES = 1 << 20  # a read takes at most so much of the file
+LINE_BYTES = 4096  # what has no end of line within this is no log
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpec:
+    """A power log as the user describes it."""
+
+    path: Path
+    format: str
+    volts: float | None  # the supply's, where the log has none or another is meant
+    offset_s: float = 0.0  # session time of the log's time 0
+
+
+class PowerLog:
+    """Follows one file. `now_ns` gives session time."""
+
+    def __init__(self, spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> None:
+        self.name = f"power log {spec.path.name}"
+        self.cadence_s = CADENCE_S
+        note = f"{spec.format} log, its time 0 at session time {spec.offset_s:g} s, means of {bin_s:g} s"
+        if spec.volts is not None:
+            note += f", at {spec.volts:g} V"
+        source = str(spec.path.absolute())
+        log = sensor("power", "log", source, role="total", accuracy="external-shunt", averages=True, note=note)
+        self.sensors = (log,)
+        self._spec = spec
+        self._now_ns = now_ns
+        self._bins = _Bins(bin_s, spec.offset_s)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._position = 0  # of the first line that was not taken yet
+        self._layout: Layout | None = None
+        self._inode: int | None = None
+        self._bins.forget()
+
+    def read(self) -> Sequence[float | Gap]:
+        """What has become past since the last read. Raises OSError, or ValueError where it is no such log."""
+        now_s = self._now_ns() / NS
+        samples: list[tuple[int, float]] = []
+        for line in self._lines():
+            if self._bins.newest_s > now_s:
+                break
+            self._position += len(line)
+            self._take(line.decode("utf-8", "replace"), samples)
+        return [Past("a log tells of the past", tuple(samples))]
+
+    def _lines(self) -> Iterator[bytes]:
+        """The next whole lines, each taken from the piece only when it is asked for."""
+        piece = self._piece()
+        if len(piece) > LINE_BYTES and b"\n" not in piece:
+            raise ValueError(f"no line ends within {LINE_BYTES} bytes: not a {self._spec.format} log")
+        return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
+
+    def _piece(self) -> bytes:
+        """What follows in the file."""
+        fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            if status.st_ino != self._inode or status.st_size < self._position:  # another file, or written anew
+                self._begin_anew()
+                self._inode = status.st_ino
+            return os.pread(fd, PIECE_BYTES, self._position)
+        finally:
+            os.close(fd)
+
+    def _take(self, line: str, samples: list[tuple[int, float]]) -> None:
+        if self._layout is not None:
+            sample = self._layout.sample(line)
+            if sample is not None:
+                self._bins.add(*sample, samples)
+            return
+        try:
+            self._layout = layout(self._spec.format, line, self._spec.volts)
+        except ValueError:
+            self._begin_anew()  # so that the next read looks at the first line again
+            raise
+
+
+class _Bins:
+    """Means over bins of session time, each told once a later one has begun."""
+
+    def __init__(self, bin_s: float, offset_s: float) -> None:
+        self._bin_ns = round(bin_s * NS)
+        self._offset_s = offset_s
+        self.forget()
+
+    def forget(self) -> None:
+        self._bin = 0
+        self._sum_s = self._sum_w = 0.0
+        self._count = 0
+        self.newest_s = -math.inf  # session time of the newest sample
+
+    def add(self, log_s: float, watts: float, samples: list[tuple[int, float]]) -> None:
+        """What is dated before the session, or before what came, is left out."""
+        at_s = log_s + self._offset_s
+        if at_s < self.newest_s:
+            return
+        self.newest_s = at_s
+        if at_s < 0:
+            return
+        number = round(at_s * NS) // self._bin_ns  # whole numbers: samples at the edges fall where they belong
+        if number != self._bin and self._count:
+            samples.append((round(self._sum_s / self._count * NS), self._sum_w / self._count))
+            self._sum_s = self._sum_w = 0.0
+            self._count = 0
+        self._bin = number
+        self._sum_s += at_s
+        self._sum_w += watts
+        self._count += 1
+
+
+def follow(spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> Found:
+    """The log as a source; it may be empty as yet. Raises InputError where it is no such log."""
+    if spec.path.exists() and not spec.path.is_file():
+        raise InputError(f"--power-log {spec.path}: not a file")
+    try:
+        PowerLog(spec, lambda: 0).read()
+    except FileNotFoundError:
+        advice = "start the instrument first, or make an empty file that it will write to"
+        raise InputError(f"--power-log {spec.path}: no such file", advice) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"--power-log {spec.path}: {getattr(error, 'strerror', None) or error}") from None
+    return Found((PowerLog(spec, now_ns, bin_s),))

@@ -1,0 +1,67 @@
+"""Asks jetson-stats and prints a JSON line for each new answer, until its standard input is closed.
+
+Run by the interpreter that has jetson-stats, which may be JetPack 4's Python 3.6; edgetop
+need not be installed there. Its client is documented at https://rnext.it/jetson_stats.
+"""
+
+import json
+import os
+import threading
+from typing import Any, Dict, TextIO
+
+INTERVAL_S = 1.0  # shorter ones are unreliable (rbonghi/jetson_stats#414)
+PID, GPU_MEMORY_KIB = 0, 8  # of a row of `processes`
+
+
+def main() -> None:
+    out = _take_stdout()
+    threading.Thread(target=_end_with_edgetop, daemon=True).start()
+    try:
+        _ask(out)
+    except BaseException as error:
+        _say(out, {"error": str(error) or type(error).__name__})
+    os._exit(1)  # the client's threads may wait for ever
+
+
+def _take_stdout() -> TextIO:
+    """What the client and its commands print goes nowhere: the lines are ours."""
+    out = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    return out
+
+
+def _end_with_edgetop() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+def _ask(out: TextIO) -> None:
+    from jtop import jtop  # noqa: PLC0415  what its import prints must go nowhere, and its failure be told
+
+    with jtop(interval=INTERVAL_S) as client:
+        while client.ok():
+            _say(out, _answer(client))
+    _say(out, {"error": "its service has stalled"})
+
+
+def _answer(client: Any) -> Dict[str, Any]:
+    answer: Dict[str, Any] = {"uptime_s": client.uptime.total_seconds()}
+    processes = client.processes
+    if processes is not None:
+        table: Dict[int, int] = {}
+        for row in processes:
+            table[row[PID]] = table.get(row[PID], 0) + row[GPU_MEMORY_KIB]
+        answer["gpu_kib"] = table
+    return answer
+
+
+def _say(out: TextIO, answer: Dict[str, Any]) -> None:
+    out.write(json.dumps(answer) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What a source of readings is, and what discovery gives."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, runtime_checkable
+
+from edgetop.session.events import JsonValue, Severity
+from edgetop.session.kinds import UNIT_OF_KIND
+from edgetop.session.manifest import SensorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A value that is not there, and why."""
+
+    reason: str
+
+
+def gap_of(error: OSError | ValueError) -> Gap:
+    """What a failed read becomes: the kernel's words, or those of whoever read."""
+    return Gap((error.strerror if isinstance(error, OSError) else None) or str(error))
+
+
+T = TypeVar("T")
+
+
+def attempt(read: Callable[[], T]) -> T | Gap:
+    """One value of several, whose failure is its own and not that of the others."""
+    try:
+        return read()
+    except (OSError, ValueError) as error:
+        return gap_of(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Past(Gap):
+    """No value of this moment, but some of earlier ones: what a log tells."""
+
+    samples: tuple[tuple[int, float], ...] = ()  # (t_ns of the session, value), in the order of their time
+
+
+class Source(Protocol):
+    """What is read in one go: a file, a chip or a command, with one or more sensors."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sensors(self) -> tuple[SensorInfo, ...]: ...
+
+    @property
+    def cadence_s(self) -> float: ...
+
+    def read(self) -> Sequence[float | Gap]:
+        """A value for each of `sensors`, in their order. An OSError or ValueError is a gap in all."""
+
+
+@runtime_checkable
+class Jittered(Source, Protocol):
+    """A source that asks not to be read at even intervals."""
+
+    @property
+    def interval_s(self) -> tuple[float, float]:
+        """The shortest and the longest interval between two reads; each is drawn from between."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a source has to say that is no number; it becomes an event."""
+
+    kind: str
+    message: str
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
+    severity: Severity = "info"
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A source that also tells of what happened."""
+
+    def take_news(self) -> Sequence[News]:
+        """What its last read found. Asked for after each read that came back."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A source that holds something which outlives it, such as a process."""
+
+    def close(self) -> None:
+        """Let go of it. May be called while a read is in hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something this board does not tell, and the command that would change that."""
+
+    what: str
+    why: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    sources: tuple[Source, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+
+def join(parts: Sequence[Found]) -> Found:
+    return Found(
+        tuple(source for part in parts for source in part.sources),
+        tuple(missing for part in parts for missing in part.missing),
+    )
+
+
+def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
+    """A SensorInfo with the unit that its kind fixes."""
+    return SensorInfo(id=f"{kind}/{label}", unit=UNIT_OF_KIND[kind], source=source, **more)  # type: ignore[arg-type]

@@ -1,0 +1,164 @@
+"""When each source is read next, and what its reads become: readings, gaps and events.
+
+Pure bookkeeping: it is told what time it is and never reads anything itself, so that the
+threads of the sampler stay trivial and its rules can be tested without waiting.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgetop.sensors.protocol import Gap, Jittered, News, Past, Source, Telling
+from edgetop.session.events import Event
+from edgetop.session.records import NO_READINGS, READING, Readings
+
+NS = 1_000_000_000
+MAX_BACKOFF_NS = 60 * NS
+STUCK_AFTER_CADENCES = 2  # a read that takes longer is told to the user
+STUCK_AFTER_NS = 2 * NS
+SLOW_READ_NS = 20_000_000  # what takes so long can hold up an inference,
+SLOW_FACTOR = 3  # where that is unusual of this source: what is always so explains no single one
+SLOW_READS = 3  # before one is known to be unusual
+SEED = 4  # of jitter: the same run is sampled the same way
+
+
+@dataclass(slots=True)
+class Entry:
+    """One source and how it has fared."""
+
+    source: Source
+    first_sensor: int  # index of its first sensor in the manifest
+    due_ns: int
+    reading_since_ns: int | None = None
+    failures: int = 0  # in a row, of the whole source
+    gone: list[bool] = field(default_factory=list)  # per sensor: its loss has been told
+    told_stuck: bool = False
+    reads: int = 0
+    read_ns: int = 0  # time spent in reads
+    worst_late_ns: int = 0
+
+
+class Schedule:
+    """Which source is due, and what came of its last read."""
+
+    def __init__(self, sources: Sequence[Source], start_ns: int) -> None:
+        self.entries: list[Entry] = []
+        self._heap: list[tuple[int, int, Entry]] = []
+        self._ticket = itertools.count()
+        self._readings: list[tuple[int, int, float]] = []
+        self._events: list[Event] = []
+        self._random = random.Random(SEED)  # noqa: S311  jitter, no secret
+        self.add(sources, start_ns)
+
+    def add(self, sources: Sequence[Source], start_ns: int) -> None:
+        """More sources. Their sensors follow the ones there are, in order."""
+        for source in sources:
+            first = sum(len(entry.source.sensors) for entry in self.entries)
+            entry = Entry(source, first, start_ns, gone=[False] * len(source.sensors))
+            self.entries.append(entry)
+            self._push(entry)
+
+    def _push(self, entry: Entry) -> None:
+        heapq.heappush(self._heap, (entry.due_ns, next(self._ticket), entry))
+
+    def next_due_ns(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def take(self, now_ns: int) -> Entry | None:
+        """The source that is due, now in reading; None where none is."""
+        if not self._heap or self._heap[0][0] > now_ns:
+            return None
+        entry = heapq.heappop(self._heap)[2]
+        entry.reading_since_ns = now_ns
+        entry.worst_late_ns = max(entry.worst_late_ns, now_ns - entry.due_ns)
+        return entry
+
+    def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
+        """What a read gave, or why it gave nothing. The source is due again afterwards."""
+        entry.reading_since_ns = None
+        entry.reads += 1
+        entry.read_ns += end_ns - begin_ns
+        sensors = entry.source.sensors
+        if isinstance(values, Gap):
+            values = [values] * len(sensors)
+        t_ns = (begin_ns + end_ns) // 2
+        if entry.told_stuck:  # before its values: what is lost with this answer must stay lost
+            entry.told_stuck = False
+            self._tell("sensor-back", "info", entry.source.name, end_ns, "answers again")
+        for i, value in enumerate(values):
+            self._put_one(entry, i, t_ns, value)
+        entry.failures = entry.failures + 1 if values and all(map(_failed, values)) else 0
+        self._note_slow(entry, begin_ns, end_ns)
+        if isinstance(entry.source, Telling):
+            for news in entry.source.take_news():
+                self._report(news, entry.source.name, t_ns)
+        entry.due_ns = self._next_due(entry, end_ns)
+        self._push(entry)
+
+    def _next_due(self, entry: Entry, now_ns: int) -> int:
+        cadence_ns = int(entry.source.cadence_s * NS)
+        if entry.failures > 1:
+            return now_ns + max(cadence_ns, min(cadence_ns << min(entry.failures - 1, 16), MAX_BACKOFF_NS))
+        if isinstance(entry.source, Jittered):  # even intervals see a periodic load always at the same phase
+            return now_ns + int(self._random.uniform(*entry.source.interval_s) * NS)
+        following = entry.due_ns + cadence_ns
+        return following if following > now_ns else now_ns + cadence_ns  # never a burst to catch up
+
+    def _put_one(self, entry: Entry, position: int, t_ns: int, value: float | Gap) -> None:
+        name, place = entry.source.sensors[position].id, entry.first_sensor + position
+        if isinstance(value, Past):
+            self._readings += [(then_ns, place, sample) for then_ns, sample in value.samples]
+        elif isinstance(value, Gap):
+            self._put_gap(entry, position, t_ns, value)
+            return
+        else:
+            self._readings.append((t_ns, place, value))
+        if entry.gone[position]:
+            entry.gone[position] = False
+            self._tell("sensor-back", "info", name, t_ns, "reads again")
+
+    def _put_gap(self, entry: Entry, position: int, t_ns: int, gap: Gap) -> None:
+        if not entry.gone[position] and entry.reads > 1:  # the first read of a rate is a gap by nature
+            entry.gone[position] = True
+            self._tell("sensor-lost", "warning", entry.source.sensors[position].id, t_ns, gap.reason)
+
+    def _note_slow(self, entry: Entry, begin_ns: int, end_ns: int) -> None:
+        """Told for the sake of what happened meanwhile: quietly, in numbers."""
+        took_ns, before = end_ns - begin_ns, entry.reads - 1
+        usual_ns = (entry.read_ns - took_ns) / max(before, 1)
+        if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
+            text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
+            data = {"begin_ns": begin_ns, "took_ns": took_ns}
+            self._report(News("sensor-slow", text, data), entry.source.name, end_ns)
+
+    def _report(self, news: News, name: str, t_ns: int) -> None:
+        self._events.append(Event(t_ns, news.kind, news.severity, f"sensor {name}", news.message, news.data))
+
+    def _tell(self, kind: str, severity: str, name: str, t_ns: int, message: str) -> None:
+        self._events.append(Event(t_ns, kind, severity, f"sensor {name}", message))  # type: ignore[arg-type]
+
+    def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
+        """Readings and events since the last drain, in the order in which they were made."""
+        for entry in self.entries:
+            self._watch(entry, now_ns)
+        readings, self._readings = self._readings, []
+        events, self._events = self._events, []
+        return np.array(readings, READING) if readings else NO_READINGS, tuple(events)
+
+    def _watch(self, entry: Entry, now_ns: int) -> None:
+        since = entry.reading_since_ns
+        if since is None or entry.told_stuck:
+            return
+        patience = max(STUCK_AFTER_NS, int(STUCK_AFTER_CADENCES * entry.source.cadence_s * NS))
+        if now_ns - since > patience:
+            entry.told_stuck = True
+            message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
+            self._tell("sensor-stuck", "warning", entry.source.name, now_ns, message)
+
+
+def _failed(value: float | Gap) -> bool:
+    return isinstance(value, Gap) and not isinstance(value, Past)

@@ -1,0 +1,137 @@
+"""Every sensor of a board once, with what its read costs: what `sensors` lists and `doctor` judges.
+
+Each read happens on a thread of its own and is waited for so long and no longer: a driver
+in D state cannot be cancelled, and must not keep the others from being told.
+"""
+
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from edgetop.sensors.board import read_board
+from edgetop.sensors.discovery import discover_board
+from edgetop.sensors.protocol import Found, Gap, Source
+from edgetop.sensors.root import Root
+from edgetop.sensors.sampler import read_source
+from edgetop.session.manifest import Board, SensorInfo
+
+DEADLINE_S = 3.0  # longer than a command of a board may take
+RATE_INTERVAL_S = 1.0
+
+Values = Sequence[float | Gap]
+Answer = tuple[Values | Gap, float]  # what a read gave, and the microseconds it took
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sensor as it was read last."""
+
+    info: SensorInfo
+    value: float | Gap
+    read_us: float | None  # of the source, with all its sensors; None: no read has come back
+    cadence_s: float
+
+
+@dataclass(slots=True)
+class _Entry:
+    source: Source
+    values: Values
+    read_us: float | None = None
+    read_at_s: float = -math.inf
+    answer: "queue.SimpleQueue[Answer] | None" = None  # of a read that is out
+    is_unfinished: bool = False  # a second read may give what the first could not: a rate
+
+
+class Survey:
+    """The sensors of a board. Nothing is read before one of the methods is called."""
+
+    def __init__(
+        self,
+        board: Board,
+        found: Found,
+        *,
+        stands_still: bool = False,
+        deadline_s: float = DEADLINE_S,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`stands_still`: a captured board, whose counters would make every rate 0."""
+        self.board = board
+        self._stands_still = stands_still
+        self.missing = found.missing
+        self._deadline_s = deadline_s
+        self._now_s = now_s
+        self._entries = [_Entry(source, _all(source, Gap("not read yet"))) for source in found.sources]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(
+            Row(info, value, entry.read_us, entry.source.cadence_s)
+            for entry in self._entries
+            for info, value in zip(entry.source.sensors, entry.values, strict=True)
+        )
+
+    def read_whole(self, pause: Callable[[float], object] = time.sleep) -> None:
+        """Read every source; after a pause of a second, once more those whose value is a rate."""
+        self.read_due()
+        unfinished = [entry for entry in self._entries if entry.is_unfinished]
+        if unfinished and not self._stands_still:
+            pause(RATE_INTERVAL_S)
+            for entry in unfinished:
+                self._read(entry)
+
+    def read_due(self) -> None:
+        """Read every source whose cadence has passed since its last read."""
+        for entry in self._entries:
+            if self._now_s() - entry.read_at_s >= entry.source.cadence_s * 0.95:  # a tick that comes a little early
+                self._read(entry)
+
+    def _read(self, entry: _Entry) -> None:
+        entry.read_at_s = self._now_s()
+        patience_s = self._deadline_s
+        if entry.answer is None:
+            entry.answer = _begin_read(entry.source)
+        else:
+            patience_s = 0.0  # it was waited for long enough the first time
+        try:
+            values, entry.read_us = entry.answer.get(timeout=patience_s) if patience_s else entry.answer.get_nowait()
+        except queue.Empty:
+            entry.values = _all(entry.source, Gap(f"did not answer within {self._deadline_s:g} s"))
+            entry.is_unfinished = False
+            return
+        entry.answer = None
+        # A source that failed as a whole raised; what gives a gap by itself may be at the begin of an interval.
+        entry.is_unfinished = not isinstance(values, Gap) and any(isinstance(value, Gap) for value in values)
+        entry.values = _all(entry.source, values) if isinstance(values, Gap) else _checked(entry.source, values)
+
+
+def survey_board(root: Root) -> Survey:
+    return Survey(read_board(root), discover_board(root), stands_still=not root.is_host)
+
+
+def _begin_read(source: Source) -> "queue.SimpleQueue[Answer]":
+    answer: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+
+    def read() -> None:
+        begin = time.perf_counter_ns()
+        values = read_source(source)
+        answer.put((values, (time.perf_counter_ns() - begin) / 1000))
+
+    threading.Thread(target=read, name="survey", daemon=True).start()
+    return answer
+
+
+def _all(source: Source, gap: Gap) -> Values:
+    return [gap] * len(source.sensors)
+
+
+def _checked(source: Source, values: Values) -> Values:
+    """A value for each sensor, and each a number that JSON has."""
+    if len(values) != len(source.sensors):
+        return _all(source, Gap(f"internal error: {len(values)} values for {len(source.sensors)} sensors"))
+    return [
+        value if isinstance(value, Gap) or math.isfinite(value) else Gap(f"reads {value}, which is no number")
+        for value in values
+    ]

@@ -1,0 +1,161 @@
+"""Temperatures of the kernel's thermal zones, with the trips that really throttle.
+
+ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`; their
+numbers move from boot to boot. A read may fail for good (power-gated blocks on Jetson give
+EAGAIN: prometheus/node_exporter#3071) or give something that is no temperature; that is a
+gap with its reason, never a number.
+"""
+
+import errno
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetop.sensors.cooling import throttles
+from edgetop.sensors.labels import distinct
+from edgetop.sensors.protocol import Found, Gap, Missing, sensor
+from edgetop.sensors.root import Root
+from edgetop.session.manifest import SensorInfo
+
+ZONES = "sys/class/thermal"
+HWMON = "sys/class/hwmon"
+CADENCE_S = 1.0
+
+PLAUSIBLE_C = (-40.0, 150.0)
+
+# Zones that measure nothing, by type, and why.
+_NOT_SENSORS = {
+    # INT3400_FAKE_TEMP in drivers/thermal/intel/int340x_thermal/int3400_thermal.c
+    "INT3400 Thermal": "its driver makes up a constant 20 °C",
+    # NVIDIA's 4.9 kernels
+    "thermal-fan-est": "computed from other zones to steer the fan",
+}
+# NVIDIA's 4.9 kernels give this zone a constant instead of a sensor (tegrastats prints PMIC@50C or PMIC@100C).
+_PLACEHOLDERS_C = {"PMIC-Die": (50.0, 100.0)}
+
+# What drivers mean by these, in the words of their users. x86's wireless cards give ENODATA or EIO while they are down.
+_REASONS = {
+    errno.EAGAIN: "EAGAIN: what it measures is powered off, or its sensor is not ready",
+    errno.ENODATA: "ENODATA: no reading while what it measures is down",
+    errno.EIO: "EIO: the sensor gives no valid sample",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ThermalZone:
+    """One zone's temperature."""
+
+    root: Root
+    folder: str
+    type: str
+    sensors: tuple[SensorInfo, ...]
+    cadence_s: float = CADENCE_S
+
+    @property
+    def name(self) -> str:
+        return self.sensors[0].id
+
+    def read(self) -> Sequence[float | Gap]:
+        # A disabled zone keeps its file, though its driver may have switched the sensor off and give the last
+        # value for ever (drivers/thermal/{imx,rockchip}_thermal.c).
+        if self.root.line(f"{self.folder}/mode") == "disabled":
+            return [Gap("the zone is disabled: its sensor may be off")]
+        value = read_celsius(self.root, f"{self.folder}/temp")
+        if value in _PLACEHOLDERS_C.get(self.type, ()):
+            return [Gap(f"reads {value:g} °C for ever: a placeholder of this kernel, no sensor")]
+        return [value]
+
+
+def read_celsius(root: Root, relative: str) -> float | Gap:
+    """A file of millidegrees. Raises OSError and ValueError as `Root.read_int` does, the common ones explained."""
+    try:
+        return plausible(root.read_int(relative) / 1000)
+    except OSError as error:
+        if error.errno in _REASONS:
+            return Gap(_REASONS[error.errno])
+        raise
+
+
+def plausible(celsius: float) -> float | Gap:
+    """The temperature, or a gap where no chip can have it.
+
+    Markers of sensors that are off: -256 °C (rbonghi/jetson_stats#350), -274 °C. Exactly 0 is what drivers
+    make of a result that is below it or is none (drivers/thermal/broadcom/bcm2711_thermal.c).
+    """
+    if celsius == 0:
+        return Gap("reads exactly 0 °C, which drivers give for a value they have not")
+    if PLAUSIBLE_C[0] <= celsius <= PLAUSIBLE_C[1]:
+        return celsius
+    return Gap(f"reads {celsius:g} °C, which marks a sensor that is off")
+
+
+def discover(root: Root) -> Found:
+    types = zone_types(root)
+    zones: list[ThermalZone] = []
+    missing: list[Missing] = []
+    for (folder, zone_type), label in zip(types.items(), distinct(list(types.values())), strict=True):
+        if zone_type in _NOT_SENSORS:
+            missing.append(Missing(f"temp/{label}", _NOT_SENSORS[zone_type]))
+        elif not (zone_type == "x86_pkg_temp" and _has_coretemp(root)):
+            zones.append(ThermalZone(root, folder, zone_type, (_sensor(root, folder, label),)))
+    return Found(tuple(zones), tuple(missing))
+
+
+def zone_types(root: Root) -> dict[str, str]:
+    """The type of each zone that tells it, by folder. A colon is kept for what hwmon names."""
+    folders = [f"{ZONES}/{name}" for name in root.names(ZONES) if name.startswith("thermal_zone")]
+    types = ((folder, root.line(f"{folder}/type")) for folder in folders)
+    return {folder: zone_type.replace(":", "-") for folder, zone_type in types if zone_type}
+
+
+def _has_coretemp(root: Root) -> bool:
+    """Whether hwmon tells the package's temperature too, and at which it throttles.
+
+    The zone reads the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
+    """
+    chips = [f"{HWMON}/{name}" for name in root.names(HWMON)]
+    return any(
+        (root.line(f"{chip}/{name}") or "").startswith(("Package id", "Physical id"))
+        for chip in chips
+        if root.line(f"{chip}/name") == "coretemp"
+        for name in root.names(chip)
+        if name.endswith("_label")
+    )
+
+
+def _sensor(root: Root, folder: str, label: str) -> SensorInfo:
+    return sensor("temp", label, root.shown(f"{folder}/temp"), trips=_trips(root, folder) or None)
+
+
+def _trips(root: Root, folder: str) -> Mapping[str, float]:
+    """The lowest critical trip, and the lowest passive one that is bound to something that throttles."""
+    names = root.names(folder)
+    bound = _bound_trips(root, folder, names)
+    trips: dict[str, float] = {}
+    for name in names:
+        if not (name.startswith("trip_point_") and name.endswith("_type")):
+            continue
+        number = name.removeprefix("trip_point_").removesuffix("_type")
+        try:
+            trip_type = root.read_text(f"{folder}/{name}")
+            celsius = root.read_int(f"{folder}/trip_point_{number}_temp") / 1000
+        except (OSError, ValueError):
+            continue
+        counts = trip_type == "critical" or (trip_type == "passive" and number in bound)
+        if counts and celsius > 0:  # unset trips read 0 or -274 °C
+            trips[trip_type] = min(celsius, trips.get(trip_type, celsius))
+    return trips
+
+
+def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str]:
+    """The numbers of the trips that a throttling cooling device is bound to."""
+    bound = set()
+    for name in names:
+        if not name.endswith("_trip_point") or not name.startswith("cdev"):
+            continue
+        device = name.removesuffix("_trip_point")
+        try:
+            if throttles(root.read_text(f"{folder}/{device}/type")):
+                bound.add(root.read_text(f"{folder}/{name}"))
+        except OSError:
+            continue
+    return bound

@@ -1,0 +1,61 @@
+"""What a feed hands on: everything that happened since the last batch, on one clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
+from edgetop.session.operators import Burst
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_STRETCHES, Inferences, Readings, Stretches
+from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A piece of a session. Rows of each kind are in the order in which they were made.
+
+    `seconds` holds every second that became complete, and no inference is missing from
+    them; `inferences` may lack some where a reader fell behind or they were not recorded.
+    No reading is in both `readings` and `stretches`, and no stretch comes after a reading of its sensor.
+    """
+
+    until_ns: int = 0  # the session's time at which this batch was made
+    inferences: Inferences = field(default_factory=lambda: NO_INFERENCES)
+    seconds: Seconds = NO_SECONDS
+    readings: Readings = field(default_factory=lambda: NO_READINGS)
+    events: tuple[Event, ...] = ()
+    manifest: Manifest | None = None  # the manifest from here on, where it changed
+    restart: bool = False  # forget what came before: a seek, a reconnect
+    bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are none of `inferences`
+    stretches: Stretches = field(default_factory=lambda: NO_STRETCHES)  # a past of which each reading is too much
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether only time has passed."""
+        rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.stretches)
+        rows += len(self.events) + len(self.bursts)
+        return not (rows or self.manifest or self.restart)
+
+
+def merge(batches: Sequence[Batch]) -> Batch:
+    """One batch that folds to the same as these in turn. Raises ValueError on none."""
+    if not batches:
+        raise ValueError("nothing to merge")
+    starts = [i for i, batch in enumerate(batches) if batch.restart]
+    batches = batches[starts[-1] :] if starts else batches
+    if len(batches) == 1:
+        return batches[0]
+    manifests = [batch.manifest for batch in batches if batch.manifest is not None]
+    return Batch(
+        until_ns=batches[-1].until_ns,
+        inferences=np.concatenate([batch.inferences for batch in batches]),
+        seconds=concatenate([batch.seconds for batch in batches]),
+        readings=np.concatenate([batch.readings for batch in batches]),
+        stretches=np.concatenate([batch.stretches for batch in batches]),
+        events=tuple(event for batch in batches for event in batch.events),
+        bursts=tuple(burst for batch in batches for burst in batch.bursts),
+        manifest=manifests[-1] if manifests else None,
+        restart=bool(starts),
+    )

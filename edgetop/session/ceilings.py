@@ -1,0 +1,36 @@
+"""What a board can do at most with a runtime, as measured on it: the roofs of the roofline model.
+
+Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetop.session.events import JsonValue
+
+DTYPE = "float32"  # of the probe: other types have other ceilings
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    flops_per_s: float
+    bytes_per_s: float
+    measured_utc: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "flops_per_s": self.flops_per_s,
+            "bytes_per_s": self.bytes_per_s,
+            "dtype": DTYPE,
+            "measured_utc": self.measured_utc,
+        }
+
+
+def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
+    """What `to_json` gave; None where it is anything else."""
+    flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
+    if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
+        return None
+    if data.get("dtype") != DTYPE or not (0 < flops < float("inf") and 0 < moved < float("inf")):
+        return None
+    return Ceilings(float(flops), float(moved), when)

@@ -1,0 +1,29 @@
+"""Something that happened, as a value: the same in the log pane, the event table and the report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["info", "warning", "critical"]
+
+JsonValue = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    t_ns: int
+    kind: str  # machine-readable: "phase", "mark", "log", "sensor-lost", "engine-died" ...
+    severity: Severity
+    source: str  # who says it: "engine", "sensor temp/cpu-thermal", "user" ...
+    message: str  # for people, one line; foreign text is not cleaned here but where it is shown
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning about how far the numbers may be trusted, or a hint, with what to do about it."""
+
+    code: str  # machine-readable; all of them: edgetop help warnings
+    message: str
+    advice: str
+    data: Mapping[str, JsonValue] = field(default_factory=dict)  # the figures in the message

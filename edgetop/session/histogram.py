@@ -1,0 +1,78 @@
+"""The log-linear histogram of the session format: exact to merge, at most 1 % relative error.
+
+With `UNIT_NS` u and `SUB_BUCKET_BITS` b, q = latency_ns // u. For q < 2^(b+1) the bucket is
+q itself; above, with e = floor(log2 q) - b, it is e*2^b + (q >> e). So buckets are exact
+below 2.56 us and 1/128 wide above. The same shape as HdrHistogram's
+(https://hdrhistogram.github.io/HdrHistogram/), with another choice of unit and bits.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+UNIT_NS = 10
+SUB_BUCKET_BITS = 7
+
+_LINEAR = 1 << (SUB_BUCKET_BITS + 1)
+_SUB = 1 << SUB_BUCKET_BITS
+
+Counts = npt.NDArray[np.int64]
+
+# Buckets up to 2^42 ns, over an hour: what is longer counts in the last one.
+SIZE = int(((42 - 4) - SUB_BUCKET_BITS) * _SUB + 2 * _SUB)
+
+
+def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The bucket of each latency. Shape is kept; negative latencies count as 0."""
+    q = np.maximum(latency_ns, 0) // UNIT_NS
+    # frexp is exact below 2^53, and gives floor(log2 q) + 1.
+    exponent = np.maximum(np.frexp(q.astype(np.float64))[1] - 1 - SUB_BUCKET_BITS, 0).astype(np.int64)
+    bucket: npt.NDArray[np.int64] = np.minimum(exponent * _SUB + (q >> exponent), SIZE - 1)
+    return bucket
+
+
+def lower_edge_ns(bucket: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The smallest latency of each bucket; of `bucket + 1`, the end of it."""
+    exponent = np.maximum(bucket // _SUB - 1, 0)
+    edge: npt.NDArray[np.int64] = ((bucket - exponent * _SUB) << exponent) * UNIT_NS
+    return edge
+
+
+def count_buckets(latency_ns: npt.NDArray[np.int64]) -> Counts:
+    """A dense histogram, shape (SIZE,)."""
+    return np.bincount(bucket_of(latency_ns), minlength=SIZE).astype(np.int64)
+
+
+def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
+    """Only the buckets that hold something: their indices, and how many each holds."""
+    bucket = np.flatnonzero(counts)
+    return bucket.astype(np.int16), counts[bucket].astype(np.int32)
+
+
+def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, highest_ns: int) -> tuple[float, ...]:
+    """Nearest-rank percentiles in ns, placed within their bucket by rank.
+
+    `lowest_ns` and `highest_ns` are the exact extremes, which no percentile may leave.
+    Raises ValueError on an empty histogram.
+    """
+    bucket = np.flatnonzero(counts)
+    held = counts[bucket]
+    cumulative = np.cumsum(held)
+    if not len(cumulative):
+        raise ValueError("an empty histogram has no percentiles")
+    total = int(cumulative[-1])
+    ranks = [nearest_rank(total, quantile) + 1 for quantile in quantiles]
+    places = np.searchsorted(cumulative, ranks)
+    low = lower_edge_ns(bucket[places]).astype(np.float64)
+    width = lower_edge_ns(bucket[places] + 1) - low
+    within = (np.asarray(ranks) - (cumulative[places] - held[places]) - 0.5) / held[places]
+    return tuple(float(min(max(value, lowest_ns), highest_ns)) for value in low + width * within)
+
+
+def nearest_rank(count: int, quantile: float) -> int:
+    """The index, in sorted order, of the smallest value with at least `quantile` of all at or below it.
+
+    >>> nearest_rank(100, 0.99), nearest_rank(100, 0.5), nearest_rank(1, 0.999)
+    (98, 49, 0)
+    """
+    # The products of such quantiles and counts are not exact in binary: 0.07 * 100 is 7.000000000000001.
+    return min(max(int(np.ceil(quantile * count - 1e-9)) - 1, 0), count - 1)

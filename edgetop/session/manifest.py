@@ -1,0 +1,296 @@
+"""The manifest: what ran, where and how. Written as `session.json`, so its keys are a contract.
+
+Every class here is one object of that file, field by field. A value that is not known is
+None. A board's serial number, host name and user name have no field.
+"""
+
+import dataclasses
+import functools
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from edgetop.session import histogram
+from edgetop.session.clock import Anchor
+
+FORMAT_VERSION = 1
+IMPORTED = "imported"  # the label of what another tool measured: which one
+
+State = Literal["live", "finished", "recovered"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockInfo:
+    origin_monotonic_ns: int
+    boot_id: str | None
+    anchors: tuple[Anchor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramInfo:
+    unit_ns: int = histogram.UNIT_NS
+    sub_bucket_bits: int = histogram.SUB_BUCKET_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    model: str | None = None
+    soc: str | None = None
+    kernel: str | None = None
+    os: str | None = None
+    cpu: str | None = None
+    cores: int | None = None
+    memory_bytes: int | None = None
+    power_mode: str | None = None
+    governor: str | None = None
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str  # numpy's name
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    path: str
+    sha256: str | None = None
+    size_bytes: int | None = None
+    format: str | None = None  # "onnx" or "tflite"
+    inputs: tuple[TensorInfo, ...] = ()  # as they ran: every dimension a number
+    precision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    runtime: str | None = None
+    version: str | None = None
+    providers: tuple[str, ...] = ()
+    threads: int = 0  # 0: the runtime's own default
+    isolation: str = "process"
+    init_ns: int | None = None  # model file to ready to run, runtime import included
+    first_ns: int | None = None  # latency of the first inference
+    partitions: int | None = None
+
+
+MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    mode: Literal["closed", "fixed", "poisson"] = "closed"
+    rate_hz: float | None = None  # of each stream
+    deadline_ns: int | None = None
+    streams: int = 1
+    batch: int | None = None
+    input: str = "random"
+    delay_ns: int | None = None  # after each inference of a closed load
+    duty_on_ns: int | None = None  # work, and then rest, in turn
+    duty_off_ns: int | None = None
+    seed: int | None = None  # of Poisson arrivals
+
+    @property
+    def is_paced(self) -> bool:
+        """Starts are planned, so that an inference can wait. What a file says of no sound rate plans nothing."""
+        return self.mode != "closed" and self.rate_hz is not None and MIN_RATE_HZ <= self.rate_hz <= MAX_RATE_HZ
+
+    @property
+    def stream_hz(self) -> float | None:
+        """The rate of a stream, on average over its duty cycles; None: not paced."""
+        if not self.is_paced or self.rate_hz is None:
+            return None
+        on_ns, off_ns = (max(0, ns or 0) for ns in (self.duty_on_ns, self.duty_off_ns))
+        return self.rate_hz * (on_ns / (on_ns + off_ns) if on_ns else 1.0)
+
+    @property
+    def asked_hz(self) -> float | None:
+        """The same of all streams together."""
+        return None if self.stream_hz is None else self.stream_hz * self.streams
+
+    @property
+    def longest_rest_ns(self) -> int:
+        """How long it may be that nothing is due. Of Poisson arrivals: one such pause in half a billion is longer."""
+        rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
+        if self.is_paced and self.rate_hz is not None:
+            rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))
+        return max(0, rest_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundProcess:
+    name: str
+    cpu_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class Battery:
+    """What a session's energy is told against."""
+
+    volts: float
+    capacity_mah: float
+    rate_hz: float | None = None  # inferences; None: as many as ran
+    extra_w: float = 0.0  # what else the battery feeds
+
+
+@dataclass(frozen=True, slots=True)
+class Methodology:
+    warmup_runs: int | None = None  # done, not asked for
+    measure_runs: int | None = None
+    cooldown_s: float | None = None
+    idle_baseline_s: float | None = None
+    ambient_c: float | None = None
+    enclosure: str | None = None
+    start_temperatures: Mapping[str, float] = field(default_factory=dict)
+    background: tuple[BackgroundProcess, ...] = ()
+    scheduler: str | None = None
+    notes: tuple[str, ...] = ()
+    battery: Battery | None = None
+    stream_runs: tuple[int, ...] = ()  # measured inferences of each stream that did not fail; empty: one stream
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SensorInfo:
+    """One sensor. Its place in `Manifest.sensors` is its index in READING batches."""
+
+    id: str  # "kind/label"; the kind fixes the unit
+    unit: str
+    source: str  # path, bus address or command
+    role: str | None = None  # "total": the whole board's input power; "part": a rail below it
+    accuracy: Literal["external-shunt", "on-board-monitor", "firmware-estimate"] | None = None  # of power
+    simulated: bool = False
+    trips: Mapping[str, float] | None = None  # of temperatures, in °C; "passive" only where it throttles
+    throttles: bool | None = None  # of cooling devices
+    max_state: int | None = None  # of cooling devices
+    max: float | None = None  # of clocks, in MHz
+    note: str | None = None  # what the value leaves out or stands for, where that is not obvious
+    averages: bool | None = None  # of power: a reading is the mean of all since the one before; None: not known
+
+    @property
+    def kind(self) -> str:
+        return self.id.partition("/")[0]
+
+    @property
+    def label(self) -> str:
+        return self.id.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """In the order in which the file has them, so that a person finds what matters first."""
+
+    format_version: int
+    id: str  # uuid4
+    name: str
+    state: State
+    end_reason: str | None = None
+    edgetop_version: str
+    created_utc: str
+    duration_ns: int | None = None  # None while the session is live
+    clock: ClockInfo
+    histogram: HistogramInfo = field(default_factory=HistogramInfo)
+    board: Board
+    model: Model
+    engine: EngineInfo
+    load: Load
+    methodology: Methodology = field(default_factory=Methodology)
+    constraints: Constraints = field(default_factory=Constraints)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    sensors: tuple[SensorInfo, ...] = ()
+
+    @property
+    def was_imported(self) -> bool:
+        """Another tool ran it. Anybody may give that label to a session of their own; but that ran somewhere."""
+        return IMPORTED in self.labels and self.clock.boot_id is None
+
+
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """Plain JSON values, in the order of the fields."""
+    plain = _plain(manifest)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+T = TypeVar("T")
+
+
+def from_json(document: Mapping[str, Any]) -> Manifest:
+    """The manifest a `session.json` holds. Unknown keys are ignored: the format may grow.
+
+    Raises ValueError where the document is not a manifest, saying which key is wrong.
+    """
+    return _build(Manifest, document, "session.json")
+
+
+def _build(cls: type[T], document: object, where: str) -> T:
+    if not isinstance(document, Mapping):
+        raise ValueError(f"{where} is not an object")  # noqa: TRY004  a wrong value of a document
+    hints = _hints_of(cls)  # type: ignore[arg-type]  # a class is hashable
+    given = {}
+    for f in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if f.name in document:
+            given[f.name] = _value(hints[f.name], document[f.name], f"{where}: {f.name}")
+        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{where}: {f.name} is missing")
+    return cls(**given)
+
+
+@functools.cache
+def _hints_of(cls: type) -> Mapping[str, Any]:
+    """Evaluated once: a journal holds a manifest in every segment."""
+    return typing.get_type_hints(cls)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:  # noqa: PLR0911  a case a kind of type
+    """`value` as a field of type `hint`, or ValueError."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        hint = next(argument for argument in arguments if argument is not type(None))
+        return _value(hint, value, where)
+    if origin is Literal:
+        _require(value in arguments, where)
+        return value
+    if origin is tuple:
+        _require(isinstance(value, list), where)
+        return tuple(_value(arguments[0], item, where) for item in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        _require(isinstance(value, Mapping), where)
+        return {key: _value(arguments[1], item, where) for key, item in value.items()}
+    if dataclasses.is_dataclass(hint):
+        return _build(hint, value, where)  # type: ignore[arg-type]
+    return _scalar(hint, value, where)
+
+
+def _scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        _require(abs(value) <= sys.float_info.max, where)
+        return float(value)
+    _require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), where)
+    return value
+
+
+def _require(claim: bool, where: str) -> None:
+    if not claim:
+        raise ValueError(f"{where} has an unexpected value")

@@ -1,0 +1,104 @@
+"""What a burst of instrumented inferences showed of the model's operators.
+
+Instrumented inferences are none of the session's inferences: nothing here may enter its latency.
+A session of a day has thousands of bursts of the same operators, so a burst is columns, and what
+is the same in each of them is held once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+BASELINE_BURSTS = 3  # after the warm-up, with which everything later is compared
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInfo:
+    """One operator as it ran: after fusion, with the names that the runtime gives it."""
+
+    name: str
+    op_type: str
+    provider: str  # who executed it: "CPU", "XNNPACK", "CUDA" ...
+    flops: int | None = None  # of a call, from the model's graph; None: not known
+    bytes: int | None = None  # weights and activations that a call moves; None: not known
+    origin: str | None = (
+        None  # the names that it has in the model's file, several where these were merged; None: not known
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What one operator took in a burst."""
+
+    name: str
+    op_type: str
+    provider: str
+    calls: int  # in the whole burst
+    total_ns: int  # of all calls
+
+    @property
+    def info(self) -> OperatorInfo:
+        return OperatorInfo(self.name, self.op_type, self.provider)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """How the runtime's threads shared the work of instrumented inferences."""
+
+    count: int  # with the one that runs the model
+    all_ns: int  # of all operators
+    wait_ns: int  # of it, in which that one had done its part and waited for the others
+    moves: int  # of threads from one CPU to another; there may have been more
+    most: str  # the operator in which it waited most
+    most_ns: int  # so long
+
+    def to_json(self) -> dict[str, int | str]:
+        return {f"thread_{name}": value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Burst:
+    t_ns: int  # when it began
+    number: int  # from 0
+    infos: tuple[OperatorInfo, ...]  # in run order; the same object in burst after burst
+    calls: Numbers
+    total_ns: Numbers
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Burst)
+            and (self.t_ns, self.number, self.infos) == (other.t_ns, other.number, other.infos)
+            and np.array_equal(self.calls, other.calls)
+            and np.array_equal(self.total_ns, other.total_ns)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays have none
+
+
+def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:
+    """A burst from its operators; of those that `like` has as well, what is the same is shared with it."""
+    rows = tuple(operators)
+    infos = tuple(operator.info for operator in rows)
+    if like is not None and like.infos == infos:
+        infos = like.infos
+    calls, total_ns = (np.array(column, np.int64) for column in ([o.calls for o in rows], [o.total_ns for o in rows]))
+    return Burst(t_ns, number, infos, calls, total_ns)
+
+
+def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
+    """Where a burst was cut, as the pieces of a table may cut it, its parts are one again."""
+    whole: list[Burst] = []
+    for burst in bursts:
+        if whole and (whole[-1].t_ns, whole[-1].number) == (burst.t_ns, burst.number):
+            first = whole.pop()
+            columns = (np.concatenate(pair) for pair in ((first.calls, burst.calls), (first.total_ns, burst.total_ns)))
+            burst = Burst(burst.t_ns, burst.number, first.infos + burst.infos, *columns)  # noqa: PLW2901
+        whole.append(burst)
+    return tuple(whole)

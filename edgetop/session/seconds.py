@@ -1,0 +1,244 @@
+"""One row a second: the aggregate from which long sessions are opened, drawn and summarised.
+
+The conductor aggregates once; the recording keeps the rows, and analysis folds the same
+rows live and from disk, so that both come to the same figures. Only inferences with `ok`
+and phase `measure` count; an inference belongs to the second in which it started.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.session import histogram
+from edgetop.session.records import MEASURE, NO_INFERENCES, Inferences, measured, response_ns
+
+NS = 1_000_000_000
+
+QUANTILES = (0.50, 0.90, 0.95, 0.99, 0.999)
+PERCENTILE_FIELDS = ("p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns")
+
+# A percentile of a second without inferences: absent in the file, never drawn.
+ABSENT = -1
+
+SECOND = np.dtype(
+    [
+        ("t_ns", "<i8"),  # start of the second
+        ("count", "<i4"),
+        ("errors", "<i4"),  # inferences of phase `measure` that raised
+        ("deadline_misses", "<i4"),  # ABSENT where no deadline was declared
+        ("sum_ns", "<i8"),
+        ("min_ns", "<i8"),
+        ("max_ns", "<i8"),
+        *[(name, "<i8") for name in PERCENTILE_FIELDS],
+        ("m2_ns2", "<f8"),  # sum of squared deviations from this second's mean
+        ("jitter_sum_ns", "<i8"),  # sum of |difference| between successive latencies
+        ("jitter_count", "<i4"),
+        # Successive misses, ABSENT without a deadline: how many in a row at the second's beginning, at its end, and
+        # at most. With them the longest run of a session follows exactly from its seconds.
+        ("miss_run_first", "<i4"),
+        ("miss_run_last", "<i4"),
+        ("miss_run_longest", "<i4"),
+    ]
+)
+OF_DEADLINE = ("deadline_misses", "miss_run_first", "miss_run_last", "miss_run_longest")
+
+SecondRow = np.void
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Consecutive seconds: `rows` of SECOND, and each one's sparse histogram.
+
+    The buckets of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending, with as many
+    inferences each as `bucket_count` says.
+
+    `response`: the same seconds with response time (`wait_ns + latency_ns`) for latency; None under a closed
+    load, where nothing waits. Errors and what concerns a deadline stand in the outer rows alone.
+    """
+
+    rows: npt.NDArray[np.void]
+    offsets: npt.NDArray[np.int32]  # len(rows) + 1
+    bucket: npt.NDArray[np.int16]
+    bucket_count: npt.NDArray[np.int32]
+    response: "Seconds | None" = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def histogram(self) -> histogram.Counts:
+        """All rows in one dense histogram."""
+        counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)
+        return counts.astype(np.int64)
+
+    def histogram_of(self, row: int) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
+        span = slice(self.offsets[row], self.offsets[row + 1])
+        return self.bucket[span], self.bucket_count[span]
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> "Seconds":
+        """The rows that are wanted, as a copy unless all are."""
+        if wanted.all():
+            return self
+        lengths = np.diff(self.offsets)
+        held = np.repeat(wanted, lengths)
+        offsets = np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int32)
+        response = None if self.response is None else self.response.where(wanted)
+        return Seconds(self.rows[wanted], offsets, self.bucket[held], self.bucket_count[held], response)
+
+
+NO_SECONDS = Seconds(np.empty(0, SECOND), np.zeros(1, np.int32), np.empty(0, np.int16), np.empty(0, np.int32))
+
+
+def concatenate(parts: Sequence[Seconds]) -> Seconds:
+    parts = [part for part in parts if len(part)]
+    if len(parts) <= 1:
+        return parts[0] if parts else NO_SECONDS
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    responses = [part.response for part in parts if part.response is not None]
+    return Seconds(
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        np.concatenate([part.bucket for part in parts]),
+        np.concatenate([part.bucket_count for part in parts]),
+        concatenate(responses) if len(responses) == len(parts) else None,
+    )
+
+
+class SecondAggregator:
+    """Turns inferences, in pieces of any size, into complete seconds without a gap between them.
+
+    A second is complete when an inference of a later one has come: they arrive in the
+    order in which they started. `close` completes the last.
+    """
+
+    def __init__(
+        self,
+        deadline_ns: int | None = None,
+        first_second: int = 0,
+        last: Inferences = NO_INFERENCES,
+        *,
+        is_paced: bool = False,
+    ) -> None:
+        """`last`: inferences before `first_second`, the last of which is the last that counted; none: there were none.
+
+        `is_paced`: response time is told beside service time.
+        """
+        self._deadline_ns = deadline_ns
+        self._open: list[Inferences] = []
+        self._open_second = first_second
+        self._service = _Summary(last["latency_ns"])
+        self._response = _Summary(response_ns(last)) if is_paced else None
+
+    def add(self, inferences: Inferences) -> Seconds:
+        """The seconds that these inferences complete, in order."""
+        if not len(inferences):
+            return NO_SECONDS
+        second = inferences["t_ns"] // NS
+        cuts = np.flatnonzero(np.diff(second)) + 1
+        done: list[Seconds] = []
+        for piece in np.split(inferences, cuts):
+            done.extend(self._advance(int(piece["t_ns"][0] // NS)))
+            self._open.append(piece)
+        return concatenate(done)
+
+    def close(self) -> Seconds:
+        """The last second, if it holds anything; the aggregator is empty afterwards."""
+        return concatenate(self._advance(self._open_second + 1) if self._open else [])
+
+    def _advance(self, second: int) -> list[Seconds]:
+        done = []
+        while self._open_second < second:
+            piece = np.concatenate(self._open) if self._open else NO_INFERENCES
+            done.append(self._summarise(piece))
+            self._open = []
+            self._open_second += 1
+        return done
+
+    def _summarise(self, inferences: Inferences) -> Seconds:
+        t_ns, counted = self._open_second * NS, measured(inferences)
+        second = self._service.second(t_ns, counted["latency_ns"])
+        second.rows["errors"] = np.count_nonzero((inferences["phase"] == MEASURE) & ~inferences["ok"])
+        if self._deadline_ns is not None:
+            missed = response_ns(counted) > self._deadline_ns
+            for name, value in zip(OF_DEADLINE, (np.count_nonzero(missed), *_runs(missed)), strict=True):
+                second.rows[name] = value
+        return (
+            second
+            if self._response is None
+            else replace(second, response=self._response.second(t_ns, response_ns(counted)))
+        )
+
+
+class _Summary:
+    """Of one time of inferences, second after second."""
+
+    def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
+        """`last_ns`: the times before the first second, the last of which counts."""
+        self._last_ns: int | None = int(last_ns[-1]) if len(last_ns) else None
+
+    def second(self, t_ns: int, times_ns: npt.NDArray[np.int64]) -> Seconds:
+        row = np.zeros(1, SECOND)
+        row["t_ns"], row["count"] = t_ns, len(times_ns)
+        for name in OF_DEADLINE:
+            row[name] = ABSENT
+        latency = times_ns.astype(np.int64)
+        if len(latency):
+            self._fill(row, latency)
+        else:
+            for name in ("min_ns", "max_ns", *PERCENTILE_FIELDS):
+                row[name] = ABSENT
+        bucket, held = histogram.sparse(histogram.count_buckets(latency))
+        return Seconds(row, np.array([0, len(bucket)], np.int32), bucket, held)
+
+    def _fill(self, row: npt.NDArray[np.void], latency: npt.NDArray[np.int64]) -> None:
+        ordered = np.sort(latency)
+        row["sum_ns"], row["min_ns"], row["max_ns"] = ordered.sum(), ordered[0], ordered[-1]
+        for name, quantile in zip(PERCENTILE_FIELDS, QUANTILES, strict=True):
+            row[name] = ordered[histogram.nearest_rank(len(ordered), quantile)]
+        deviation = latency - latency.mean()
+        row["m2_ns2"] = np.dot(deviation, deviation)
+        before = latency[:1] if self._last_ns is None else np.array([self._last_ns])
+        steps = np.abs(np.diff(latency, prepend=before))
+        row["jitter_sum_ns"] = steps.sum()
+        row["jitter_count"] = len(steps) - (self._last_ns is None)
+        self._last_ns = int(latency[-1])
+
+
+def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
+    """How many in a row at the beginning, at the end and at most are true.
+
+    >>> _runs(np.array([True, False, True, True, True, False, True, True]))
+    (1, 2, 3)
+    """
+    ends = np.concatenate([[-1], np.flatnonzero(~missed), [len(missed)]])
+    runs = np.diff(ends) - 1
+    return int(runs[0]), int(runs[-1]), int(runs.max())
+
+
+class BegunSecond:
+    """The inferences that no complete second holds yet."""
+
+    def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False) -> None:
+        self._deadline_ns = deadline_ns
+        self._is_paced = is_paced
+        self._begin_ns = 0
+        self._inferences: Inferences = NO_INFERENCES
+        self._last: Inferences = NO_INFERENCES
+
+    def heed(self, batch_inferences: Inferences, seconds: Seconds) -> None:
+        """What came, and the seconds that this completed."""
+        inferences = np.concatenate([self._inferences, batch_inferences])
+        if len(seconds):
+            self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
+            before = measured(inferences[inferences["t_ns"] < self._begin_ns])
+            if len(before):
+                self._last = before[-1:]
+        self._inferences = inferences[inferences["t_ns"] >= self._begin_ns]
+
+    def seconds(self) -> Seconds:
+        """The second as far as it has come."""
+        if not len(self._inferences):
+            return NO_SECONDS
+        aggregator = SecondAggregator(self._deadline_ns, self._begin_ns // NS, self._last, is_paced=self._is_paced)
+        return concatenate([aggregator.add(self._inferences), aggregator.close()])

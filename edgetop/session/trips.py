@@ -1,0 +1,26 @@
+"""The temperature at which a zone makes the board slow down: told by the kernel, or known of the board's firmware."""
+
+from edgetop.session.manifest import SensorInfo
+
+# A Raspberry Pi's firmware begins to lower the ARM clock there, and tells the kernel of no trip
+# (raspberrypi/documentation, "Frequency management and thermal control").
+PI_C = 80.0
+# The same page: the 3B+ has a soft limit, at which its clock falls from 1.4 to 1.2 GHz (temp_soft_limit can raise it).
+PI_3_PLUS_C = 60.0
+_PI, _PI_ZONE = "Raspberry Pi", "cpu-thermal"
+
+
+def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
+    """None where no such temperature is known.
+
+    >>> throttles_at_c(SensorInfo("temp/cpu-thermal", "C", "a file"), "Raspberry Pi 4 Model B Rev 1.4")
+    80.0
+    """
+    trips = info.trips or {}
+    if info.kind != "temp":
+        return None
+    if "passive" in trips:
+        return trips["passive"]
+    if info.label == _PI_ZONE and (board_model or "").startswith(_PI):
+        return PI_3_PLUS_C if "3 Model B Plus" in (board_model or "") else PI_C
+    return None

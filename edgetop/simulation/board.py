@@ -1,0 +1,166 @@
+"""The virtual board as a session has it: files that the sensors read, and a page that the engine obeys.
+
+Its thread wakes five times a second, asks how much CPU time the engine really used, lets the
+machine go on by that, and writes what became of it.
+"""
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+
+from edgetop.engines.child import virtual_board as page
+from edgetop.sensors.board import read_board
+from edgetop.sensors.discovery import discover_hardware, discover_system
+from edgetop.sensors.memory import read_kib_fields
+from edgetop.sensors.protocol import Found, join
+from edgetop.sensors.root import Root
+from edgetop.session.clock import Clock, SystemClock
+from edgetop.session.manifest import Board
+from edgetop.simulation.families import jetson, raspberry_pi
+from edgetop.simulation.folder import BoardFolder, home, remove_abandoned
+from edgetop.simulation.machine import new_machine
+from edgetop.simulation.marked import marked
+from edgetop.simulation.rival import Rival
+from edgetop.simulation.scenarios import Scenario
+
+TICK_S = 0.2
+LONGEST_STEP_S = 1.0  # longer ones are of a machine that slept
+# The engine's use of the CPU is averaged over so long: a gap of a tenth of a second, which the scheduler of a
+# busy computer makes, would else be half a minute of idling at a high speed.
+AVERAGED_S = 1.0
+FAMILIES: dict[str, ModuleType] = {"jetson": jetson, "raspberry-pi": raspberry_pi}
+
+# What a leak may hold: no demonstration may bring a small board into need.
+LEAK_AT_MOST = 256 * 2**20
+LEAK_SHARE = 8  # of the memory that is available
+
+Tell = Callable[[str], None]
+
+
+class VirtualBoard:
+    """Open as a context: within it the files are there, and from `live` on it warms up."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        speed: float,
+        *,
+        ambient_c: float | None = None,
+        cpus: Sequence[int] = (),
+        place: Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`speed`: simulated seconds in a real one. `cpus`: where the engine runs, for what competes with it."""
+        self._scenario, self._speed = scenario, speed
+        self._cpus = tuple(cpus)
+        self._place = place
+        self._clock = clock or SystemClock()
+        self.machine = new_machine(scenario, ambient_c)
+        self._family = FAMILIES[scenario.family]
+        self._engine: psutil.Process | None = None
+        self._cpu_s = 0.0
+        self._before_ns = 0
+        self._rival: Rival | None = None
+        self._tell: Tell = lambda _: None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="virtual board", daemon=True)
+
+    def __enter__(self) -> "VirtualBoard":  # noqa: PYI034  Self is in typing from Python 3.11 on
+        place = self._place or home()
+        remove_abandoned(place)
+        self._folder = BoardFolder(place)
+        try:
+            self._folder.link(self._family.LINKS)
+            self._folder.write({**self._family.FIXED, **self._family.files(self.machine)})
+            self.page_path = str(self._folder.path / "page")
+            self._page = page.create(self.page_path)
+            self._page.integers[page.KEPT_AT_MOST] = _leak_limit()
+            if self._scenario.competes:
+                self._rival = Rival(self._cpus)
+        except BaseException:
+            self._folder.remove()
+            raise
+        self.root = Root(self._folder.tree)
+        self._before_ns = self._clock.monotonic_ns()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread.ident:
+            self._thread.join()
+        if self._rival:
+            self._rival.close()
+        self._folder.remove()
+
+    def identity(self) -> Board:
+        """What board this is. What computes is no simulation: CPU, memory and system are this machine's."""
+        computer = read_board(Root())
+        own = read_board(self.root)
+        named = replace(computer, model=own.model, soc=own.soc, power_mode=own.power_mode, governor=own.governor)
+        return replace(named, simulated=True)
+
+    def discover(self) -> Found:
+        """The board's sensors, marked as simulated; beside them the load and memory of the real machine."""
+        return join([marked(discover_hardware(self.root)), discover_system(Root())])
+
+    def engine_started(self, pid: int) -> None:
+        with contextlib.suppress(psutil.Error):  # it ended as soon as it had begun
+            self._engine = psutil.Process(pid)
+
+    def live(self, tell: Tell) -> None:
+        """Begin to live, and tell in words what happens. `tell` is called from the board's thread."""
+        self._tell = tell
+        self._thread.start()
+
+    def _tick(self) -> None:
+        try:
+            while not self._over.wait(TICK_S):
+                self.step()
+        except OSError as error:  # its place is full, or gone
+            self._tell(f"the virtual board stands still: its files cannot be written ({error.strerror})")
+
+    def step(self) -> None:
+        """Go on to the clock's present."""
+        now_ns = self._clock.monotonic_ns()
+        real_s, self._before_ns = (now_ns - self._before_ns) / 1e9, now_ns
+        if real_s <= 0:
+            return
+        was = self.machine
+        newest = min(1.0, self._engine_cpu_s() / real_s)
+        busy = newest + (was.busy - newest) * math.exp(-real_s / AVERAGED_S)
+        self.machine = was.after(min(real_s, LONGEST_STEP_S), self._speed, busy)
+        self._act()
+        self._folder.write(self._family.files(self.machine))
+        if self.machine.is_troubled != was.is_troubled:
+            self._tell(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
+
+    def _engine_cpu_s(self) -> float:
+        """CPU time of the engine since the last time."""
+        if self._engine is None:
+            return 0.0
+        try:
+            times = self._engine.cpu_times()
+        except psutil.Error:
+            return 0.0
+        before, self._cpu_s = self._cpu_s, float(times.user + times.system)
+        return self._cpu_s - before
+
+    def _act(self) -> None:
+        """Let what is wrong with the board befall the engine."""
+        machine, scenario = self.machine, self._scenario
+        self._page.doubles[page.SLOWDOWN] = machine.slowdown
+        self._page.integers[page.KEPT_BYTES] = scenario.leaks_bytes if machine.is_troubled else 0
+        self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
+        if self._rival:
+            self._rival.compete(machine.is_competed_with)
+
+
+def _leak_limit() -> int:
+    available_kib = read_kib_fields(Root().read_text("proc/meminfo")).get("MemAvailable", 0)
+    return min(LEAK_AT_MOST, available_kib * 1024 // LEAK_SHARE)

@@ -1,0 +1,36 @@
+"""A process that competes for a CPU: a program of its own, which needs nothing but the standard library.
+
+It obeys its standard input: `+` begins, `-` rests, and the end of the file ends it, so that
+nothing is left of it when edgetop is gone, however that went. It is busy every other
+millisecond: half of one core and no more. It runs at the engine's own priority: one that is
+given way to (a nice value of 5) was measured to leave the engine's median where it was.
+"""
+
+import os
+import select
+import sys
+import time
+
+NAME = "demo-rival"
+BUSY_S = REST_S = 0.001
+
+
+def main(cpus: str) -> None:
+    os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
+    with open("/proc/self/comm", "w", encoding="ascii") as comm:  # noqa: PTH123  what `ps` and `top` call it
+        comm.write(NAME)
+    is_busy = False
+    while True:
+        if select.select([0], [], [], REST_S if is_busy else None)[0]:
+            word = os.read(0, 1)
+            if not word:
+                return
+            is_busy = word == b"+"
+        if is_busy:
+            until = time.monotonic() + BUSY_S
+            while time.monotonic() < until:
+                pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,93 @@
+"""What can happen to the virtual board: one entry a scenario, each a cause of trouble known from real boards.
+
+Imported to list the names, so it imports nothing. Times are simulated seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    family: str  # of boards, whose files the virtual one has: "jetson" or "raspberry-pi"
+    enclosure: str
+    ambient_c: float = 25.0
+    begins: str = ""  # what is told when the trouble begins, and when it ends
+    ends: str = ""
+    calm_s: float = 400.0  # before the trouble, the first time
+    trouble_s: float = 600.0  # how long it lasts once it is felt
+    rest_s: float = 600.0  # before it comes again
+    # The trouble itself; where nothing is set, there is none.
+    fan_sticks: bool = False
+    over_current_hz: float = 0.0  # events, each slowing the board for a millisecond; per real second
+    supply_sags: bool = False
+    competes: bool = False  # another process takes the engine's CPU
+    leaks_bytes: int = 0  # an inference
+    crashes: bool = False
+
+
+_ALL = (
+    Scenario(
+        "healthy",
+        "jetson",
+        "open, with a fan",
+        trouble_s=0.0,
+    ),
+    Scenario(
+        "thermal",
+        "jetson",
+        "a closed box",
+        ambient_c=35.0,
+        begins="the fan is stuck: heat builds up",
+        ends="the fan runs again",
+        calm_s=0.0,
+        fan_sticks=True,
+    ),
+    Scenario(
+        "power-cap",
+        "jetson",
+        "open, with a fan",
+        begins="the supply gives in at each peak: over-current protection slows the board",
+        ends="the supply holds again",
+        over_current_hz=600.0,
+    ),
+    Scenario(
+        "under-voltage",
+        "raspberry-pi",
+        "open, with a fan, on a long thin USB cable",
+        begins="the 5 V input sags: the firmware caps the clock",
+        ends="the 5 V input is back",
+        supply_sags=True,
+    ),
+    Scenario(
+        "contention",
+        "jetson",
+        "open, with a fan",
+        begins="another process (demo-rival) takes its share of the engine's CPU: a real one",
+        ends="the other process rests",
+        competes=True,
+    ),
+    Scenario(
+        "leak",
+        "jetson",
+        "open, with a fan",
+        begins="each inference keeps 1 KiB: really",
+        calm_s=0.0,
+        trouble_s=float("inf"),
+        leaks_bytes=KIB,
+    ),
+    Scenario(
+        "crash",
+        "jetson",
+        "open, with a fan",
+        begins="the engine is about to crash: really",
+        trouble_s=float("inf"),
+        crashes=True,
+    ),
+)
+
+SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
+DEFAULT = "thermal"

@@ -1,0 +1,136 @@
+"""The Textual app: themes, the monitor screen, and an end that leaves the session alone."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.console import RenderableType
+from textual._compositor import ChopsUpdate
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.errors import InputError
+from edgetop.feeds.protocol import Feed
+from edgetop.formatting import clean
+from edgetop.notification import notification
+from edgetop.ui.driver import SteadyDriver
+from edgetop.ui.look import suitable_look, suitable_theme
+from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.themes import load_theme, theme_files
+from edgetop.ui.updates import tightened
+
+UI_NICENESS = 5  # the screen gives way to the engine and to the recording
+
+
+class EdgetopApp(App[None], inherit_bindings=False):
+    CSS = """
+    Screen { overflow: hidden; }
+    MonitorScreen { layers: base; }
+    Toast {
+        border: none; padding: 0 1; width: auto; max-width: 96%; background: $panel; color: $foreground;
+        &:ansi { text-style: reverse; }
+    }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False  # a terminal's own selection, with Shift, copies what is seen
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Also where a dialog or a note has the keyboard: Ctrl+C ends a program.
+        Binding("ctrl+c", "stop_and_leave", "stop and leave", id="interrupt", priority=True),
+        Binding("ctrl+c", "depart", "leave; the run goes on", id="interrupt-other", priority=True),
+    ]
+
+    def __init__(
+        self, feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Raises InputError for a theme that is unknown or not in order."""
+        theme = load_theme(settings.theme or suitable_theme())
+        super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
+        self.terminal_lost = False
+        self.animation_level = "none"
+        self.failure: Exception | None = None
+        look = suitable_look(ascii_asked=settings.ascii_only)
+        self._themes = sorted(theme_files())
+        self._theme_name = theme.name
+        self._monitor = MonitorScreen(
+            feed, analysis, settings, look, theme, leave_now=lambda: self.terminal_lost or leave_now()
+        )
+        self.register_theme(theme.for_textual())
+        self.theme = theme.for_textual().name
+
+    def on_mount(self) -> None:
+        self.push_screen(self._monitor)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._monitor.check_action(action, parameters)
+
+    def action_stop_and_leave(self) -> None:
+        self._monitor.action_stop_and_leave()
+
+    def action_depart(self) -> None:
+        self._monitor.action_depart()
+
+    @property
+    def theme_names(self) -> list[str]:
+        return self._themes
+
+    def action_next_theme(self) -> None:
+        self.use_theme(self._themes[(self._themes.index(self._theme_name) + 1) % len(self._themes)])
+
+    def use_theme(self, name: str) -> None:
+        self._theme_name = name
+        try:
+            theme = load_theme(name)
+        except InputError as error:  # a user's own, edited meanwhile
+            self.notify(clean(str(error)), severity="error", markup=False)
+            return
+        self.ansi_color = theme.uses_terminal_colours
+        self.register_theme(theme.for_textual())
+        self.theme = theme.for_textual().name
+        self._monitor.use_theme(theme)
+        self.notify(f"theme {clean(theme.name)}", timeout=2, markup=False)
+
+    def tell_person(self, title: str, text: str) -> None:
+        """By the terminal's bell and a desktop notification; nothing of the screen changes."""
+        if self._driver:
+            self._driver.write(notification(title, text, os.environ))
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Textual's hook for what goes to the terminal."""
+        super()._display(screen, tightened(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Textual's hook for an error nobody caught: leave, and let the session go on.
+
+        Overridden so that the user gets one line and not a traceback over the terminal.
+        """
+        self.failure = self.failure or error
+        if self.is_headless:  # under a test, which must see it
+            super()._handle_exception(error)
+            return
+        self._close_messages_no_wait()
+
+
+def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool]) -> str | None:
+    """Run the screen until the user leaves it, or it fails: then what of, in a line.
+
+    `leave_now` is asked at every tick: True closes the screen without a question.
+    Raises InputError for a theme that cannot be used.
+    """
+    app = EdgetopApp(feed, analysis, settings, leave_now)
+    yield_priority()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
+    app.run()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)  # Textual's would open the screen again
+    return None if app.failure is None else f"{type(app.failure).__name__}: {app.failure}"
+
+
+def yield_priority() -> None:
+    """Lower this thread's priority (on Linux, nice is per thread: setpriority(2)). It cannot be raised again."""
+    with contextlib.suppress(OSError):  # a container may forbid it; the screen then competes as it is
+        os.setpriority(os.PRIO_PROCESS, 0, UI_NICENESS)

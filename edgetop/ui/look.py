@@ -1,0 +1,46 @@
+"""How the terminal can be drawn on: which characters it has, and which theme suits it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# Terminals whose fonts hold little more than ASCII, or whose palette is fixed.
+_PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    ascii_only: bool = False
+
+
+def is_utf8(environment: Mapping[str, str]) -> bool:
+    """Whether the locale says UTF-8, in the order of setlocale(3).
+
+    Python itself sets LC_CTYPE to C.UTF-8 in a C locale (PEP 538): that says nothing about
+    the terminal, so it is passed over when nothing else says UTF-8.
+    """
+    coerced = environment.get("LC_CTYPE") == "C.UTF-8" and environment.get("LANG", "C") in ("", "C", "POSIX")
+    names = ("LC_ALL", "LANG") if coerced else ("LC_ALL", "LC_CTYPE", "LANG")
+    value = next((environment[name] for name in names if environment.get(name)), "")
+    return value.upper().replace("-", "").endswith("UTF8")
+
+
+def is_plain(environment: Mapping[str, str]) -> bool:
+    return environment.get("TERM", "").split("-")[0] in _PLAIN_TERMINALS
+
+
+def suitable_look(*, ascii_asked: bool, environment: Mapping[str, str] = os.environ) -> Look:
+    return Look(ascii_only=ascii_asked or is_plain(environment) or not is_utf8(environment))
+
+
+def suitable_theme(environment: Mapping[str, str] = os.environ) -> str:
+    if environment.get("NO_COLOR"):  # https://no-color.org: set, and not empty
+        return "mono"
+    return "16" if is_plain(environment) or not has_many_colours(environment) else "dark"
+
+
+def has_many_colours(environment: Mapping[str, str]) -> bool:
+    """More than sixteen, by what terminals say of themselves, and as Rich, which draws, understands it."""
+    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return True
+    return environment.get("TERM", "").strip().lower().rpartition("-")[2] in ("256color", "kitty")

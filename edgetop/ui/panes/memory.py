@@ -1,0 +1,229 @@
+"""Memory: what the engine holds, what it may hold, and what the lack of it causes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.memory import MemoryView
+from edgetop.analysis.timeline import Points
+from edgetop.analysis.tracks import TrackView
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, time_axis
+from edgetop.ui.panes.courses import Block, course, stacked
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
+
+CHART_MIN_ROWS = 4
+DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
+LABEL_CELLS = 12
+HOUR_NS = 3600e9
+SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a warning
+
+STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "first": "first run", "steady": "steady"}
+
+
+def title(_: MonitorView, __: Area) -> str:
+    return "MiB"
+
+
+def one_line(view: MonitorView, area: Area) -> Line:
+    memory = view.memory
+    gpu = [f", {_gpu_name(memory)} {_mib(memory.gpu)}"] if memory.gpu else []
+    return as_fits(
+        area.width,
+        ("memory   ", "dim"),
+        f"engine {_mib(memory.rss)} MiB",
+        *gpu,
+        f", peak {_mib(memory.peak)}",
+        (f"   {_holder(memory)} has {_mib(memory.room)} left", _level(memory)),
+    )
+
+
+def _gpu_name(memory: MemoryView) -> str:
+    return "GPU" if memory.accelerator else "GPU of all"
+
+
+def _holder(memory: MemoryView) -> str:
+    """Whose memory ends first."""
+    return "its cgroup" if memory.room is not None and memory.room == memory.cgroup_left else "system"
+
+
+def _level(memory: MemoryView) -> str:
+    room, limit = memory.room, memory.board_mib
+    if room is not None and room == memory.cgroup_left and memory.cgroup_limit:
+        limit = memory.cgroup_limit.value
+    is_known = room is not None and room.value is not None and limit is not None and not room.is_lost
+    return "warning" if is_known and room.value < SCARCE * limit else "text"  # type: ignore[union-attr, operator]
+
+
+def _mib(track: TrackView | None) -> str:
+    return _shown(track, "MiB")
+
+
+def _course_figures(name: str, track: TrackView) -> Line:
+    least, most = (UNKNOWN if mib is None else formatting.reading(mib, "MiB") for mib in (track.min, track.max))
+    return line((f"{name:<{LABEL_CELLS}}", "dim"), f"{_mib(track):>9}", (f"  min {least}, max {most}", "dim"))
+
+
+def _shown(track: TrackView | None, unit: str) -> str:
+    if track is None or track.value is None or track.is_lost:
+        return UNKNOWN
+    return formatting.reading(track.value, unit)
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    if view.courses and area.height >= DETAIL_ROWS:
+        return _detailed(view, area)
+    points = view.memory.rss_points
+    has_chart = points is not None and not points.is_empty
+    if points and has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
+        left = area.width - SIDE_CELLS - 2
+        rows = _rows(view.memory, Area(SIDE_CELLS, area.height, area.look))
+        return beside(((_chart(view, points, Area(left, area.height, area.look)), left), (rows, SIDE_CELLS)))
+    rows = _rows(view.memory, area)
+    room = area.height - len(rows)
+    if not points or not has_chart or room < CHART_MIN_ROWS:
+        return rows
+    return [*rows, *_chart(view, points, Area(area.width, room, area.look))]
+
+
+def _detailed(view: MonitorView, area: Area) -> list[Line]:
+    """The pane alone: the figures, and the course of what decides."""
+    memory = view.memory
+    shown = (("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
+             ("system left", memory.available))  # fmt: skip
+    blocks = [
+        Block(_course_figures(name, track), points, "MiB", names_unit=False)
+        for name, track in shown
+        if track and (points := view.courses.get(track.info.id)) is not None
+    ]
+    if area.width >= SIDE_BY_SIDE_CELLS:
+        left = area.width - SIDE_CELLS - 2
+        rows = _rows(memory, Area(SIDE_CELLS, area.height, area.look))
+        return beside(((stacked(view, blocks, Area(left, area.height, area.look)), left), (rows, SIDE_CELLS)))
+    rows = _rows(memory, area)
+    return [*rows, *stacked(view, blocks, Area(area.width, max(0, area.height - len(rows)), area.look))]
+
+
+def _chart(view: MonitorView, points: Points, area: Area) -> list[Line]:
+    """The engine's resident set over time, the axis in the last row."""
+    drawn = course(view, points, "MiB", Area(area.width, area.height - 1, area.look), names_unit=False)
+    return [*drawn, time_axis(points.axis, area.width)]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure and what stands beside it."""
+
+    name: str
+    track: TrackView | None
+    notes: tuple[Piece, ...] = ()
+    style: str = "text"
+
+
+def _rows(memory: MemoryView, area: Area) -> list[Line]:
+    figures = [_line(row, area) for row in _figures(memory)]
+    growth = _growth(memory, area)
+    lines = [*figures[:1], *growth, *figures[1:], *_traffic(memory, area), *_stages(memory, area)]
+    return lines[: area.height]
+
+
+def _growth(memory: MemoryView, area: Area) -> list[Line]:
+    """How fast the engine's part grows, with its interval, once that can be told."""
+    growth = memory.growth
+    if growth.mib_per_h is None:
+        return []
+    slope, style = growth.mib_per_h, "warning" if growth.is_leak else "text"
+    rate = f"{formatting.reading(slope.value, 'MiB'):>9}"
+    pieces: list[Piece] = [(f"{'growth':<{LABEL_CELLS}}", "dim"), (rate, style), ("  MiB/h", "dim")]
+    if growth.is_leak:
+        pieces.append((" LEAKING", style))
+    pieces.append((f"  95 %: {slope.low:.1f} to {slope.high:.1f}", "dim"))
+    if growth.hours_left is not None:
+        pieces.append((f"  {_holder(memory)} is full in {formatting.duration(growth.hours_left * HOUR_NS)}", style))
+    return [as_fits(area.width, *pieces)]
+
+
+def _figures(memory: MemoryView) -> Iterator[Row]:
+    """What decides first: with few rows, the last ones are left out."""
+    board = UNKNOWN if memory.board_mib is None else formatting.size(memory.board_mib * 2**20)
+    yield Row("engine RSS", memory.rss, tuple(_made_of(memory)))
+    yield Row("peak", memory.peak)
+    yield Row("PSS", memory.pss, (f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}"))
+    if memory.accelerator:
+        yield Row("GPU part", memory.accelerator, ("in no RSS",))
+    elif memory.system_accelerator:
+        yield Row("GPU, all", memory.system_accelerator, ("of all processes, in no RSS",))
+    if memory.cgroup:
+        yield Row("cgroup", memory.cgroup, tuple(_limit(memory)))
+    is_scarcest = memory.room == memory.available
+    yield Row("system left", memory.available, (f"of {board}",), _level(memory) if is_scarcest else "text")
+
+
+def _made_of(memory: MemoryView) -> Iterator[str]:
+    parts = (("anon", memory.anon), ("file", memory.file), ("shared", memory.shmem))
+    known = [(name, track) for name, track in parts if track is not None and track.value]
+    for i, (name, track) in enumerate(known):
+        yield f"{', ' if i else ''}{name} {_mib(track)}"
+
+
+def _limit(memory: MemoryView) -> Iterator[Piece]:
+    if memory.oom_kills and memory.oom_kills.max:
+        yield ("OOM killer struck  ", "critical")
+    if memory.cgroup_limit is None:
+        yield "no limit"
+    else:
+        style = _level(memory) if memory.room == memory.cgroup_left else "text"
+        yield (f"{_mib(memory.cgroup_left)} below", style if style != "text" else "dim")
+        yield f" its limit of {_mib(memory.cgroup_limit)}"
+
+
+def _line(row: Row, area: Area) -> Line:
+    notes: tuple[Piece, ...] = row.notes
+    if row.track is None:
+        notes = ("no such sensor here",)
+    elif row.track.is_lost or row.track.value is None:
+        notes = (clean(row.track.reason, ascii_only=area.look.ascii_only),)
+    pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
+    start = line((f"{row.name:<{LABEL_CELLS}}", "dim"), (f"{_mib(row.track):>9}", row.style), "  ")
+    whole = line(*start, *pieces)
+    return whole if width(whole) <= area.width else _as_it_fits(start, pieces, area.width)
+
+
+def _as_it_fits(start: Line, pieces: Sequence[Piece], cells: int) -> Line:
+    """What is foreign or one piece is cut; of several figures, the last are left out."""
+    return fit(line(*start, *pieces), cells) if len(pieces) == 1 else as_fits(cells, *start, *pieces)
+
+
+def _traffic(memory: MemoryView, area: Area) -> list[Line]:
+    """What the lack of memory causes, where the board tells."""
+    rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
+    known = [(name, track) for name, track in rates if track is not None]
+    if not known:
+        return []
+    pieces = [
+        (f"{', ' if i else ''}{name} {_shown(track, '1/s')}", "warning" if track.value else "text")
+        for i, (name, track) in enumerate(known)
+    ]
+    return [as_fits(area.width, (f"{'per second':<{LABEL_CELLS + 2}}", "dim"), *pieces)]
+
+
+def _stages(memory: MemoryView, area: Area) -> list[Line]:
+    """What the engine held at each step, over as many lines as it takes."""
+    lines: list[Line] = []
+    label = "by stage"
+    pieces: list[str] = []
+    for stage in memory.stages:
+        name = STAGE_NAMES.get(stage.stage) or clean(stage.stage, ascii_only=area.look.ascii_only)
+        piece = f"{', ' if pieces else ''}{name} {formatting.reading(stage.rss_mib, 'MiB')}"
+        if pieces and LABEL_CELLS + 2 + width(line(*pieces, piece)) > area.width:
+            lines.append(line((f"{label:<{LABEL_CELLS + 2}}", "dim"), *pieces))
+            label, pieces, piece = "", [], piece.removeprefix(", ")
+        pieces.append(piece)
+    if pieces:
+        lines.append(as_fits(area.width, (f"{label:<{LABEL_CELLS + 2}}", "dim"), *pieces))
+    return lines
+
+
+MEMORY = Drawing("memory", title, body, line=one_line, details=("mem",))

@@ -1,0 +1,180 @@
+"""Hotspots: the operators that take the time, as bars, and how they moved since the burst baseline."""
+
+from collections.abc import Sequence
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.operator_hints import fell_back
+from edgetop.analysis.operators import OperatorView, each_call_ns, full_name, scaled_ns, short_name
+from edgetop.analysis.roofline import applicable, bound, rates
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.text import Column, Line, Piece, as_fits, fit, line, table, wrapped
+
+ORDERS = ("share", "run order", "change")
+BAR_CELLS = 10
+TYPE_FROM_CELLS = 96  # on narrower panes the name has the room
+WORK_FROM_CELLS = 116
+MOVED = 0.10  # a change of an operator's time that is worth a colour
+
+
+def title(view: MonitorView, area: Area) -> str:
+    operators = view.operators.operators
+    if not operators:
+        return ""
+    shown = f"{len(operators)} operators by {_order(area)}"
+    words = clean(area.listing.words, ascii_only=area.look.ascii_only)
+    return f"{shown}, of these {len(_listed(view, area))} with: {words}" if words else shown
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    if not view.operators.operators:
+        return wrapped(clean(_why_none(view), ascii_only=area.look.ascii_only), area.width, "dim")
+    columns = _columns(area)
+    largest = max(operator.share for operator in view.operators.operators)
+    rows = [_cells(operator, largest, view, area) for operator in _listed(view, area)]
+    lines = table(columns, rows, area.width)
+    return [*_state(view, area), *lines]
+
+
+def _why_none(view: MonitorView) -> str:
+    operators = view.operators
+    if operators.way:
+        return "the first burst has not come yet; p has one now"
+    return f"{UNKNOWN} operators are not profiled: {operators.reason}" if operators.reason else _why_silent(view)
+
+
+def _why_silent(view: MonitorView) -> str:
+    is_early = view.progress.phase in ("loading", "first")
+    return f"{UNKNOWN} not known yet" if is_early else f"{UNKNOWN} operators are not profiled (--profile-every)"
+
+
+def _state(view: MonitorView, area: Area) -> list[Line]:
+    """How it was found out, what that cost, and the types."""
+    operators, measured_ns = view.operators, view.progress.measured_ns
+    duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
+    last = UNKNOWN if operators.last_ns is None else formatting.clock_time(operators.last_ns)
+    bursts = [
+        f"{_label(operators.timed_by)}{operators.bursts} bursts",
+        f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
+        f", {duty} of the time", f", last {last} of {operators.last_runs}",
+    ]  # fmt: skip
+    p50_ns, run_ns = _p50_ns(view), operators.run_ns
+    overhead = UNKNOWN if not p50_ns or not run_ns else f"{100 * (run_ns / p50_ns - 1):+.1f} %"
+    times = UNKNOWN if not p50_ns else f"{formatting.milliseconds(p50_ns)} ms"
+    costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
+    if operators.partitions and operators.partitions > 1:
+        costs.append(f"; {operators.partitions} partitions")
+    types = [
+        f"{clean(of.op_type, ascii_only=area.look.ascii_only)} {formatting.percent(of.share)} ({of.count})  "
+        for of in operators.by_type
+    ]
+    rows: list[list[Piece]] = [[(text, "dim") for text in texts] for texts in (bursts, costs, types)]
+    ended = (
+        []
+        if operators.way
+        else wrapped(clean(operators.reason, ascii_only=area.look.ascii_only), area.width, "warning")
+    )
+    return [*ended, *(as_fits(area.width, *row) for row in rows), *_where(view, area)]
+
+
+def _where(view: MonitorView, area: Area) -> list[Line]:
+    """One line where the CPU ran what something else should have."""
+    providers = view.manifest.engine.providers if view.manifest else ()
+    found = fell_back(view.operators.operators, providers)
+    if not found:
+        return []
+    share = formatting.percent(sum(operator.share for operator in found))
+    many = f"{len(found)} operator{'' if len(found) == 1 else 's'}"
+    text = f"{many} fell back to the CPU, {share}: {', '.join(short_name(o) for o in found)}"
+    return [fit(line((_clean(text, area), "warning")), area.width)]
+
+
+def _label(way: str) -> str:
+    """What must be said of figures that were found in this way, such as that they are an estimate."""
+    label, colon, _ = way.partition(": ")
+    return f"{label}: " if colon else ""
+
+
+def _p50_ns(view: MonitorView) -> float | None:
+    """Of inferences that were not instrumented, in the window on the screen."""
+    statistics = view.latency.window or view.latency.session
+    return statistics.percentile_ns(0.50) if statistics else None
+
+
+def _columns(area: Area) -> list[Column]:
+    columns = [
+        Column("%", 5),
+        Column("", BAR_CELLS, right=False),
+        Column("us", 9),
+        Column("change", 7),
+        Column("on", 8, right=False),
+    ]
+    if area.width >= WORK_FROM_CELLS:
+        columns += [Column("GFLOP/s", 7), Column("bound", 13, right=False)]
+    if area.width >= TYPE_FROM_CELLS:
+        columns.append(Column("type", 24, right=False))
+    used = sum(column.cells + 2 for column in columns)
+    return [*columns, Column("name", max(8, area.width - used), right=False)]
+
+
+def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
+    p50_ns = _p50_ns(view)
+    us = UNKNOWN if p50_ns is None else f"{scaled_ns(operator, p50_ns) / 1e3:.1f}"
+    bar = (_bar(operator.share / largest if largest else 0.0, area), "graph")
+    cells: list[Piece] = [f"{100 * operator.share:.1f}", bar, us, _change(operator), _clean(operator.provider, area)]
+    if area.width >= WORK_FROM_CELLS:
+        cells += _work(operator, view)
+    if area.width >= TYPE_FROM_CELLS:
+        cells.append(_clean(operator.op_type, area))
+    return [*cells, _clean(full_name(operator), area)]
+
+
+def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
+    """What it achieves, and what holds it up."""
+    each_ns = each_call_ns(operator, _p50_ns(view))
+    flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
+    precision = view.manifest.model.precision if view.manifest else None
+    held_up = bound(operator.flops, operator.bytes, each_ns, applicable(view.operators.ceilings, precision))
+    shown = UNKNOWN if flops_per_s is None else f"{flops_per_s / 1e9:.1f}"
+    return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
+
+
+def _clean(text: str, area: Area) -> str:
+    return clean(text, ascii_only=area.look.ascii_only)
+
+
+def _bar(share: float, area: Area) -> str:
+    """Half cells where there is braille."""
+    halves = round(2 * BAR_CELLS * share)
+    if area.look.ascii_only:
+        return "#" * (halves // 2)
+    return "\u28ff" * (halves // 2) + "\u2847" * (halves % 2)
+
+
+def _change(operator: OperatorView) -> Piece:
+    if operator.change is None:
+        return (UNKNOWN, "dim")
+    return (f"{100 * operator.change:+.0f} %", "warning" if operator.change >= MOVED else "text")
+
+
+def _order(area: Area) -> str:
+    return area.listing.order_of(ORDERS)
+
+
+def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
+    """Those with all the words in their name, type or provider, in the order that was chosen."""
+    found = [operator for operator in view.operators.operators if area.listing.takes(_searched(operator))]
+    order = _order(area)
+    if order == "share":
+        found.sort(key=lambda operator: -operator.share)
+    elif order == "change":
+        found.sort(key=lambda operator: -abs(operator.change or 0.0))
+    return found
+
+
+def _searched(operator: OperatorView) -> str:
+    return f"{operator.name} {operator.op_type} {operator.provider} {operator.origin or ''}"
+
+
+OPERATORS = Drawing("hotspots", title, body, scrolls=True, rows="operators", orders=ORDERS)

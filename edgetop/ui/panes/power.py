@@ -1,0 +1,211 @@
+"""Power: the total and what it leaves out, its parts, and what to do where nothing tells."""
+
+from collections.abc import Sequence
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.blocks import Mean
+from edgetop.analysis.energy import BatteryView, CostView
+from edgetop.analysis.power import RailView
+from edgetop.analysis.timeline import Points
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, bar, time_axis
+from edgetop.ui.panes.courses import Block, course, stacked
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.text import Column, Line, Piece, as_fits, beside, line, table, wrapped
+
+COLUMNS = (
+    Column("rail", 16, right=False),
+    Column("W", 7),
+    Column("mean", 7),
+    Column("max", 7),
+    Column("by", 8, right=False),
+    Column("", 12, right=False),
+)
+CHART_MIN_ROWS = 4
+DETAIL_ROWS = 8  # of a pane that is alone, for the course of each rail
+# Who measured, in a word: the whole name stands in the title.
+BY = {"external-shunt": "shunt", "on-board-monitor": "monitor", "firmware-estimate": "estimate"}
+
+ADVICE = (
+    "wire an INA226 into the supply: edgetop run --i2c 1:0x40:ina226:0.002:5V-IN",
+    "or give an instrument's log: edgetop run --power-log FILE --power-log-format ppk2 --power-volts 5V",
+    "edgetop help power tells how",
+)
+
+
+def title(view: MonitorView, area: Area) -> str:
+    leading = view.power.leading
+    if leading is None:
+        return "no sensor"
+    whole = "" if view.power.total else ", a part of the board: nothing here tells of the whole"
+    return f"{_label(leading, area)}, {_accuracy(leading)}{whole}"
+
+
+def _label(rail: RailView, area: Area) -> str:
+    return clean(rail.track.info.label, ascii_only=area.look.ascii_only)
+
+
+def _accuracy(rail: RailView) -> str:
+    return (rail.track.info.accuracy or "of unknown accuracy").replace("-", " ")
+
+
+def one_line(view: MonitorView, area: Area) -> Line:
+    power = view.power
+    if power.leading is None:
+        return as_fits(area.width, ("power    ", "dim"), (f"{UNKNOWN} no power sensor here: edgetop help power", "dim"))
+    shown = [rail for rail in power.rails if rail is not power.leading]
+    cost = view.energy.total
+    return as_fits(
+        area.width,
+        ("power    ", "dim"),
+        "" if power.total else "no total here, ",
+        f"{_label(power.leading, area)} {_now(power.leading)} W",
+        f" ({_accuracy(power.leading)})",
+        f", mean {_watts(power.leading.mean_w)}",
+        f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else "",
+        *(f"  {_label(rail, area)} {_now(rail)}" for rail in shown),
+    )
+
+
+def _now(rail: RailView) -> str:
+    return UNKNOWN if rail.track.is_lost else _watts(rail.track.value)
+
+
+def _watts(value: float | None) -> str:
+    return UNKNOWN if value is None else formatting.reading(value, "W")
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    power = view.power
+    if power.leading is None:
+        return _nothing(view, area)[: area.height]
+    if view.courses and area.height >= DETAIL_ROWS:
+        return _detailed(view, area)
+    points = power.points
+    has_chart = points is not None and not points.is_empty
+    if points and has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
+        left = area.width - SIDE_CELLS - 2
+        rows = _rows(view, Area(SIDE_CELLS, area.height, area.look))
+        return beside(((_chart(view, points, Area(left, area.height, area.look)), left), (rows, SIDE_CELLS)))
+    rows = _rows(view, area)
+    room = area.height - len(rows)
+    if not points or not has_chart or room < CHART_MIN_ROWS:
+        return rows
+    return [*rows, *_chart(view, points, Area(area.width, room, area.look))]
+
+
+def _detailed(view: MonitorView, area: Area) -> list[Line]:
+    """The pane alone: what an inference costs, and every rail with its own course, the total first."""
+    power = view.power
+    rails = [power.total, *power.rails] if power.total else list(power.rails)
+    note = power.leading.track.info.note if power.leading else None
+    said = wrapped(clean(note, ascii_only=area.look.ascii_only), area.width, "dim") if note else []
+    cost = [*_energy(view, area), *said]
+    blocks = [Block(_figures(rail, area), view.courses.get(rail.track.info.id), "W") for rail in rails]
+    courses = stacked(view, blocks, Area(area.width, max(0, area.height - len(cost)), area.look))
+    return [*cost, *courses][: area.height]
+
+
+def _figures(rail: RailView, area: Area) -> Line:
+    name = f"{_label(rail, area):<{COLUMNS[0].cells}} "
+    if rail.track.is_lost or rail.track.value is None:
+        return line(name, (f"{UNKNOWN} {clean(rail.track.reason, ascii_only=area.look.ascii_only)}", "dim"))
+    watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}, {_accuracy(rail)}"
+    return as_fits(area.width, name, f"{_watts(rail.track.value):>7} W", (watts, "dim"))
+
+
+def _nothing(view: MonitorView, area: Area) -> list[Line]:
+    lines = wrapped(f"{UNKNOWN} no sensor here tells what the board draws", area.width)
+    for missing in view.missing:
+        if "power" in missing.what:
+            fix = f" ({missing.fix})" if missing.fix else ""
+            text = clean(f"{missing.what}: {missing.why}{fix}", ascii_only=area.look.ascii_only)
+            lines += wrapped(text, area.width, "dim")
+    for advice in ADVICE:
+        lines += wrapped(advice, area.width, "dim")
+    return lines
+
+
+def _chart(view: MonitorView, points: Points, area: Area) -> list[Line]:
+    """The course of the leading rail, the axis in the last row."""
+    drawn = course(view, points, "W", Area(area.width, area.height - 1, area.look))
+    return [*drawn, time_axis(points.axis, area.width)]
+
+
+def _rows(view: MonitorView, area: Area) -> list[Line]:
+    """The total first, then its parts; what the leading one leaves out, where there is room to say it."""
+    power = view.power
+    rails = [power.total, *power.rails] if power.total else list(power.rails)
+    lines = table(COLUMNS, [_cells(rail, power.total, area) for rail in rails], area.width)
+    lines = [*lines, *_energy(view, area)][: area.height]
+    note = power.leading.track.info.note if power.leading else None
+    said = wrapped(clean(note, ascii_only=area.look.ascii_only), area.width, "dim") if note else []
+    return [*lines, *said[: max(0, area.height - len(lines))]]
+
+
+LABEL_CELLS = 12
+
+
+def _energy(view: MonitorView, area: Area) -> list[Line]:
+    """What an inference costs on the leading rail, or why that is not known; and the battery."""
+    cost, lines = view.energy.leading, []
+    if cost:
+        lines += _cost(cost, view.energy.total is cost, area)
+    if view.energy.battery:
+        text = f"{'battery':<{LABEL_CELLS}}{_lasts(view.energy.battery)}"
+        lines += wrapped(text, area.width)
+    return lines
+
+
+def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
+    label = f"{'energy':<{LABEL_CELLS}}"
+    if cost.gross_j is None:
+        return wrapped(f"{label}{UNKNOWN} {cost.reason}", area.width, "dim")
+    whose = "" if is_total else " a part"
+    gross = f"{_mj(cost.gross_j)} +-{_half(cost.gross_j)} mJ"
+    accuracy = clean(_accuracy(cost.rail), ascii_only=area.look.ascii_only)
+    said = (f" an inference{whose}", ("  95 %, precision only", "dim"), (f"; accuracy: {accuracy}", "dim"))
+    lines = [as_fits(area.width, (label, "dim"), gross, *said)]
+    if cost.net_j and cost.idle_w:
+        net = f"{_mj(cost.net_j)} +-{_half(cost.net_j)} mJ"
+        idle = (f"  idle {_watts(cost.idle_w.value)} W", "dim")
+        lines.append(as_fits(area.width, (f"{'  net':<{LABEL_CELLS}}", "dim"), net, idle))
+    elif cost.net_reason:
+        lines += wrapped(f"{'  net':<{LABEL_CELLS}}{UNKNOWN} {cost.net_reason}", area.width, "dim")
+    return lines
+
+
+def _mj(mean: Mean) -> str:
+    return formatting.millijoules(mean.value * 1e3)
+
+
+def _half(mean: Mean) -> str:
+    return formatting.millijoules(mean.half_width * 1e3, 2)
+
+
+def _lasts(battery: BatteryView) -> str:
+    if battery.hours is None or battery.rate_hz is None:
+        return f"{UNKNOWN} {battery.reason}"
+    inferences = "" if battery.inferences is None else f", {formatting.count(battery.inferences)} inferences"
+    return f"{battery.hours:.1f} h at {formatting.rate(battery.rate_hz)}/s{inferences}"
+
+
+def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
+    name, by = _label(rail, area), BY.get(rail.track.info.accuracy or "", UNKNOWN)
+    if rail.track.is_lost or rail.track.value is None:
+        reason = clean(rail.track.reason, ascii_only=area.look.ascii_only)
+        return [(name, "dim"), UNKNOWN, _watts(rail.mean_w), _watts(rail.max_w), (reason, "dim")]
+    figures = [_watts(value) for value in (rail.track.value, rail.mean_w, rail.max_w)]
+    return [name, *figures, (by, "dim"), (_share(rail, total, area), "graph")]
+
+
+def _share(rail: RailView, total: RailView | None, area: Area) -> str:
+    """How much of the total a part is now, as a bar."""
+    whole = total.track.value if total and not total.track.is_lost else None
+    if rail is total or not whole or rail.track.value is None:
+        return ""
+    return bar(rail.track.value / whole, COLUMNS[-1].cells, area.look)
+
+
+POWER = Drawing("power", title, body, line=one_line, details=("power",))

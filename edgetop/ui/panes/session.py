@@ -1,0 +1,67 @@
+"""What runs, where and how, and how far the numbers may be trusted."""
+
+from collections.abc import Iterator, Sequence
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.load_words import load_words
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.session.manifest import Manifest
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.text import BLANK, Line, line, wrapped
+
+LABEL_CELLS = 11
+
+
+def title(view: MonitorView, _: Area) -> str:
+    count = len(view.notices)
+    return f"{count} warning{'s' if count != 1 else ''}" if count else ""
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    if view.manifest is None:
+        return [line(("nothing has come yet", "dim"))]
+    lines: list[Line] = []
+    for notice in view.notices:
+        lines += wrapped(clean(f"! {notice.message}", ascii_only=area.look.ascii_only), area.width, "warning")
+        lines += wrapped(clean(notice.advice, ascii_only=area.look.ascii_only), area.width, "text", indent="  ")
+        lines.append(BLANK)
+    for gate in view.gates:
+        style = "good" if gate.ok else "critical" if gate.fails_for_sure else "warning"
+        lines += wrapped(clean(f"gate {gate.reason}", ascii_only=area.look.ascii_only), area.width, style)
+    for label, text in _facts(view.manifest):
+        rows = wrapped(clean(text, ascii_only=area.look.ascii_only), max(8, area.width - LABEL_CELLS)) or [BLANK]
+        lines.append(line((f"{label:<{LABEL_CELLS}}", "dim"), *rows[0]))
+        lines += [line(" " * LABEL_CELLS, *row) for row in rows[1:]]
+    return lines
+
+
+def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    model, engine, board = manifest.model, manifest.engine, manifest.board
+    about = (model.format, None if model.size_bytes is None else formatting.size(model.size_bytes))
+    yield "model", f"{model.path} ({', '.join(part for part in about if part) or UNKNOWN})"
+    for tensor in model.inputs:
+        yield "input", f"{tensor.name} {tensor.dtype} [{','.join(map(str, tensor.shape))}], {manifest.load.input}"
+    runtime = " ".join(part for part in (engine.runtime, engine.version) if part) or UNKNOWN
+    yield "runtime", f"{runtime} on {', '.join(engine.providers) or UNKNOWN}"
+    if words := load_words(manifest.load):
+        yield "load", words
+    if not manifest.was_imported:
+        yield "threads", str(engine.threads or "the runtime's default")
+        yield "isolation", f"in a {engine.isolation}"
+    if engine.init_ns is not None:
+        first = UNKNOWN if engine.first_ns is None else formatting.milliseconds(engine.first_ns)
+        yield "start", f"load {formatting.milliseconds(engine.init_ns)} ms, first inference {first} ms"
+    yield "board", board.model or UNKNOWN
+    yield "cpu", f"{board.cpu or UNKNOWN}, {board.cores or UNKNOWN} cores"
+    yield "system", f"{board.os or UNKNOWN}, Linux {board.kernel or UNKNOWN}"
+    yield "governor", board.governor or UNKNOWN
+    yield "session", f"{manifest.name}  {manifest.id}"
+    yield "begun" if manifest.clock.anchors else "made", manifest.created_utc[:19] + "Z"
+    for key, value in manifest.labels.items():
+        yield "label", f"{key}={value}"
+    for note in manifest.methodology.notes:
+        yield "note", note
+
+
+SESSION = Drawing("session", title, body, scrolls=True)

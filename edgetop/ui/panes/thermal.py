@@ -1,0 +1,289 @@
+"""Heat, clocks and limits: what throttles, every zone with its distance to its trip, every clock with its cap."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from rich.cells import cell_len
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.forecast.words import left, outlook, time_left
+from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom_c
+from edgetop.analysis.tracks import TrackView
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.ui.charts import GUTTER, SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
+from edgetop.ui.panes.courses import Block, course, stacked
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, line, table, wrapped
+
+ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
+ZONE_CELLS = (18, 28)  # of a zone's name, as the longest needs
+CLOCK_COLUMNS = (
+    Column("clock", 8, right=False),
+    Column("MHz", 6),
+    Column("cap", 6),
+    Column("best", 6),
+    Column("max", 6),
+)
+CLOSE_C = 5.0  # this near to its trip, a zone is shown as a warning
+CHART_MIN_ROWS = 4
+DETAIL_ROWS = 10  # of a pane that is alone, for the courses of each zone and clock
+NAMED_IN_LINE = 2  # of the limits in force, where the pane is one line
+
+
+def title(view: MonitorView, area: Area) -> str:
+    hottest = view.thermal.hottest
+    ahead = time_left(view.forecast)
+    return "" if hottest is None else ", ".join(text for text in (f"hottest {_name(hottest, area)}", ahead) if text)
+
+
+def one_line(view: MonitorView, area: Area) -> Line:
+    thermal = view.thermal
+    pieces: list[Piece] = [("heat     ", "dim")]
+    in_force = _in_force(thermal, area)
+    if in_force:  # first, so that it is not what a narrow line leaves out
+        more = f" +{len(in_force) - NAMED_IN_LINE}" if len(in_force) > NAMED_IN_LINE else ""
+        pieces.append((f"THROTTLED {', '.join(in_force[:NAMED_IN_LINE])}{more}", "critical"))
+    gap = "  " if in_force else ""
+    if thermal.hottest is None or thermal.hottest.value is None:
+        pieces.append((gap + _why_no_heat(view, area), "dim"))
+    else:
+        pieces.append(f"{gap}{_celsius(thermal.hottest.value)} C {_name(thermal.hottest, area)}")
+        if thermal.headroom_c is not None:
+            pieces.append((f", {_headroom(thermal.headroom_c)}", _level(thermal.headroom_c)))
+        if text := time_left(view.forecast):
+            pieces.append((f", {text}", _outlook_style(view)))
+    clocks = [f"  {_label(clock, area)} {_now(clock)}/{_mhz(clock.cap_mhz)} MHz" for clock in thermal.clocks]
+    return as_fits(area.width, *pieces, *clocks)
+
+
+def _headroom(celsius: float) -> str:
+    return f"{_celsius(abs(celsius))} {'below' if celsius >= 0 else 'above'} its trip"
+
+
+def _level(headroom: float | None) -> str:
+    if headroom is None:
+        return "text"
+    return "critical" if headroom <= 0 else "warning" if headroom < CLOSE_C else "text"
+
+
+def _in_force(thermal: ThermalView, area: Area) -> list[str]:
+    """Limits that slow the board now."""
+    return [clean(limit.label, ascii_only=area.look.ascii_only) for limit in thermal.limits if limit.is_in_force]
+
+
+def _limits(thermal: ThermalView, area: Area) -> list[Line]:
+    """What throttles now and what has, in as many lines as it takes."""
+    in_force, cooling = _in_force(thermal, area), _cooling(thermal.cooling, area)
+    groups = [
+        ("THROTTLED ", [*in_force, *cooling], "critical"),
+        ("earlier: ", _names(thermal, area, lambda limit: limit.was_in_force and not limit.is_in_force), "warning"),
+        ("before this session: ", _names(thermal, area, lambda limit: limit.was_before), "dim"),
+    ]
+    said = [(f"{word}{', '.join(names)}", style) for word, names, style in groups if names]
+    if not thermal.tells_limits:
+        said = [(f"{UNKNOWN} nothing tells of throttling", "dim")]
+    elif not in_force and not cooling:
+        unknown = _names(thermal, area, lambda limit: limit.is_in_force is None)
+        now = f"{UNKNOWN} not known now: {', '.join(unknown)}" if unknown else "nothing throttles now"
+        said = [(now, "dim" if unknown else "text"), *said]
+    return [row for text, style in said for row in wrapped(text, area.width, style)]
+
+
+def _names(thermal: ThermalView, area: Area, claim: Callable[[LimitView], bool | None]) -> list[str]:
+    return [clean(limit.label, ascii_only=area.look.ascii_only) for limit in thermal.limits if claim(limit)]
+
+
+def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
+    """`cpufreq-cpu4 5/11`: the state of each, of its highest; `8x Processor 3/10` where several are alike."""
+    said: Counter[str] = Counter()
+    for device in devices:
+        kind = clean(_NUMBER.sub("", device.info.label), ascii_only=area.look.ascii_only)
+        of = "" if device.info.max_state is None else f"/{device.info.max_state}"
+        said[f"{kind} {device.value:.0f}{of}"] += 1
+    return [text if count == 1 else f"{count}x {text}" for text, count in said.items()]
+
+
+_NUMBER = re.compile(r"^\d+-")  # of the device: another one after the next boot
+
+
+def _why_no_heat(view: MonitorView, area: Area) -> str:
+    if view.thermal.zones:
+        return f"{UNKNOWN} {clean(view.thermal.zones[0].reason, ascii_only=area.look.ascii_only)}"
+    return _why_none(view, "temperature", area)
+
+
+def _why_none(view: MonitorView, what: str, area: Area) -> str:
+    found = [missing.why for missing in view.missing if missing.what == what]
+    return f"{UNKNOWN} {clean(found[0], ascii_only=area.look.ascii_only) if found else 'not read yet'}"
+
+
+def _mhz(value: float | None) -> str:
+    return UNKNOWN if value is None else formatting.reading(value, "MHz")
+
+
+def _now(clock: ClockView) -> str:
+    return UNKNOWN if clock.mhz.is_lost else _mhz(clock.mhz.value)
+
+
+def _label(clock: ClockView, area: Area) -> str:
+    return clean(clock.label, ascii_only=area.look.ascii_only)
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    thermal = view.thermal
+    if view.courses and area.height >= DETAIL_ROWS:
+        return _detailed(view, area)
+    has_chart = any(points and not points.is_empty for points in (thermal.hottest_points, thermal.clock_points))
+    if has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
+        left = area.width - SIDE_CELLS - 2
+        tables = _squeezed(*_tables(view, Area(SIDE_CELLS, area.height, area.look)), area.height)
+        return beside(((_charts(view, left, area.height, area), left), (tables, SIDE_CELLS)))
+    zones, clocks = _tables(view, area)
+    room = area.height - len(zones) - 1 - len(clocks)
+    if has_chart and room < CHART_MIN_ROWS:  # the title tells what is ahead too
+        zones, clocks = _tables(view, area, ahead=False)
+        room = area.height - len(zones) - 1 - len(clocks)
+    if not has_chart or room < CHART_MIN_ROWS:
+        return _squeezed(zones, clocks, area.height)
+    return [*_charts(view, area.width, room, area), *zones, BLANK, *clocks]
+
+
+def _detailed(view: MonitorView, area: Area) -> list[Line]:
+    """The pane alone: every zone and every clock with its own course, a clock under its cap."""
+    # By the highest ever seen, which seldom changes: a chart that moves with every breath cannot be read.
+    ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
+    zones = [Block(_zone_figures(zone, area), view.courses.get(zone.info.id), "C") for zone in ranked]
+    clocks = [
+        Block(
+            _clock_figures(clock, area),
+            view.courses.get(clock.mhz.info.id),
+            "MHz",
+            mark=view.courses.get(f"freqcap/{clock.mhz.info.label}"),
+        )
+        for clock in view.thermal.clocks
+    ]
+    limits = [*_limits(view.thermal, area), *_limit_row(view, area)]
+    courses = stacked(view, [*zones, *clocks], Area(area.width, max(0, area.height - len(limits)), area.look))
+    return [*limits, *courses][: area.height]
+
+
+def _limit_row(view: MonitorView, area: Area) -> list[Line]:
+    """When something slowed the board, as it told; nothing where that was never on this axis."""
+    points = view.thermal.limit_points
+    cells = area.width - GUTTER
+    if points is None or cells <= 0 or not np.nanmax(points.high, initial=0.0) > 0:
+        return []
+    places = np.arange(len(points.high)) * cells // len(points.high)
+    touched = np.zeros(cells, np.bool_)
+    touched[places[np.nan_to_num(points.high) > 0]] = True
+    return [span_row(touched, "limit", area.look)]
+
+
+def _zone_figures(zone: TrackView, area: Area) -> Line:
+    margin = headroom_c(zone)
+    name = (f"{_name(zone, area):<{ZONE_CELLS[0]}} ", "text")
+    if zone.value is None or zone.is_lost:
+        return line(name, (f"{UNKNOWN} {clean(zone.reason, ascii_only=area.look.ascii_only)}", "dim"))
+    trip = f", {_headroom(margin)} at {_celsius((zone.info.trips or {}).get('passive'))}" if margin is not None else ""
+    return as_fits(
+        area.width, name, (f"{_celsius(zone.value):>6} C", _level(margin)), (f"  max {_celsius(zone.max)}", "dim"),
+        (trip, _level(margin)),
+    )  # fmt: skip
+
+
+def _clock_figures(clock: ClockView, area: Area) -> Line:
+    cap, style = _capped(clock)
+    figures = (f"  max {_mhz(clock.max_mhz)}, best seen {_mhz(clock.best_mhz)}", "dim")
+    name = (f"{_label(clock, area):<{ZONE_CELLS[0]}} ", "text")
+    return as_fits(area.width, name, f"{_now(clock):>6} MHz", (f"  cap {cap}", style), figures)
+
+
+def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[Line], list[Line]]:
+    """What throttles, and will, above the zones, and the clocks; or why there are none."""
+    zones = _zones(view.thermal.zones, area) or wrapped(_why_none(view, "temperature", area), area.width, "dim")
+    zones = [*_limits(view.thermal, area), *(_forecast(view, area) if ahead else ()), *zones]
+    clocks = _clocks(view.thermal.clocks, area) or wrapped(_why_none(view, "CPU clocks", area), area.width, "dim")
+    return zones, clocks
+
+
+def _forecast(view: MonitorView, area: Area) -> list[Line]:
+    """Where the temperature goes; nothing where that is not known."""
+    told = ", ".join(text for text in (outlook(view.forecast), left(view.forecast)) if text)
+    return wrapped(told, area.width, _outlook_style(view)) if told else []
+
+
+def _outlook_style(view: MonitorView) -> str:
+    return "warning" if view.forecast.will_throttle else "text"
+
+
+def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> list[Line]:
+    """Both tables in too few rows: the hottest zones, and the clocks after them."""
+    gap = [BLANK] if len(zones) + len(clocks) < height else []
+    room = max(2, height - len(clocks) - len(gap))
+    return [*zones[:room], *gap, *clocks][:height]
+
+
+def _charts(view: MonitorView, width: int, height: int, area: Area) -> list[Line]:
+    """Temperature over the clock, on one time axis."""
+    shown = [
+        (points, unit)
+        for points, unit in ((view.thermal.hottest_points, "C"), (view.thermal.clock_points, "MHz"))
+        if points is not None and not points.is_empty
+    ]
+    lines: list[Line] = []
+    for i, (points, unit) in enumerate(shown):
+        rows = (height - 1) // len(shown) + (i < (height - 1) % len(shown))
+        lines += course(view, points, unit, Area(width, rows, area.look))
+    return [*lines, time_axis(view.latency.points.axis, width)]
+
+
+def _zones(zones: Sequence[TrackView], area: Area) -> list[Line]:
+    if not zones:
+        return []
+    longest = max(cell_len(_name(zone, area)) for zone in zones)
+    columns = (Column("zone", min(max(longest, ZONE_CELLS[0]), ZONE_CELLS[1]), right=False), *ZONE_FIGURES)
+    return table(columns, [_zone(zone, area) for zone in zones], area.width)
+
+
+def _name(zone: TrackView, area: Area) -> str:
+    return clean(zone.info.label, ascii_only=area.look.ascii_only)
+
+
+def _zone(zone: TrackView, area: Area) -> list[Piece]:
+    name = _name(zone, area)
+    if zone.value is None or zone.is_lost:
+        reason = clean(zone.reason, ascii_only=area.look.ascii_only)
+        return [(name, "dim"), UNKNOWN, _celsius(zone.max), (reason, "dim")]
+    headroom = headroom_c(zone)
+    trip = (zone.info.trips or {}).get("passive")
+    return [
+        name,
+        (_celsius(zone.value), _level(headroom)),
+        _celsius(zone.max),
+        _celsius(trip),
+        (_celsius(headroom), _level(headroom)),
+    ]
+
+
+def _celsius(value: float | None) -> str:
+    return UNKNOWN if value is None else formatting.reading(value, "°C")
+
+
+def _clocks(clocks: Sequence[ClockView], area: Area) -> list[Line]:
+    rows: list[list[Piece]] = [
+        [_label(clock, area), _now(clock), _capped(clock), _mhz(clock.best_mhz), _mhz(clock.max_mhz)]
+        for clock in clocks
+    ]
+    return table(CLOCK_COLUMNS, rows, area.width) if clocks else []
+
+
+def _capped(clock: ClockView) -> tuple[str, str]:
+    """The cap, as a warning where it is below what the hardware can do."""
+    is_below = clock.cap_mhz is not None and clock.max_mhz is not None and clock.cap_mhz < clock.max_mhz
+    return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
+
+
+THERMAL = Drawing("heat", title, body, line=one_line, details=("temp", "freq", "freqcap"))

@@ -1,0 +1,38 @@
+"""What a user may choose about the screen, and what whoever opens it lends it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+# Of the percentiles, the shortest first, by what they are called. None: all since the start.
+WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10m": 600 * 10**9, "all": None}
+
+
+class Export(Protocol):
+    """One on its way, in a process of its own: it goes on when the screen is left."""
+
+    def result(self) -> tuple[bool, str] | None:
+        """None: not over yet. Otherwise whether it was done, and a line that says where it is, or what failed."""
+
+
+class Exporter(Protocol):
+    @property
+    def forms(self) -> Mapping[str, str]:
+        """What can be made of a session, and in words what that is."""
+
+    def begin(self, recording: Path, form: str) -> Export:
+        """Raises OSError where it cannot begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenSettings:
+    refresh_s: float = 1.0
+    theme: str | None = None  # None: what suits the terminal
+    ascii_only: bool = False  # True: also where the locale is UTF-8
+    recording: Path | None = None  # where the session is recorded, if it is
+    recording_host: str = ""  # the machine on which that is, where it is not this one
+    notify: bool = False  # tell of alerts by the terminal's bell and a desktop notification
+    exporter: Exporter | None = None
+    window_ns: int | None = WINDOWS_NS["10s"]  # of the percentiles, at first; one of WINDOWS_NS
+    keys: Mapping[str, str] = field(default_factory=dict)  # of bindings, by id, where they are not the built-in ones

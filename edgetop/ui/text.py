@@ -1,0 +1,163 @@
+"""Lines of styled text, measured in terminal cells. No markup anywhere: text is only text."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    text: str
+    style: str = "text"  # a semantic name of the theme
+
+
+Line = tuple[Span, ...]
+Piece = str | tuple[str, str] | Span
+
+BLANK: Line = ()
+COLUMN_GAP = "  "
+
+
+def line(*pieces: Piece) -> Line:
+    """A line of pieces: text, (text, style), or spans. Empty ones are left out."""
+    return tuple(span for span in (_span(piece) for piece in pieces) if span.text)
+
+
+def _span(piece: Piece) -> Span:
+    if isinstance(piece, Span):
+        return piece
+    return Span(piece) if isinstance(piece, str) else Span(*piece)
+
+
+def width(of: Line) -> int:
+    return sum(cell_len(span.text) for span in of)
+
+
+def fit(of: Line, cells: int, style: str = "text") -> Line:
+    """Cut or padded to exactly `cells`; a cut shows as ">" in the last cell."""
+    have = width(of)
+    if have <= cells:
+        return (*of, Span(" " * (cells - have), style)) if have < cells else of
+    if cells <= 0:
+        return BLANK
+    kept: list[Span] = []
+    room = cells - 1
+    for span in of:
+        length = cell_len(span.text)
+        if length > room:
+            if room:
+                kept.append(Span(set_cell_size(span.text, room), span.style))
+            break
+        kept.append(span)
+        room -= length
+    return (*kept, Span(">", "dim"))
+
+
+def joined(of: Line) -> Line:
+    """The same line in as few spans as it can be: a terminal is sent the style of every one."""
+    spans: list[Span] = []
+    for span in of:
+        if spans and spans[-1].style == span.style:
+            spans[-1] = Span(spans[-1].text + span.text, span.style)
+        elif span.text:
+            spans.append(span)
+    return tuple(spans)
+
+
+def as_fits(cells: int, *pieces: Piece) -> Line:
+    """The pieces from the left that fit as they are: a number is left out, never cut."""
+    kept: list[Span] = []
+    for span in line(*pieces):
+        if width((*kept, span)) > cells:
+            break
+        kept.append(span)
+    return tuple(kept)
+
+
+def spread(left: Line, right: Line, cells: int, style: str = "text") -> Line:
+    """`left` and `right` at the two ends of a line; where both do not fit, `right` goes."""
+    gap = cells - width(left) - width(right)
+    if gap < 1:
+        return fit(left, cells, style)
+    return (*left, Span(" " * gap, style), *right)
+
+
+def beside(parts: Sequence[tuple[Sequence[Line], int]], gap: int = 2) -> list[Line]:
+    """Blocks of lines side by side, each as wide as said."""
+    height = max((len(lines) for lines, _ in parts), default=0)
+    rows = []
+    for y in range(height):
+        row: list[Span] = []
+        for i, (lines, cells) in enumerate(parts):
+            row += fit(lines[y] if y < len(lines) else BLANK, cells)
+            if i + 1 < len(parts):
+                row.append(Span(" " * gap))
+        rows.append(tuple(row))
+    return rows
+
+
+def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> list[Line]:
+    """`text` over as many lines as it takes, broken at spaces where there are any."""
+    room = max(1, cells - len(indent))
+    rows: list[str] = []
+    current = ""
+    for word in text.split(" "):
+        joined = f"{current} {word}" if current else word
+        if cell_len(joined) <= room:
+            current = joined
+            continue
+        if current:
+            rows.append(current)
+        *whole, current = chop_cells(word, room) or [word]
+        rows += whole
+    return [line(indent, (row, style)) for row in (*rows, current) if row]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table. Numbers stand right, words left."""
+
+    title: str
+    cells: int
+    right: bool = True
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Piece]], cells: int) -> list[Line]:
+    """A header and rows, every value in its place and width from refresh to refresh.
+
+    Of the columns, as many as fit are shown. A row of fewer pieces than there are columns
+    ends in one that takes all that is left.
+    """
+    shown = columns[: _columns_that_fit(columns, cells)]
+    lines = [_row(shown, [(column.title, "dim") for column in shown])]
+    for row in rows:
+        if len(row) == len(columns):
+            lines.append(_row(shown, row))
+        else:
+            *placed, last = row
+            start = _row(shown, placed)
+            rest = max(0, cells - width(start) - len(COLUMN_GAP))
+            lines.append(line(*start, COLUMN_GAP, *fit(line(last), rest)))
+    return [of if width(of) <= cells else fit(of, cells) for of in lines]
+
+
+def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
+    row: list[Span] = []
+    for column, piece in zip(columns, pieces, strict=False):
+        cell = _span(piece)
+        fitted = fit((cell,), column.cells)
+        if column.right and (padding := column.cells - cell_len(cell.text)) > 0:
+            fitted = (Span(" " * padding), cell)
+        row += [Span(COLUMN_GAP), *fitted] if row else fitted
+    return tuple(row)
+
+
+def _columns_that_fit(columns: Sequence[Column], cells: int) -> int:
+    """How many of the columns, from the left; one at least."""
+    used = -len(COLUMN_GAP)
+    for count, column in enumerate(columns):
+        used += len(COLUMN_GAP) + column.cells
+        if used > cells:
+            return max(count, 1)
+    return len(columns)

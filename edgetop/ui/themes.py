@@ -1,0 +1,115 @@
+"""Themes: files of colours by meaning. Built-in ones lie beside the package, users' own in the config folder."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.errors import StyleSyntaxError
+from rich.style import Style
+from textual.theme import Theme as TextualTheme
+
+from edgetop.errors import InputError
+from edgetop.nearest import nearest_hint
+from edgetop.paths import config_home
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KEYS = ("dark", "styles")
+STYLES = (
+    "text", "dim", "title", "focus", "accent", "good", "neutral", "warning", "critical",
+    "simulated", "graph", "graph_hot", "key",
+)  # fmt: skip
+
+_PACKAGE = Path(__file__).parent.parent
+# Beside the package in a checkout, inside it when installed.
+BUILT_IN = (_PACKAGE / "themes", _PACKAGE.parent / "themes")
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    name: str
+    is_dark: bool
+    styles: Mapping[str, Style]
+
+    @property
+    def uses_terminal_colours(self) -> bool:
+        """The terminal's own palette, which no colour can be computed from."""
+        background = self.styles["text"].bgcolor
+        return background is None or background.is_default
+
+    def for_textual(self) -> TextualTheme:
+        """The same for Textual's own widgets, in dialogs."""
+        return TextualTheme(
+            name=f"edgetop-{self.name}",
+            dark=self.is_dark,
+            primary=_hex(self.styles["accent"], "ansi_cyan"),
+            secondary=_hex(self.styles["dim"], "ansi_default"),
+            foreground=_hex(self.styles["text"], "ansi_default"),
+            background=_background(self.styles["text"]),
+            surface=_background(self.styles["title"]),
+            panel=_background(self.styles["title"]),
+            warning=_hex(self.styles["warning"], "ansi_yellow"),
+            error=_background(self.styles["critical"]),
+            success=_hex(self.styles["good"], "ansi_green"),
+        )
+
+
+def _hex(style: Style, otherwise: str) -> str:
+    colour = style.color
+    return colour.triplet.hex if colour and colour.triplet else otherwise
+
+
+def _background(style: Style) -> str:
+    colour = style.bgcolor
+    return colour.triplet.hex if colour and colour.triplet else "ansi_default"
+
+
+def theme_files() -> dict[str, Path]:
+    """Every theme by name; a user's own wins over a built-in one."""
+    folders = (*reversed(BUILT_IN), config_home() / "themes")
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+
+
+def load_theme(name: str) -> Theme:
+    """Raises InputError for an unknown theme, or one whose file is not in order."""
+    files = theme_files()
+    if name not in files:
+        raise InputError(f"--theme {name}: unknown", nearest_hint(name, sorted(files)))
+    return parse_theme(files[name])
+
+
+def parse_theme(path: Path) -> Theme:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"theme {path}: cannot be read: {error}") from None
+    _refuse_unknown(path, "", document, KEYS)
+    is_dark, given = document.get("dark", True), document.get("styles", {})
+    if not isinstance(is_dark, bool):
+        raise InputError(f"theme {path}: dark is neither true nor false")
+    if not isinstance(given, dict):
+        raise InputError(f"theme {path}: styles is not a table")
+    _refuse_unknown(path, "styles.", given, STYLES)
+    for key in STYLES:
+        if key not in given:
+            raise InputError(f"theme {path}: styles.{key} is missing")
+    return Theme(path.stem, is_dark, {key: _style(path, key, given[key]) for key in STYLES})
+
+
+def _refuse_unknown(path: Path, prefix: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise InputError(f"theme {path}: unknown key {prefix}{key}", nearest_hint(key, known))
+
+
+def _style(path: Path, key: str, text: object) -> Style:
+    if not isinstance(text, str):
+        raise InputError(f"theme {path}: styles.{key} is not a text")
+    try:
+        return Style.parse(text)
+    except StyleSyntaxError as error:
+        raise InputError(f"theme {path}: styles.{key}: {error}") from None

@@ -1,0 +1,185 @@
+"""Whole sessions, and the alerts that they come to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.alerts.alert import NAMES, Alert
+from edgetop.analysis.alerts.events import LOGGED
+from edgetop.analysis.alerts.incidents import Incidents
+from edgetop.analysis.alerts.rules import parse_rule
+from edgetop.analysis.alerts.watch import AlertWatch
+from edgetop.analysis.alerts.words import told_words
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.manifest import Load
+from edgetop.session.seconds import NS
+from tests.support.sessions import differences, ended_event, make_sensor, make_session
+from tests.support.slow_sessions import analysed, session_of, stretch
+
+HOT = stretch((40, 60.0), (40, 81.5), (40, 60.0))
+RULE = Event(0, "alert-rule", "info", "user", "tell if temp>80C for=30s", {"rule": "temp>80C for=30s"})
+
+
+def with_events(batch: Batch, *events: Event) -> Analysis:
+    analysis = Analysis()
+    analysis.fold(Batch(events=events, manifest=batch.manifest, restart=True))
+    analysis.fold(Batch(batch.until_ns, batch.inferences, batch.seconds, batch.readings, batch.events))
+    return analysis
+
+
+def of(analysis: Analysis, name: str) -> list[Alert]:
+    return [alert for alert in reversed(analysis.alerts_view().newest_first) if alert.name == name]
+
+
+def test_a_rule_of_the_session_is_judged_and_logged_with_its_figures() -> None:
+    analysis = with_events(session_of([10.0] * 120, {"temp/soc": HOT}), RULE)
+    [alert] = of(analysis, "alert")
+    assert (alert.begin_ns // NS, alert.end_ns // NS if alert.end_ns else None) == (40, 80)
+    log = [(event.t_ns // NS, event.kind, event.message) for event in analysis.view(None).events.newest_first]
+    assert log[:2] == [
+        (80, "alert-ended", "over after 40.0s: temp>80C for=30s (81.5 to 81.5 C, mean 81.5)"),
+        (40, "alert-began", "temp>80C for=30s"),
+    ]
+    assert report_document(analysis)["alerts"] == [
+        {
+            "event": "alert", "rule": "temp>80C for=30s", "severity": "warning", "message": "temp>80C for=30s",
+            "begin_s": 40.0, "end_s": 80.0, "unit": "C", "min": 81.5, "mean": 81.5, "max": 81.5,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["ended", "recovered"])
+def test_what_holds_in_the_last_seconds_of_a_session_is_told_once_it_is_over(kind: str) -> None:
+    analysis = Analysis((parse_rule("temp>80C"),))
+    session = session_of([10.0] * 3, {"temp/soc": [60.0, 81.5, 81.5]})
+    analysis.fold(session)
+    assert of(analysis, "alert") == []
+    over = replace(ended_event(session.until_ns), kind=kind)
+    analysis.fold(Batch(session.until_ns, events=(over,)))
+    assert [alert.begin_ns // NS for alert in of(analysis, "alert")] == [1]
+
+
+def test_a_rule_of_another_version_is_passed_over() -> None:
+    analysis = with_events(session_of([10.0] * 20), Event(0, "alert-rule", "info", "user", "", {"rule": "frobs>3"}))
+    assert analysis.alerts_view().newest_first == ()
+
+
+def test_a_viewer_may_bring_rules_of_his_own() -> None:
+    analysis = Analysis((parse_rule("temp>80C"),))
+    analysis.fold(session_of([10.0] * 120, {"temp/soc": HOT}))
+    assert len(of(analysis, "alert")) == 1
+
+
+def test_near_the_trip_is_told_and_not_at_it_for_a_moment() -> None:
+    zone = stretch((40, 70.0), (3, 81.0), (20, 70.0), (20, 81.0), (37, 79.0))
+    [alert] = of(analysed([10.0] * 120, {"temp/cpu-thermal": zone}), "near-trip")
+    assert (alert.begin_ns // NS, alert.end_ns) == (63, None)  # 79 is not far enough below 85
+
+
+def test_throttled_and_slowed_follow_from_slowdowns() -> None:
+    latency = stretch((60, 10.0), (60, 14.0), (60, 10.0))
+    hot = {
+        "temp/cpu-thermal": stretch((60, 70.0), (60, 85.0), (60, 70.0)),
+        "cooling/0-cpufreq-cpu0": stretch((60, 0.0), (60, 3.0), (60, 0.0)),
+    }
+    [alert] = of(analysed(latency, hot), "throttled")
+    assert 58 <= alert.begin_ns // NS <= 62
+    assert alert.text.startswith("40 % slower")
+    assert of(analysed(latency), "slowed")
+
+
+def test_misses_are_told_while_they_are_more_than_a_percent() -> None:
+    latency = stretch((60, 10.0), (20, 50.0), (120, 10.0))
+    load = Load(deadline_ns=33_000_000)
+    [alert] = of(analysed(latency, load=load), "misses")
+    assert 60 <= alert.begin_ns // NS <= 61
+    assert alert.end_ns
+    assert 135 <= alert.end_ns // NS <= 140
+
+
+def test_a_queue_without_end_is_told_and_when_it_has_drained() -> None:
+    wait = stretch((20, 0.0)) + list(np.linspace(50, 5_000, 40)) + stretch((40, 0.0))
+    analysis = analysed([10.0] * 100, load=Load(mode="fixed", rate_hz=20.0), wait_ms=wait)
+    [alert] = of(analysis, "overloaded")
+    assert (alert.begin_ns // NS, alert.end_ns // NS if alert.end_ns else None) == (
+        21,
+        60,
+    )  # from when one inference waits
+    assert "20 Hz asked" in alert.text
+
+
+def test_a_stall_is_told_while_it_lasts() -> None:
+    session = session_of([10.0] * 20)
+    analysis = with_events(session)
+    analysis.fold(Batch(until_ns=40 * NS))
+    [alert] = of(analysis, "stalled")
+    assert (alert.begin_ns // NS, alert.end_ns) == (19, None)
+    assert analysis.view(None).verdict.word == "STALLED"
+
+
+def test_not_recorded_lasts_until_it_is_again() -> None:
+    incidents = Incidents()
+    full = Event(5, "recording-failed", "critical", "edgetop", "not recorded", {"why": "the disk is full"})
+    incidents.fold((full, full, Event(9, "recording-restored", "info", "edgetop", "recorded again")))
+    assert incidents.alerts() == [Alert("recording-failed", "critical", 5, 9, "the disk is full")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "names"),
+    [
+        ("duration", ["ended"]),
+        ("engine-died", ["engine-died", "ended"]),
+        ("slo", ["gate-failed", "ended"]),
+        ("input-error", []),
+    ],
+)
+def test_how_a_session_ended_is_told(reason: str, names: list[str]) -> None:
+    incidents = Incidents()
+    incidents.fold((Event(1, "engine-died", "critical", "engine", "SIGSEGV"), ended_event(2, reason)))
+    assert [alert.name for alert in incidents.alerts()] == names
+    assert all(alert.text == "SIGSEGV" for alert in incidents.alerts()[:-1])
+
+
+def test_who_watches_without_showing_finds_the_same() -> None:
+    wait = stretch((20, 0.0)) + list(np.linspace(50, 5_000, 40)) + stretch((40, 0.0))
+    load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33_000_000)
+    session = session_of([10.0] * 100, {"temp/cpu-thermal": [81.0] * 100}, load=load, wait_ms=wait)
+    watch = AlertWatch()
+    watch.fold(Batch(until_ns=99 * NS, restart=True))
+    watch.fold(session)
+    view = watch.view()
+    assert {alert.name for alert in view.newest_first} == {"overloaded", "near-trip", "misses"}
+    assert view == with_events(session).alerts_view()
+
+
+def test_every_name_is_documented_and_every_logged_one_is_a_name() -> None:
+    assert set(NAMES) >= LOGGED
+
+
+@given(cuts=st.lists(st.integers(1, 40 * NS), max_size=20))
+@settings(max_examples=8, deadline=None)
+def test_cut_anywhere_the_alerts_are_the_same(cuts: list[int]) -> None:
+    rules = tuple(map(parse_rule, ("temp>55C for=2s", "p50>18ms until=17ms", "max>30ms", "errors", "temp<50C")))
+    zone = make_sensor("temp/soc", trips={"passive": 60.0})
+    session = make_session(3, count=1_200, failures=0.01, sensors=(zone, make_sensor("temp/gpu")))
+
+    def alerts(*cuts_ns: int) -> object:
+        analysis = Analysis(rules)
+        for batch in session.batches(cuts_ns):
+            analysis.fold(batch)
+            analysis.alerts_view()  # a look must change nothing
+        return analysis.alerts_view()
+
+    assert differences(alerts(*cuts), alerts()) == []
+
+
+def test_in_words_the_worst_value_stands_with_what_is_the_matter() -> None:
+    zone = stretch((40, 70.0), (20, 81.0), (20, 83.5), (40, 81.0))
+    [alert] = of(analysed([10.0] * 120, {"temp/cpu-thermal": zone}), "near-trip")
+    assert told_words(alert) == "near-trip: a zone is within 5 C of throttling: 1.5 C"

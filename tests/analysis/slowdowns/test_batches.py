@@ -1,0 +1,48 @@
+"""What is found depends on what came, never on how it was batched: live, replayed and reported sessions agree."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.steady import SteadyState
+from tests.support.generator.plans import Generated, generate
+from tests.support.sessions import differences
+
+# Of each kind of session one, on boards that differ; 229 is of a model that takes a second.
+SESSIONS = {
+    seed: generate(seed, kind) for seed, kind in ((4, "mixture"), (11, "several"), (23, "from-start"), (229, None))
+}
+
+
+def state_of(session: Generated, cuts_s: tuple[float, ...]) -> object:
+    fold, steady = Slowdowns(), SteadyState()
+    for batch in session.batches(cuts_s):
+        fold.fold(batch)
+        steady.fold(batch)
+        fold.view()  # a look must change nothing
+    view = fold.view()
+    return view, steady.sustained(view.burst), fold.last_flag_ns
+
+
+WHOLE = {seed: state_of(session, ()) for seed, session in SESSIONS.items()}
+
+
+@pytest.mark.parametrize("seed", SESSIONS)
+@given(cuts_s=st.lists(st.floats(0, 330), max_size=40))
+@settings(max_examples=6, deadline=None)
+def test_cut_anywhere_the_same_is_found(seed: int, cuts_s: list[float]) -> None:
+    session = SESSIONS[seed]
+    cuts = tuple(cut for cut in cuts_s if cut < session.end_s)
+    assert differences(state_of(session, cuts), WHOLE[seed]) == []
+
+
+@pytest.mark.parametrize("seed", [4, 229])
+def test_second_by_second_the_same_is_found(seed: int) -> None:
+    session = SESSIONS[seed]
+    assert differences(state_of(session, tuple(range(1, int(session.end_s)))), WHOLE[seed]) == []
+
+
+def test_these_sessions_hold_what_they_are_meant_to() -> None:
+    assert all(session.truth for seed, session in SESSIONS.items() if seed != 229)
+    assert WHOLE[23][0].slowdowns[0].from_start  # type: ignore[index]

@@ -1,0 +1,109 @@
+"""Slowdowns among what happened, and in the verdict: derived, never recorded."""
+
+from dataclasses import replace
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.seconds import NS
+from tests.support.sessions import ended_event
+from tests.support.slow_sessions import analysed, session_of, stretch
+
+THERMAL = {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (40, 0.0))}
+LATENCY = stretch((60, 10.0), (20, 14.0), (40, 10.0))
+CONTENTION = {"load/steal": stretch((60, 0.0), (60, 30.0))}
+
+
+def events_of(analysis: Analysis) -> list[tuple[float, str, str]]:
+    return [(event.t_ns / NS, event.kind, event.message) for event in analysis.view(None).events.newest_first]
+
+
+def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
+    analysis = analysed(LATENCY, THERMAL)
+    analysis.fold(Batch(120 * NS, events=(Event(70 * NS, "mark", "info", "user", "fan on"),)))
+    assert events_of(analysis) == [
+        (80, "slowdown-ended", "full speed again after 20.0s (thermal)"),
+        (70, "mark", "fan on"),
+        (
+            60,
+            "slowdown-began",
+            "40 % slower: thermal (throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time)",
+        ),
+        (0, "phase", "measure begins"),
+    ]
+    view = analysis.view(None).events
+    assert (view.total, view.warnings) == (4, 1)
+    assert len(analysis.events.view().newest_first) == 2
+
+
+def test_the_view_of_the_events_is_the_same_until_something_happens() -> None:
+    analysis = analysed(LATENCY, THERMAL)
+    before = analysis.view(None).events
+    analysis.fold(Batch(until_ns=121 * NS))
+    assert analysis.view(None).events is before
+    analysis.fold(Batch(122 * NS, events=(Event(121 * NS, "mark", "info", "user", "fan on"),)))
+    assert analysis.view(None).events is not before
+
+
+def test_the_verdict_is_throttled_by_what_the_board_does_and_slowed_by_others() -> None:
+    verdict = analysed(LATENCY[:80], {"throttle/thermal": THERMAL["throttle/thermal"][:80]}).view(None).verdict
+    assert (verdict.word, verdict.level) == ("THROTTLED", "critical")
+    assert verdict.reason.startswith("40 % since 00:01:00: thermal (throttle/thermal was set")
+    verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
+    assert (verdict.word, verdict.level) == ("SLOWED", "warning")
+    assert verdict.reason == "40 % since 00:01:00: contention (load/steal rose from 0.0 to 30.0 %)"
+
+
+def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_over() -> None:
+    assert analysed(LATENCY[:20]).view(None).verdict.word == "MEASURING"
+    assert analysed(LATENCY[:50]).view(None).verdict.word == "STEADY"
+    assert analysed(LATENCY, THERMAL).view(None).verdict.word == "STEADY"
+
+
+def test_an_unknown_cause_is_said_to_be_unknown() -> None:
+    assert analysed(LATENCY[:80]).view(None).verdict.reason == "40 % since 00:01:00: unknown cause"
+
+
+def test_within_five_seconds_of_the_first_cut_the_verdict_tells_it() -> None:
+    whole = session_of(LATENCY, THERMAL)
+    for second in (64, 65):
+        until_ns = second * NS
+        batch = replace(
+            whole,
+            until_ns=until_ns,
+            inferences=whole.inferences[whole.inferences["t_ns"] < until_ns],
+            seconds=whole.seconds.where(whole.seconds.rows["t_ns"] < until_ns),
+            readings=whole.readings[whole.readings["t_ns"] < until_ns],
+        )
+        analysis = Analysis()
+        analysis.fold(batch)
+        assert analysis.view(None).verdict.word == "THROTTLED"
+
+
+def test_the_report_tells_each_slowdown() -> None:
+    analysis = analysed(LATENCY, THERMAL)
+    analysis.fold(Batch(120 * NS, events=(ended_event(120 * NS),)))
+    document = report_document(analysis)
+    assert document["slowdowns"] == [
+        {
+            "start_s": 60.0, "end_s": 80.0, "cause": "thermal", "latency_ratio": 1.4003, "confidence": 0.9,
+            "evidence": ["throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time"],
+            "from_start": False,
+        }
+    ]  # fmt: skip
+    assert document["throttled"] is True
+
+
+def test_no_slowdown_and_not_known_are_told_apart() -> None:
+    assert report_document(analysed(LATENCY[:50]))["slowdowns"] == []
+    assert report_document(analysed(LATENCY[:4]))["slowdowns"] is None
+
+
+def test_a_flag_that_was_set_in_the_warm_up_alone_is_not_throttled() -> None:
+    session = session_of(stretch((40, 10.0)), {"throttle/thermal": stretch((5, 1.0), (35, 0.0))})
+    analysis = Analysis()
+    late = Event(8 * NS, "phase", "info", "engine", "measurement begins", {"phase": "measure"})
+    seconds = session.seconds.where(session.seconds.rows["t_ns"] >= 8 * NS)
+    analysis.fold(Batch(40 * NS, seconds=seconds, readings=session.readings, events=(late,), manifest=session.manifest))
+    assert report_document(analysis)["throttled"] is False

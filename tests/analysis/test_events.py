@@ -1,0 +1,66 @@
+"""The event log: the last events, and what went wrong, each thing once."""
+
+from edgetop.analysis.events import KEPT, KEPT_LASTING, EventLog
+from edgetop.session.events import Event, Severity
+
+
+def event(t_ns: int, kind: str = "mark", severity: Severity = "info", message: str = "a note") -> Event:
+    return Event(t_ns, kind, severity, "user", message)
+
+
+def log_of(*events: Event) -> EventLog:
+    log = EventLog()
+    log.fold(events)
+    return log
+
+
+def test_events_are_newest_first() -> None:
+    log = log_of(event(1), event(2))
+    log.fold((event(3),))
+    assert [e.t_ns for e in log.view().newest_first] == [3, 2, 1]
+
+
+def test_only_the_last_thousand_are_kept_but_all_are_counted() -> None:
+    view = log_of(*(event(i) for i in range(KEPT + 5))).view()
+    assert KEPT == 1_000
+    assert len(view.newest_first) == KEPT
+    assert (view.newest_first[0].t_ns, view.newest_first[-1].t_ns) == (KEPT + 4, 5)
+    assert view.total == KEPT + 5
+
+
+def test_what_went_wrong_lasts_though_a_thousand_events_follow() -> None:
+    wrong = event(0, "provider-dropped", "critical")
+    log = log_of(wrong)
+    log.fold(tuple(event(i) for i in range(2 * KEPT)))
+    assert log.view().lasting == (wrong,)
+
+
+def test_each_thing_that_went_wrong_lasts_once_the_oldest_first() -> None:
+    first, second = event(1, "sensor-lost", "warning", "a"), event(2, "sensor-lost", "warning", "b")
+    log = log_of(first, second, event(3, "sensor-lost", "warning", "a"))
+    assert log.view().lasting == (first, second)
+
+
+def test_log_lines_and_what_went_well_do_not_last() -> None:
+    assert log_of(event(1, "log", "critical"), event(2, "phase", "info")).view().lasting == ()
+
+
+def test_the_number_of_lasting_events_is_bounded() -> None:
+    view = log_of(*(event(i, "sensor-lost", "warning", str(i)) for i in range(3 * KEPT_LASTING))).view()
+    assert len(view.lasting) == KEPT_LASTING
+    assert view.lasting[0].t_ns == 0
+
+
+def test_warnings_and_worse_are_counted_log_lines_too() -> None:
+    view = log_of(event(1, "log", "warning"), event(2, "x", "critical"), event(3, "y", "warning"), event(4)).view()
+    assert (view.warnings, view.criticals, view.total) == (2, 1, 4)
+
+
+def test_a_view_is_the_same_object_until_something_happens() -> None:
+    log = log_of(event(1))
+    view = log.view()
+    log.fold(())
+    assert log.view() is view
+    log.fold((event(2),))
+    assert log.view() is not view
+    assert len(view.newest_first) == 1

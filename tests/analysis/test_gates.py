@@ -1,0 +1,193 @@
+"""Gates: how they are written, and each value with a limit that it keeps and one that it exceeds."""
+
+from typing import Any
+
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.gates import METRICS, judge_gate, parse_gate
+from edgetop.analysis.report import report_document
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.manifest import Load
+from edgetop.session.seconds import NS
+from tests.support.sessions import (
+    MS,
+    back_to_back,
+    ended_event,
+    folded,
+    make_manifest,
+    make_readings,
+    make_sensor,
+    phase_event,
+    seconds_of,
+)
+from tests.support.slow_sessions import analysed, stretch
+
+IDS = ("temp/cpu", "temp/gpu", "power/VDD_IN", "mem/rss-peak", "throttle/thermal")
+SENSORS = [make_sensor(name, **({"role": "total"} if name == "power/VDD_IN" else {})) for name in IDS]
+
+
+def document_of(
+    count: int = 1_000, *, load: Load | None = None, throttled: float = 1.0, wait_ns: int = 0
+) -> dict[str, Any]:
+    """Latencies of 1 to 20 ms in equal shares, one in twenty failed; 84 C and 71 C; 7.5 W; 300 MiB."""
+    load = load or Load(deadline_ns=19 * MS)
+    latency = [(1 + n % 20) * MS for n in range(count)]
+    inferences = back_to_back(0, latency, wait_ns=wait_ns, ok=[n % 20 != 10 for n in range(count)])
+    end_ns = int(sum(latency)) or NS
+    rows = [(second * NS, i, v) for second in range(3) for i, v in enumerate((84.0, 71.0, 7.5, 300.0, throttled))]
+    batch = Batch(
+        end_ns,
+        seconds=seconds_of(inferences, load.deadline_ns, is_paced=load.is_paced),
+        readings=make_readings(*rows),
+        events=(phase_event(0, "measure"), ended_event(end_ns, "duration", last_end_ns=end_ns)),
+        manifest=make_manifest(*SENSORS, load=load),
+        restart=True,
+    )
+    return report_document(folded([batch]))
+
+
+DOCUMENT = document_of()
+# What only longer sessions tell.
+FULL = DOCUMENT | {
+    "energy": {"gross_mj": 26.0},
+    "drift_ratio": 1.12,
+    "memory": DOCUMENT["memory"] | {"growth_mib_per_h": 2.5, "leak": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("passes", "fails", "value"),
+    [
+        ("p50>11ms", "p50>9ms", 10.0),
+        ("p90>0.02s", "p90>17000us", 19.0),
+        ("p95>20.5ms", "p95>18.5ms", 20.0),
+        ("p99>33ms", "p99>=19ms", 20.0),
+        ("p999>21ms", "p999>19ms", 20.0),
+        ("mean>11ms", "mean>10ms", 10.47),
+        ("max>20.1ms", "max>19999us", 20.0),
+        ("misses>6%", "misses>5%", 5.263),
+        ("misses>50", "misses>49", 50),
+        ("misses<1", "misses", 50),
+        ("rss>512MiB", "rss>0.25GiB", 300.0),
+        ("temp>85C", "temp>80C", 84.0),
+        ("power>8W", "power>7400mW", 7.5),
+        ("energy>27mJ", "energy>25mJ", 26.0),
+        ("drift>12.5%", "drift>10%", 12.0),
+        ("leak>3MiB/h", "leak>1MiB/h", 2.5),
+        ("errors>5%", "errors>4%", 5.0),
+        ("errors>50", "errors", 50),
+    ],
+)
+def test_a_gate_passes_within_its_limit_and_fails_beyond_it(passes: str, fails: str, value: float) -> None:
+    kept, broken = (judge_gate(parse_gate(text), FULL) for text in (passes, fails))
+    assert (kept.ok, broken.ok) == (True, False)
+    unit = broken.gate.unit
+    same_unit = {"us": 1e3, "mW": 1e3, "GiB": 2**-10}.get(unit, 1.0)
+    assert broken.value == pytest.approx(value * same_unit, rel=0.01)
+    assert fails in broken.reason
+
+
+def test_throttled_is_a_condition_by_itself() -> None:
+    gate = parse_gate("throttled")
+    hot, cool = judge_gate(gate, DOCUMENT), judge_gate(gate, document_of(throttled=0.0))
+    assert (hot.value, hot.ok) == (True, False)
+    assert (cool.value, cool.ok) == (False, True)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_as_it_stands_on_the_screen_it_is_as_the_report_has_it(name: str) -> None:
+    analysis = analysed(stretch((60, 10.0), (30, 14.0)), {"throttle/thermal": stretch((60, 0.0), (30, 1.0))})
+    analysis.gates = (parse_gate(METRICS[name].example),)
+    (live,) = analysis.view(None).gates
+    assert [live.to_json()] == report_document(analysis)["gates"]
+
+
+def test_every_name_is_exercised_above() -> None:
+    names = "p50 p90 p95 p99 p999 mean max misses rss temp power energy throttled drift leak errors"
+    assert list(METRICS) == names.split()
+
+
+NOTHING: dict[str, Any] = report_document(folded([Batch(manifest=make_manifest(), restart=True)]))
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "errors"])
+def test_what_is_not_known_fails_with_the_reason(name: str) -> None:
+    result = judge_gate(parse_gate(METRICS[name].example), NOTHING)
+    assert (result.value, result.ok, result.fails_for_sure) == (None, False, False)
+    known = "no sensor here tells what the whole board draws" if name == "energy" else METRICS[name].absent
+    assert result.reason.endswith(f"unknown: {known}")
+
+
+def test_growth_that_is_no_leak_fails_no_gate() -> None:
+    grown = FULL | {"memory": FULL["memory"] | {"leak": False}}
+    result = judge_gate(parse_gate("leak>1MiB/h"), grown)
+    assert (result.value, result.ok) == (0.0, True)
+
+
+def test_drift_is_that_of_a_session_that_became_slower() -> None:
+    document = report_document(analysed(stretch((60, 10.0), (80, 12.0))))
+    results = [judge_gate(parse_gate(f"drift>{limit}%"), document) for limit in (18, 22)]
+    assert [result.ok for result in results] == [False, True]
+    assert results[0].value == pytest.approx(20, abs=1)
+
+
+def test_under_a_paced_load_response_time_counts() -> None:
+    load = Load(mode="fixed", rate_hz=30.0, deadline_ns=19 * MS)
+    result = judge_gate(parse_gate("max>33ms"), document_of(load=load, wait_ns=20 * MS))
+    assert (result.ok, result.value) == (False, 40.0)
+    assert "response time 40 ms" in result.reason
+
+
+def test_too_few_inferences_are_said_and_fail_nothing_for_sure() -> None:
+    result = judge_gate(parse_gate("p99>1ms"), document_of(100))
+    assert (result.ok, result.fails_for_sure) == (False, False)
+    assert "not settled" in result.reason
+    assert judge_gate(parse_gate("p99>1ms"), DOCUMENT).fails_for_sure
+    assert judge_gate(parse_gate("max>1ms"), document_of(100)).fails_for_sure
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p98>33ms", r"no value is called p98 \(did you mean p9\d?"),
+        ("p99>33", "the unit is missing; it is given in ms, us"),
+        ("p99>33mJ", "mJ is no unit of p99"),
+        ("temp>80F", "F is no unit of temp; it is given in C"),
+        ("p99", "give a limit, as in p99>33ms"),
+        ("throttled>1", "write throttled"),
+        ("p99=33ms", "is not a gate"),
+        ("p99>ms", "is not a gate"),
+        ("", "is not a gate"),
+        ("p99>1e9999ms", "is not a gate"),
+    ],
+)
+def test_what_is_no_gate_is_refused_with_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_gate(text)
+
+
+def test_spaces_do_not_matter() -> None:
+    assert judge_gate(parse_gate(" p99 > 33 ms "), DOCUMENT).ok
+
+
+def gate_event(text: str) -> Event:
+    return Event(0, "gate", "info", "user", f"fails if {text}", {"expr": text})
+
+
+def test_the_gates_of_a_recording_are_judged_by_its_report() -> None:
+    events = (gate_event("p99>33ms"), gate_event("max>1ms"), phase_event(0, "measure"))
+    inferences = back_to_back(0, [5 * MS] * 100)
+    batch = Batch(NS, seconds=seconds_of(inferences), events=events, manifest=make_manifest(), restart=True)
+    gates = report_document(folded([batch]))["gates"]
+    assert [(gate["expr"], gate["value"], gate["ok"]) for gate in gates] == [
+        ("p99>33ms", pytest.approx(5.0, rel=0.01), True),
+        ("max>1ms", 5.0, False),
+    ]
+
+
+def test_a_gate_that_this_version_does_not_know_is_passed_over() -> None:
+    analysis = Analysis()
+    analysis.fold(Batch(events=(gate_event("p42>7 furlongs"),), manifest=make_manifest(), restart=True))
+    assert analysis.gates == ()

@@ -1,0 +1,217 @@
+"""Growth of the engine's memory: what leaks, and what only fills its arenas."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices, leak_rate
+from edgetop.analysis.trend import Slope
+from edgetop.engines.process import ProcessEngine
+from edgetop.engines.protocol import Ended, LogLine
+from edgetop.session.batch import Batch
+from edgetop.session.records import READING
+from edgetop.session.seconds import NS
+from tests.support import onnx_models
+from tests.support.engine_runs import run_whole, spec_for
+from tests.support.interpreters import with_runtime
+from tests.support.sessions import differences, folded, make_manifest, make_sensor, phase_event
+
+BEGAN_S = 10
+Curve = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+
+
+def grown(
+    *curves: np.ndarray, ids: tuple[str, ...] = ("mem/rss-anon",), cuts: tuple[int, ...] = (), began_s: int = BEGAN_S
+) -> MemoryGrowth:
+    """What was held second by second, in MiB, from a sensor each."""
+    growth = MemoryGrowth()
+    seconds = len(curves[0])
+    growth.fold(Batch(manifest=make_manifest(*map(make_sensor, ids)), events=(phase_event(began_s * NS, "measure"),)))
+    rows = np.zeros(seconds * len(curves), READING)
+    rows["t_ns"] = np.repeat(np.arange(seconds) * NS, len(curves))
+    rows["sensor"], rows["value"] = np.tile(np.arange(len(curves)), seconds), np.stack(curves, axis=1).ravel()
+    for part in np.split(rows, sorted(cuts)):
+        growth.fold(Batch(readings=part))
+    return growth
+
+
+def view_of(mib: np.ndarray, **more: object) -> GrowthView:
+    return grown(mib, **more).view(len(mib) * NS)
+
+
+def wandering(random: np.random.Generator, count: int) -> np.ndarray:
+    """A heap from which pages come and go."""
+    y = random.normal(0, 0.02, count)
+    for i in range(1, count):
+        y[i] += 0.95 * y[i - 1]
+    return y
+
+
+HEALTHY: dict[str, Curve] = {
+    "stands still": lambda random, t: wandering(random, len(t)),
+    "collects its garbage": lambda random, t: np.mod(t, random.uniform(5, 40)) * 0.1,
+    "fills an arena": lambda random, t: 50 * (1 - np.exp(-t / (random.uniform(0.02, 0.15) * len(t)))),
+    "fills it in steps": lambda random, t: np.sum([(t > k) * 20 for k in random.uniform(0, len(t), 3)], axis=0),
+    "doubles its arena, ever more seldom": lambda _, t: np.sum(
+        [(t > len(t) / 2**k) * 64 / 2**k for k in range(1, 7)], 0
+    ),
+    "fills it in even steps": lambda _, t: 20 * np.floor(5 * t / len(t)),
+    "fills an arena slowly": lambda random, t: 50 * (1 - np.exp(-t / (random.uniform(0.3, 0.5) * len(t)))),
+    "grows ever more slowly": lambda random, t: 5 * np.log1p(t / random.uniform(2, 20)),
+    "loads for a third of the time": lambda _, t: np.minimum(t, 0.35 * len(t)) * 0.1,
+    "shrinks": lambda _, t: 500 - 0.1 * t,
+}
+
+
+@pytest.mark.parametrize("seconds", [300, 3_600, 30_000])
+@pytest.mark.parametrize("name", HEALTHY)
+def test_what_only_grows_its_arena_leaks_nothing(name: str, seconds: int) -> None:
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        t = np.arange(seconds, dtype=float)
+        assert view_of(100 + wandering(random, seconds) + HEALTHY[name](random, t)).is_leak is False
+
+
+@pytest.mark.parametrize(("mib_per_h", "seconds"), [(2, 3_600), (12, 600), (70, 200), (360, 150), (2, 30_000)])
+def test_a_leak_is_told_with_its_rate(mib_per_h: float, seconds: int) -> None:
+    inside = []
+    for seed in range(5):
+        view = view_of(100 + np.arange(seconds) * mib_per_h / 3600 + wandering(np.random.default_rng(seed), seconds))
+        assert view.is_leak
+        assert view.mib_per_h is not None
+        assert view.mib_per_h.value == pytest.approx(mib_per_h, rel=0.3)
+        inside.append(view.mib_per_h.low <= mib_per_h <= view.mib_per_h.high)
+    assert sum(inside) >= 4
+
+
+def test_a_leak_below_a_mib_an_hour_is_none() -> None:
+    assert view_of(100 + np.arange(30_000) * 0.8 / 3600).is_leak is False
+
+
+def test_before_two_minutes_nothing_is_told() -> None:
+    assert view_of(100 + np.arange(120) * 1.0) == GrowthView()
+
+
+def test_the_warm_up_is_left_out() -> None:
+    mib = np.full(700, 200.0)
+    mib[:300] = 100 + np.arange(300) / 3
+    assert view_of(mib, began_s=300).is_leak is False
+    assert view_of(mib, began_s=400).mib_per_h == Slope(0.0, 0.0, 0.0)
+
+
+def test_what_is_swapped_out_is_still_held() -> None:
+    held = 100 + np.arange(600) * 0.02
+    out = np.maximum(np.arange(600) - 200, 0) * 0.02
+    both = grown(held - out, out, ids=("mem/rss-anon", "mem/swap")).view(600 * NS)
+    assert both.is_leak
+    assert both.mib_per_h is not None
+    assert both.mib_per_h.value == pytest.approx(72, rel=0.05)
+
+
+def test_without_its_parts_the_resident_set_is_taken() -> None:
+    assert view_of(100 + np.arange(600) * 0.02, ids=("mem/rss",)).is_leak
+    file_pages, anonymous = 100 + np.arange(600) * 0.02, np.full(600, 50.0)
+    assert grown(file_pages, anonymous, ids=("mem/rss", "mem/rss-anon")).view(600 * NS).is_leak is False
+
+
+def test_the_memory_of_edgetop_itself_is_not_the_engines() -> None:
+    assert view_of(100 + np.arange(600) * 0.02, ids=("mem/edgetop",)) == GrowthView()
+
+
+def test_the_time_that_is_left_is_what_is_left_by_the_rate() -> None:
+    growth = grown(100 + np.arange(600) * 0.02)
+    assert growth.view(600 * NS, 144.0).hours_left == pytest.approx(2.0, rel=0.01)
+    assert growth.view(600 * NS).hours_left is None
+    assert grown(np.full(600, 100.0)).view(600 * NS, 144.0).hours_left is None
+
+
+def test_what_comes_after_the_measured_phase_does_not_count() -> None:
+    mib = np.full(1_200, 100.0)
+    mib[600:] += np.arange(600) * 0.5
+    assert grown(mib).view(600 * NS).mib_per_h == Slope(0.0, 0.0, 0.0)
+
+
+def test_a_leak_goes_on_where_the_board_becomes_slower() -> None:
+    t = np.arange(1_200)
+    view = view_of(100 + np.where(t < 600, t * 0.02, 12 + (t - 600) * 0.013))
+    assert view.is_leak
+
+
+def test_a_leak_is_told_in_words_with_what_to_do() -> None:
+    leak = GrowthView(Slope(12.34, 11.8, 12.9), is_leak=True, hours_left=3.2)
+    assert leak_rate(leak) == "12 MiB/h"
+    (notice,) = leak_notices(leak)
+    assert notice.code == "leak"
+    assert notice.message == (
+        "the engine's memory grows by 12 MiB/h (95 %: 11.8 to 12.9) and does not level off; what is left lasts 3h12m"
+    )
+    assert leak_rate(GrowthView(Slope(2.34, 1.8, 2.9), is_leak=True)) == "2.3 MiB/h"
+    assert leak_notices(GrowthView(Slope(0.5, 0.4, 0.6), is_leak=False)) == ()
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(0, 2_000), max_size=8), st.integers(0, 100))
+def test_however_readings_are_batched_the_growth_is_the_same(cuts: list[int], seed: int) -> None:
+    mib = 100 + np.arange(1_000) * 0.01 + wandering(np.random.default_rng(seed), 1_000)
+    both = {"ids": ("mem/rss-anon", "mem/swap")}
+    whole, parts = grown(mib, mib / 9, **both), grown(mib, mib / 9, **both, cuts=tuple(cuts))
+    assert differences(parts.view(1_000 * NS), whole.view(1_000 * NS)) == []
+
+
+def test_what_is_looked_at_in_between_does_not_change_what_is_told() -> None:
+    mib = 100 + np.arange(1_000) * 0.01
+    growth = MemoryGrowth()
+    manifest = make_manifest(make_sensor("mem/rss-anon"))
+    growth.fold(Batch(manifest=manifest, events=(phase_event(BEGAN_S * NS, "measure"),)))
+    for second, value in enumerate(mib):
+        growth.fold(Batch(readings=np.array([(second * NS, 0, value)], READING)))
+        growth.view(second * NS)
+    assert differences(growth.view(1_000 * NS), view_of(mib)) == []
+
+
+# Engines that really hold more and more. Each says what it holds; an inference stands for 50 ms.
+
+RUNS, A_SECOND = 3_000, 20
+TELL = """
+if number % 20 == 0:
+    held = [line.split()[1] for line in open("/proc/self/status") if line.startswith("RssAnon")]
+    print("holds", number, held[0], flush=True)
+"""
+ENGINES = {
+    "leaks 1 KiB": ("kept.append(os.urandom(1024))", True),
+    "leaks 10 KiB": ("kept.append(os.urandom(10240))", True),
+    "grows an arena of 8 MiB": ("kept.append(os.urandom(16384)) if number < 500 else None", False),
+    "fills a cache and begins anew": ("kept.append(os.urandom(4096)); number % 300 or kept.clear()", False),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_real_engine_is_told_from_what_it_holds(name: str, tmp_path: Path) -> None:
+    does, leaks = ENGINES[name]
+    model = tmp_path / "tiny.onnx"
+    model.write_bytes(onnx_models.onnx_tiny())
+    python = with_runtime(tmp_path, on_import="kept = []", on_run=f"{does}\n{TELL}")
+    heard = run_whole(ProcessEngine(spec_for(model, warmup_runs=1, runs=RUNS), python))
+    heard.one(Ended)
+    said = [re.fullmatch(r"holds (\d+) (\d+)", line.message) for line in heard.all(LogLine)]
+    held = {int(words[1]) // A_SECOND: int(words[2]) / 1024 for words in said if words}
+    seconds = np.arange(RUNS // A_SECOND)
+    assert len(held) > 0.7 * len(seconds)  # of what an engine prints by the thousand, some lines are left out
+    assert view_of(np.interp(seconds, sorted(held), [held[second] for second in sorted(held)])).is_leak is leaks
+
+
+def test_a_whole_session_tells_it_beside_its_verdict() -> None:
+    manifest = make_manifest(make_sensor("mem/rss-anon"), make_sensor("mem/system-available"))
+    rows = np.zeros(1_200, READING)
+    rows["t_ns"], rows["sensor"] = np.repeat(np.arange(600) * NS, 2), np.tile([0, 1], 600)
+    rows["value"] = np.where(rows["sensor"] == 0, 100 + rows["t_ns"] / NS * 0.02, 720.0)
+    analysis = folded([Batch(600 * NS, manifest=manifest, events=(phase_event(0, "measure"),), readings=rows)])
+    view = analysis.view(None)
+    assert view.verdict.also == "LEAKING 72 MiB/h"
+    assert view.memory.growth.hours_left == pytest.approx(10, rel=0.01)
+    assert "leak" in [notice.code for notice in view.notices]

@@ -1,0 +1,101 @@
+"""Advice from where the time goes: each holds where it should and nowhere else."""
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.operator_hints import fell_back, operator_hints, slow_kernels
+from edgetop.analysis.operators import OperatorView
+from edgetop.analysis.report import report_document
+from edgetop.session.operators import Operator
+from tests.support.scripts import measured
+
+MS = 1e6
+
+
+def op(name, share, op_type="Conv", provider="CPU", flops=None, moved=None):
+    return OperatorView(0, name, op_type, provider, 1.0, share, None, flops, moved)
+
+
+def hints(*operators, inference_ns=50 * MS, providers=("CPU",)):
+    return {notice.code: notice for notice in operator_hints(operators, inference_ns, providers)}
+
+
+EVEN = [op(f"c{i}", 0.25) for i in range(4)]
+
+
+def test_a_model_as_it_should_be_gets_none():
+    assert hints(*EVEN) == {}
+    assert operator_hints((), None, ()) == ()
+
+
+def test_operators_that_fell_back_are_named_with_their_share_and_crossings():
+    told = hints(op("a", 0.6, provider="CUDA"), op("b", 0.1), op("c", 0.3, provider="CUDA"), providers=("CUDA", "CPU"))
+    message = told["fell-back"].message
+    assert "1 operator ran on the CPU and not on CUDA" in message
+    assert "10.0 %" in message
+    assert "2 crossings between 3 partitions" in message
+    assert "b (Conv" in message
+    assert "--require-full-delegation" in told["fell-back"].advice
+
+
+def test_nothing_fell_back_where_the_cpu_is_what_was_meant():
+    assert fell_back([op("a", 1.0)], ("CPU",)) == []
+    assert fell_back([op("a", 1.0)], ()) == []
+    assert fell_back([op("a", 1.0, provider="XNNPACK")], ("XNNPACK", "CPU")) == []
+
+
+def test_an_operator_of_more_than_half_of_the_time_is_named():
+    assert "big" in hints(op("big", 0.51), op("rest", 0.49))["dominant-operator"].message
+    assert "dominant-operator" not in hints(op("big", 0.5), op("rest", 0.5))
+
+
+def test_a_kernel_far_below_others_like_it_is_slow():
+    alike = [op(f"c{i}", 0.1, flops=10**9, moved=10**7) for i in range(4)]
+    slow = op("slow", 0.5, flops=10**9, moved=10**7)
+    assert slow_kernels([*alike, slow], 50 * MS) == [slow]
+    assert "slow (Conv" in hints(*alike, slow)["slow-kernel"].message
+    assert slow_kernels([*alike[:2], slow], 50 * MS) == []  # too few to compare with
+    small = op("small", 0.02, flops=10**7, moved=10**5)
+    assert slow_kernels([*alike, small], 50 * MS) == []
+
+
+def test_an_operator_that_must_move_more_for_what_it_computes_is_not_slow():
+    """Depthwise convolutions have the type of others, and never their FLOP/s."""
+    pointwise = [op(f"c{i}", 0.1, flops=10**9, moved=10**7) for i in range(4)]
+    assert slow_kernels([*pointwise, op("depthwise", 0.2, flops=10**8, moved=10**7)], 50 * MS) == []
+
+
+def test_conversions_are_told_from_a_tenth_of_the_time_on():
+    assert "conversions-time" in hints(*EVEN[:3], op("q", 0.1, "QuantizeLinear"))
+    assert "conversions-time" in hints(*EVEN[:3], op("r", 0.1, "ReorderInput"))
+    assert "conversions-time" not in hints(*EVEN[:3], op("q", 0.09, "QuantizeLinear"))
+
+
+def test_dynamic_quantisation_is_told():
+    assert "dynamic-quantisation" in hints(*EVEN[:3], op("q", 0.2, "DynamicQuantizeLinear"))
+
+
+def test_an_activation_left_behind_a_convolution_is_told():
+    assert "not-fused" in hints(op("c", 0.4), op("relu", 0.2, "Relu"), op("d", 0.4))
+    xnnpack = [op("c", 0.4, "Convolution (NHWC, F32) IGEMM"), op("clamp", 0.2, "Clamp (NC)"), op("e", 0.4, "Add (ND)")]
+    assert "not-fused" in hints(*xnnpack)
+    assert "not-fused" not in hints(op("a", 0.4, "Add"), op("relu", 0.2, "Relu"), op("d", 0.4))
+
+
+def test_a_small_model_on_an_accelerator_is_told():
+    on_gpu = [op("a", 0.5, provider="CUDA"), op("b", 0.5, provider="CUDA")]
+    assert "small-for-delegate" in hints(*on_gpu, inference_ns=4 * MS, providers=("CUDA", "CPU"))
+    assert "small-for-delegate" not in hints(*on_gpu, inference_ns=6 * MS, providers=("CUDA", "CPU"))
+    assert "small-for-delegate" not in hints(*EVEN, inference_ns=1 * MS)
+
+
+def test_they_are_warnings_of_the_report_and_the_same_however_the_session_comes():
+    script = measured(10)
+    for _ in range(4):
+        script.profile([Operator("big", "Gemm", "CPU", 8, 60_000), Operator("rest", "Add", "CPU", 8, 20_000)])
+    whole, stepwise = Analysis(), Analysis()
+    whole.fold(script.whole())
+    for batch in script.batches:
+        stepwise.fold(batch)
+        stepwise.view(None)
+    assert whole.notices() == stepwise.notices()
+    codes = {warning["code"] for warning in report_document(whole)["warnings"]}
+    assert "dominant-operator" in codes

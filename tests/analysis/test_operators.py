@@ -1,0 +1,218 @@
+"""Hotspots: shares of the time, what moved, and what bursts cost."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.operators import MAX_OPERATORS, MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
+from edgetop.analysis.report import report_document
+from edgetop.session.batch import Batch, merge
+from edgetop.session.events import Event
+from edgetop.session.operators import Operator, burst_of
+from tests.support.scripts import measured
+from tests.support.sessions import differences
+
+MS = 1_000_000
+CONV, ADD, RELU = ("conv", "Conv", "CPU"), ("add", "Add", "CPU"), ("relu", "Relu", "CUDA")
+
+
+def burst_batch(number: int, operators: tuple[Operator, ...], runs: int = 2, run_ns: int = 10 * MS) -> Batch:
+    t_ns = number * 10_000 * MS
+    data = {"burst": number, "duration_ns": 25 * MS, "runs": runs, "run_ns": run_ns}
+    event = Event(t_ns, "profile-burst", "info", "engine", "a burst", data)
+    return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, number, operators),))
+
+
+def of(conv_ms: float, add_ms: float = 2, runs: int = 2) -> tuple[Operator, ...]:
+    """What each takes in one inference."""
+    pairs = ((CONV, conv_ms), (ADD, add_ms))
+    return tuple(Operator(*key, runs, int(ms * runs * MS)) for key, ms in pairs)
+
+
+def folded(*batches: Batch) -> OperatorsView:
+    operators = Operators()
+    for batch in batches:
+        operators.fold(batch)
+    return operators.view()
+
+
+def test_shares_are_of_the_time_of_all_operators_and_in_run_order() -> None:
+    view = folded(burst_batch(0, (Operator(*ADD, 2, 3 * MS), Operator(*CONV, 4, 12 * MS), Operator(*RELU, 2, 5 * MS))))
+    assert [(o.position, o.name, o.share) for o in view.operators] == [
+        (0, "add", 0.15),
+        (1, "conv", 0.6),
+        (2, "relu", 0.25),
+    ]
+    assert [o.calls for o in view.operators] == [1, 2, 1]
+    assert view.partitions == 2
+    assert scaled_ns(view.operators[1], 5 * MS) == 3 * MS
+
+
+def test_types_are_added_up_the_largest_first() -> None:
+    view = folded(
+        burst_batch(0, (Operator("a", "Add", "CPU", 2, 2), *of(1e-6 * 2), Operator("b", "Conv", "CPU", 2, 90)))
+    )
+    assert [(of.op_type, of.count) for of in view.by_type] == [("Add", 2), ("Conv", 2)]
+    assert abs(sum(of.share for of in view.by_type) - 1) < 1e-9
+
+
+def test_a_change_is_of_the_operators_own_time_against_the_first_three_bursts() -> None:
+    batches = [burst_batch(i, of(conv_ms)) for i, conv_ms in enumerate((3, 4, 5))]
+    assert [o.change for o in folded(*batches).operators] == [None, None]
+    batches += [burst_batch(i, of(6), run_ns=12 * MS) for i in (3, 4, 5)]
+    assert [round(o.change, 9) for o in folded(*batches).operators if o.change is not None] == [0.5, 0.0]
+
+
+def test_now_is_the_last_three_bursts() -> None:
+    batches = [burst_batch(i, of(8)) for i in range(5)] + [burst_batch(i, of(2), run_ns=5 * MS) for i in (5, 6, 7)]
+    view = folded(*batches)
+    assert [o.share for o in view.operators] == [0.5, 0.5]
+    assert view.run_ns == 5 * MS
+
+
+def single_runs(*conv_ms: float) -> list[Batch]:
+    """Bursts of a slow model, of one run each; the rest of it takes 2 ms."""
+    return [burst_batch(i, of(ms, runs=1), runs=1, run_ns=int((ms + 2) * MS)) for i, ms in enumerate(conv_ms)]
+
+
+def conv_ms(*batches: Batch) -> float:
+    """Of what is shown as now, from its share beside the 2 ms."""
+    share = folded(*batches).operators[0].share
+    return round(2 * share / (1 - share), 9)
+
+
+def test_bursts_of_one_run_are_averaged_over_ten_of_them_while_these_are_alike() -> None:
+    steady = single_runs(*[8] * 5, 8.5, 7.5, 8.5, 7.5, 8.5, 7.5, 8.5, 7.5, 8.5, 7.5)
+    assert conv_ms(*steady) == 8
+    assert conv_ms(*steady[:-1]) == 8.05
+    assert folded(*steady).run_ns == 10 * MS
+
+
+def test_three_bursts_after_a_board_throttles_only_throttled_ones_count() -> None:
+    before, throttled = [8.0] * 12, [12.0] * 3
+    assert [conv_ms(*single_runs(*before, *throttled[:n])) for n in range(4)] == [8, 8.4, round(32 / 3, 9), 12]
+
+
+def test_a_disturbed_burst_is_left_out_once_it_is_no_longer_among_the_last() -> None:
+    assert conv_ms(*single_runs(*[8] * 6, 30, 8, 8, 8)) == 8
+
+
+def test_what_is_older_than_two_minutes_is_not_now() -> None:
+    seldom = ((8, 9.0), (11, 8.0), (22, 8.0), (23, 8.0))
+    assert conv_ms(*(burst_batch(number, of(ms, runs=1), runs=1) for number, ms in seldom)) == 8
+
+
+def test_it_tells_what_bursts_cost() -> None:
+    view = folded(*(burst_batch(i, of(3), runs=4, run_ns=(10 + i) * MS) for i in range(2)))
+    assert (view.bursts, view.busy_ns, view.last_runs, view.last_ns) == (2, 50 * MS, 4, 10_000 * MS)
+    assert view.run_ns == 10.5 * MS
+
+
+def test_the_view_is_the_same_object_until_something_comes() -> None:
+    operators = Operators()
+    operators.fold(burst_batch(0, of(3)))
+    view = operators.view()
+    operators.fold(Batch(99))
+    assert operators.view() is view
+    operators.fold(burst_batch(1, of(3)))
+    assert operators.view() is not view
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.sets(st.integers(0, 9)))
+def test_however_batches_are_cut_the_view_is_the_same(times_ms: list[float], cuts: set[int]) -> None:
+    batches = [burst_batch(i, of(ms, runs=3), runs=3) for i, ms in enumerate(times_ms)]
+    pieces: list[list[Batch]] = [[]]
+    for i, batch in enumerate(batches):
+        if i in cuts and pieces[-1]:
+            pieces.append([])
+        pieces[-1].append(batch)
+    assert differences(folded(*(merge(piece) for piece in pieces)), folded(*batches)) == []
+
+
+def test_a_burst_whose_rows_come_in_another_batch_than_its_event_counts() -> None:
+    whole = burst_batch(0, of(3))
+    view = folded(Batch(0, events=whole.events), Batch(1, bursts=whole.bursts))
+    assert [o.share for o in view.operators] == [0.6, 0.4]
+
+
+def test_what_never_finds_its_other_half_and_what_nobody_can_tell_apart_is_bounded() -> None:
+    operators = Operators()
+    for i in range(100):
+        operators.fold(Batch(i, events=burst_batch(i, ()).events))
+    assert len(operators._told) == MAX_UNMATCHED
+    many = tuple(Operator(f"op{i}", "X", "CPU", 1, 1) for i in range(MAX_OPERATORS + 5))
+    operators.fold(burst_batch(1_000, many))
+    assert len(operators.view().operators) == MAX_OPERATORS
+
+
+def test_an_operator_that_a_runtime_tells_of_twice_in_a_burst_is_one() -> None:
+    view = folded(burst_batch(0, (*of(3), Operator(*CONV, 2, 10 * MS))))
+    assert [(o.name, o.calls, o.share) for o in view.operators] == [("conv", 2, 0.8), ("add", 1, 0.2)]
+
+
+def test_operators_that_come_later_are_told_behind_the_others() -> None:
+    view = folded(burst_batch(0, of(3)), burst_batch(1, (Operator(*RELU, 2, 10 * MS), *of(3))))
+    assert [(o.name, o.share) for o in view.operators] == [("conv", 0.4), ("add", 4 / 15), ("relu", 1 / 3)]
+
+
+def test_why_there_is_no_profile_is_told() -> None:
+    said = {"way": "", "reason": "no such library", "every_ns": 10_000 * MS}
+    view = folded(Batch(0, events=(Event(0, "profiler", "info", "engine", "", said),)))
+    assert (view.way, view.reason, view.every_ns, view.operators, view.partitions) == (
+        "",
+        "no such library",
+        10_000 * MS,
+        (),
+        None,
+    )
+
+
+def test_the_report_has_shares_of_all_bursts_and_times_of_the_p50_that_was_measured() -> None:
+    analysis = Analysis()
+    analysis.fold(measured(10).profile().profile(slower=1.5).whole())
+    document = report_document(analysis)
+    operators = document["operators"]
+    assert list(operators[0])[:6] == ["name", "op_type", "provider", "share", "mean_us", "energy_mj_estimate"]
+    assert operators[0]["name"] == "conv1"
+    assert abs(sum(o["share"] for o in operators) - 1) < 1e-4
+    assert abs(sum(o["mean_us"] for o in operators) / (1e3 * document["latency"]["p50_ms"]) - 1) < 1e-4
+    assert document["partitions"] == 3
+
+
+def test_instrumented_inferences_are_not_in_the_latency() -> None:
+    def latency(script: object) -> object:
+        analysis = Analysis()
+        analysis.fold(script.whole())  # type: ignore[attr-defined]
+        return report_document(analysis)["latency"]
+
+    assert latency(measured(10).profile(slower=9.0)) == latency(measured(10))
+
+
+def test_without_a_burst_operators_are_not_known() -> None:
+    analysis = Analysis()
+    analysis.fold(measured(5).whole())
+    assert report_document(analysis)["operators"] is None
+
+
+def test_a_long_burst_is_no_stall() -> None:
+    script = measured(30).wait(0.1).tell("profile-burst-begins").wait(40)
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    assert analysis.view(None).verdict.word == "STEADY"
+    script.measure(1).wait(40)  # it failed, without an event
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    assert analysis.view(None).verdict.word == "STALLED"
+    script.measure(1).wait(0.1).tell("profile-burst-begins").wait(40).profile().wait(40)
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    assert analysis.view(None).verdict.word == "STALLED"
+
+
+def test_bursts_do_not_bury_other_events() -> None:
+    analysis = Analysis()
+    analysis.fold(measured(5).profile().tell("profile-burst-begins").whole())
+    kinds = [event.kind for event in analysis.view(None).events.newest_first]
+    assert "profiler" in kinds
+    assert not any(kind.startswith("profile-burst") for kind in kinds)

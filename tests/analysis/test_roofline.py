@@ -1,0 +1,49 @@
+"""What holds an operator up follows from its work, its time and the board's ceilings, and is unknown without these."""
+
+import pytest
+
+from edgetop.analysis.roofline import applicable, bound, rates, why_unknown
+from edgetop.session.ceilings import Ceilings, ceilings_from
+
+ROOF = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")  # 100 FLOPs and 10 bytes a nanosecond
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved", "ns", "found"),
+    [
+        (100_000, 1_000, 2_000, "compute-bound"),  # 1000 ns of arithmetic, 100 of memory
+        (10_000, 10_000, 2_000, "memory-bound"),  # 100 and 1000
+        (10_000, 1_000, 2_000, "overhead"),  # 100 and 100 of 2000
+        (0, 10_000, 2_000, "memory-bound"),
+        (0, 0, 2_000, "overhead"),
+        (None, 10_000, 2_000, None),
+        (10_000, None, 2_000, None),
+        (10_000, 10_000, None, None),
+        (10_000, 10_000, 0, None),
+    ],
+)
+def test_an_operator_is_held_up_by_what_explains_most_of_its_time(flops, moved, ns, found):
+    assert bound(flops, moved, ns, ROOF) == found
+    assert bound(flops, moved, ns, None) is None
+
+
+def test_rates_are_those_of_a_call():
+    assert rates(2_000, None, 1_000) == rates(2_000, None, 1_000.0)
+    assert rates(2_000, 500, 1_000).flops_per_s == 2e9
+    assert rates(2_000, 500, 1_000).bytes_per_s == 5e8
+    assert rates(2_000, 500, 0).flops_per_s is None
+
+
+def test_ceilings_hold_for_their_dtype_alone_and_it_is_said_why_there_are_none():
+    assert applicable(ROOF, "float32") == applicable(ROOF, None) == ROOF
+    assert applicable(ROOF, "int8") is None
+    assert "doctor --roofline" in why_unknown(None, "float32")
+    assert "int8" in why_unknown(ROOF, "int8")
+    assert why_unknown(ROOF, "float32") == ""
+
+
+@pytest.mark.parametrize("change", [{"flops_per_s": 0}, {"bytes_per_s": "x"}, {"dtype": "int8"}, {"measured_utc": 3}])
+def test_ceilings_survive_being_written_and_nonsense_is_none(change):
+    assert ceilings_from(ROOF.to_json()) == ROOF
+    assert ceilings_from({**ROOF.to_json(), **change}) is None
+    assert ceilings_from({}) is None

@@ -1,0 +1,100 @@
+"""Burst, sustained speed and drift: which spans they are, and what they say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.report_steadiness import steadiness
+from edgetop.analysis.steady import SteadyState, figures
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NS
+from tests.support.sessions import MS, back_to_back, folded, make_inferences, phase_event, seconds_of
+from tests.support.slow_sessions import analysed, session_of, stretch
+
+
+def told(latency_ms: list[float], **more: object) -> dict:
+    return steadiness(analysed(latency_ms, **more))
+
+
+def span(part: dict) -> tuple[int, int]:
+    return part["from_s"], part["to_s"]
+
+
+def test_burst_and_sustained_are_the_first_and_the_last_steady_span() -> None:
+    document = told(stretch((60, 10.0), (200, 12.5)))
+    assert span(document["burst"]) == (0, 30)
+    assert document["burst"]["p50_ms"] == pytest.approx(10, rel=0.01)
+    assert span(document["sustained"]) == (140, 260)
+    assert document["sustained"]["p50_ms"] == pytest.approx(12.5, rel=0.01)
+    assert document["drift_ratio"] == pytest.approx(1.25, abs=0.01)
+    assert document["sustained"]["throughput_hz"] == 20
+
+
+def test_seconds_that_were_not_measured_from_end_to_end_lower_no_throughput() -> None:
+    late = replace(session_of(stretch((40, 10.0))), events=(phase_event(NS // 2, "measure"),))
+    burst = steadiness(folded([late]))["burst"]
+    assert (burst["from_s"], burst["to_s"]) == (0, 30)
+    assert burst["throughput_hz"] == pytest.approx(600 / 29.5, abs=0.01)
+
+
+def test_sustained_is_ten_minutes_at_most_and_leaves_the_burst_out() -> None:
+    assert span(told(stretch((700, 10.0)))["sustained"]) == (100, 700)
+    assert span(told(stretch((40, 10.0)))["sustained"]) == (30, 40)
+
+
+def test_an_end_that_is_not_steady_is_left_out() -> None:
+    rise = list(np.linspace(10.0, 16.0, 40))
+    sustained = told([*stretch((200, 10.0)), *rise], scatter=0.003)["sustained"]
+    assert 190 <= sustained["to_s"] <= 215
+
+
+def test_blips_do_not_make_a_span_unsteady() -> None:
+    latency = [30.0 if second % 25 == 0 else 10.0 for second in range(200)]
+    assert span(told(latency)["sustained"]) == (80, 200)
+
+
+@pytest.mark.parametrize("seconds", [3, 33])
+def test_too_short_to_know_is_none(seconds: int) -> None:
+    document = told(stretch((seconds, 10.0)))
+    assert document["sustained"] is document["drift_ratio"] is None
+    assert (document["burst"] is None) == (seconds == 3)
+
+
+def test_a_short_measurement_has_the_burst_that_it_has() -> None:
+    assert span(told(stretch((12, 10.0)))["burst"]) == (0, 12)
+
+
+def test_limited_from_the_start_there_is_no_burst_to_drift_from() -> None:
+    document = told(stretch((100, 10.0)), sensors={"throttle/thermal": stretch((100, 1.0))})
+    assert document["burst"] is document["drift_ratio"] is None
+    assert document["sustained"]["p50_ms"] == pytest.approx(10, rel=0.01)
+
+
+def test_percentiles_of_a_span_are_near_those_of_its_inferences() -> None:
+    latency = np.random.default_rng(2).lognormal(0, 0.3, 20_000) * 5 * MS
+    inferences = back_to_back(0, latency.astype(np.int64))
+    rows = seconds_of(inferences).rows
+    to_s = int(rows["t_ns"][-1]) // NS + 1
+    found = figures(rows, 0, to_s)
+    assert found is not None
+    assert found.count == len(latency)
+    assert found.p50_ns == pytest.approx(np.quantile(latency, 0.5), rel=0.01)
+    assert found.p99_ns == pytest.approx(np.quantile(latency, 0.99), rel=0.03)
+
+
+def test_percentiles_of_few_inferences_are_exact() -> None:
+    starts = np.arange(12) * NS // 2
+    rows = seconds_of(make_inferences(starts, np.arange(1, 13) * MS)).rows
+    found = figures(rows, 0, 6)
+    assert found is not None
+    assert (found.p50_ns, found.p99_ns, found.throughput_hz) == (6 * MS, 12 * MS, 2.0)
+
+
+def test_what_is_kept_does_not_grow() -> None:
+    steady = SteadyState()
+    for second in range(0, 2_000, 100):
+        rows = session_of(stretch((100, 10.0)), rate_hz=5).seconds
+        rows.rows["t_ns"] += second * NS
+        steady.fold(Batch(seconds=rows))
+    assert len(steady._rows) == 600

@@ -1,0 +1,278 @@
+"""What the tail is made of: the slowest inferences, each with what coincided."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.analysis.tail import CAUSES, KEPT, TailView, tail_words
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.records import Inferences
+from edgetop.session.seconds import NS
+from tests.support.sessions import MS, MadeSession, differences, folded, make_inferences, make_manifest, phase_event
+from tests.support.slow_sessions import readings_of, sensor
+
+LENGTH_S = 90
+EVEN_NS = 10 * MS
+
+
+def inferences(spikes: Mapping[int, int], length_s: int = LENGTH_S) -> Inferences:
+    """Twenty a second of 10 ms; half a second into those of `spikes` one takes so many ms more."""
+    start_ns = [second * NS + k * 50 * MS for second in range(length_s) for k in range(20)]
+    latency_ns = [EVEN_NS + (spikes.get(t // NS, 0) * MS if t % NS == NS // 2 else 0) for t in start_ns]
+    return make_inferences(start_ns, latency_ns)
+
+
+def told(second: float, kind: str, **data: JsonValue) -> Event:
+    return Event(int(second * NS), kind, "info", "x", "y", data)
+
+
+def counted(second: float, latency_ms: int, **data: JsonValue) -> Event:
+    """What the engine says of an inference."""
+    none: dict[str, JsonValue] = {"preempted": 0, "major_faults": 0, "minor_faults": 0, "waited_ns": 0}
+    return told(second, "slow-inference", **{**none, "latency_ns": latency_ms * MS, **data})
+
+
+def made(
+    spikes: Mapping[int, int],
+    *events: Event,
+    sensors: Mapping[str, Sequence[float]] | None = None,
+    length_s: int = LENGTH_S,
+) -> MadeSession:
+    sensors = sensors or {}
+    began = phase_event(0, "measure")
+    return MadeSession(
+        manifests=((0, make_manifest(*map(sensor, sensors))),),
+        inferences=inferences(spikes, length_s),
+        readings=readings_of(sensors),
+        events=(began, *sorted(events, key=lambda event: event.t_ns)),
+        end_ns=length_s * NS,
+    )
+
+
+def tail_of(session: MadeSession) -> TailView:
+    return folded(session.batches()).tail()
+
+
+def cause_of(*events: Event, sensors: Mapping[str, Sequence[float]] | None = None) -> tuple[str, str, bool]:
+    """Of the one inference that was slow, in second 60: 50 ms instead of 10."""
+    (slow,) = tail_of(made({60: 40}, *events, sensors=sensors)).slowest
+    return slow.cause, slow.who, slow.is_proven
+
+
+def changing(usual: float, then: float, at_s: int = 60) -> list[float]:
+    return [then if second == at_s else usual for second in range(LENGTH_S)]
+
+
+def test_an_even_session_has_no_tail() -> None:
+    assert tail_of(made({})) == TailView()
+    assert tail_words(()) == ""
+
+
+def test_before_anything_is_measured_there_is_no_tail() -> None:
+    assert Analysis().tail() == TailView()
+
+
+def test_what_stands_out_by_less_than_a_tenth_is_no_tail() -> None:
+    assert tail_of(made({60: 0})).slowest == ()
+    assert len(tail_of(made({60: 2})).slowest) == 1
+
+
+def test_without_any_sign_it_is_unexplained() -> None:
+    assert cause_of() == ("unexplained", "", False)
+
+
+def test_a_wait_for_the_cpu_that_the_engine_counted_proves_contention() -> None:
+    assert cause_of(counted(60.5, 50, waited_ns=30 * MS)) == ("contention", "", True)
+    assert cause_of(counted(60.5, 50, waited_ns=9 * MS)) == ("unexplained", "", False)
+
+
+def test_where_the_kernel_counts_no_wait_a_preemption_proves_it() -> None:
+    assert cause_of(counted(60.5, 50, waited_ns=None, preempted=1)) == ("contention", "", True)
+    assert cause_of(counted(60.5, 50, waited_ns=5 * MS, preempted=1)) == ("unexplained", "", False)
+
+
+def test_what_was_counted_of_another_inference_proves_nothing() -> None:
+    assert cause_of(counted(60.5, 49, waited_ns=40 * MS))[0] == "unexplained"
+    assert cause_of(counted(59.5, 50, waited_ns=40 * MS))[0] == "unexplained"
+
+
+def test_the_process_that_took_the_cpu_is_named() -> None:
+    waited = counted(60.5, 50, waited_ns=30 * MS)
+    stress = told(61.2, "competing", name="stress-ng", cpu_pct=98.0)
+    assert cause_of(waited, stress) == ("contention", "stress-ng", True)
+    far = told(5, "competing", name="stress-ng", cpu_pct=98.0)
+    later = told(70, "competing", name="stress-ng", cpu_pct=98.0)  # when it had been looked at already
+    assert cause_of(waited, later) == ("contention", "", True)
+    assert cause_of(waited, far) == ("contention", "", True)
+
+
+@pytest.mark.parametrize(("kind", "few", "many"), [("major_faults", 0, 1), ("minor_faults", 1_000, 30_000)])
+def test_page_faults_that_the_engine_counted_prove_themselves(kind: str, few: int, many: int) -> None:
+    assert cause_of(counted(60.5, 50, **{kind: many})) == ("page-faults", "", True)
+    assert cause_of(counted(60.5, 50, **{kind: few}))[0] == "unexplained"
+
+
+def test_one_that_follows_instrumented_inferences_is_told_as_such() -> None:
+    burst = told(60.3, "profile-burst", duration_ns=150 * MS)
+    assert cause_of(burst)[0] == "burst"
+    assert cause_of(burst, counted(60.5, 50))[0] == "burst"
+    long_before = told(60.1, "profile-burst", duration_ns=150 * MS)
+    assert cause_of(long_before, counted(60.5, 50))[0] == "unexplained"
+    assert cause_of(told(70, "profile-burst", duration_ns=150 * MS))[0] == "unexplained"
+
+
+def test_one_during_a_slow_read_of_a_sensor_is_told_as_such() -> None:
+    read = told(60.54, "sensor-slow", begin_ns=int(60.51 * NS), took_ns=30 * MS)
+    assert cause_of(read, counted(60.5, 50))[0] == "sensor-read"
+    early = told(60.3, "sensor-slow", begin_ns=int(60.2 * NS), took_ns=30 * MS)
+    assert cause_of(early, counted(60.5, 50))[0] == "unexplained"
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "usual", "then", "cause"),
+    [
+        ("rate/run-queue-wait", 5, 200, "contention"),
+        ("load/steal", 0, 30, "contention"),
+        ("rate/major-faults", 0, 50, "memory-pressure"),
+        ("freq/cpu0", 1800, 600, "clock"),
+        ("throttle/thermal", 0, 1, "limit"),
+    ],
+)
+def test_signals_that_left_their_range_in_its_second_coincided(
+    sensor_id: str, usual: float, then: float, cause: str
+) -> None:
+    assert cause_of(sensors={sensor_id: changing(usual, then)}) == (cause, "", False)
+    assert cause_of(sensors={sensor_id: changing(usual, usual)})[0] == "unexplained"
+    assert cause_of(sensors={sensor_id: changing(usual, then, at_s=40)})[0] == "unexplained"
+
+
+def test_a_signal_that_leaves_its_range_every_few_seconds_coincides_by_chance() -> None:
+    every_seventh = [1500.0 if second % 7 == 4 else 1800.0 for second in range(LENGTH_S)]
+    assert every_seventh[60] == 1500.0
+    assert cause_of(sensors={"freq/cpu0": every_seventh})[0] == "unexplained"
+
+
+def test_the_third_second_of_a_busy_neighbour_is_his_too() -> None:
+    assert cause_of(sensors={"load/steal": [40.0 if 57 <= second <= 60 else 0.0 for second in range(LENGTH_S)]}) == (
+        "contention", "", False
+    )  # fmt: skip
+
+
+def test_where_the_engine_counted_no_wait_the_load_of_the_second_is_no_cause() -> None:
+    waits = {"rate/run-queue-wait": changing(5, 200)}
+    assert cause_of(counted(60.5, 50), sensors=waits)[0] == "unexplained"
+
+
+def test_what_is_proven_comes_before_what_coincides() -> None:
+    burst = told(60.4, "profile-burst", duration_ns=50 * MS)
+    assert cause_of(burst, counted(60.5, 50, waited_ns=30 * MS))[0] == "contention"
+
+
+def test_within_a_slowdown_that_is_the_cause() -> None:
+    session = made(dict.fromkeys(range(60, 90), 8), sensors={"throttle/thermal": [0.0] * 60 + [1.0] * 30})
+    slow = session.inferences.copy()
+    slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
+    tail = tail_of(MadeSession(session.manifests, slow, session.readings, session.events, session.end_ns))
+    assert {(one.cause, one.who) for one in tail.slowest} == {("slowdown", "thermal")}
+
+
+def test_the_report_says_what_the_tail_is_made_of() -> None:
+    waits = [counted(s + 0.5, 50, waited_ns=30 * MS) for s in (40, 50)]
+    named = told(41.1, "competing", name="stress-ng", cpu_pct=98.0)
+    document = report_document(folded(made({40: 40, 50: 40, 60: 20}, *waits, named).batches()))["tail"]
+    assert document["summary"] == "2 while another process took the CPU (stress-ng), 1 unexplained"
+    assert document["parts"] == [
+        {"cause": "contention", "count": 2, "who": {"stress-ng": 2}},
+        {"cause": "unexplained", "count": 1, "who": {}},
+    ]
+    assert document["slowest"][0] == {
+        "t_s": 40.5, "latency_ms": 50.0, "cause": "contention", "who": "stress-ng", "proven": True
+    }  # fmt: skip
+
+
+def test_the_slowest_of_the_session_are_kept_and_those_of_the_last_ten_minutes() -> None:
+    length_s = 1_500
+    early = dict.fromkeys(range(100, 130), 500)
+    late = {second: 20 + second % 7 for second in range(1_000, 1_400, 5)}
+    tail = tail_of(made(early | late, length_s=length_s))
+    assert len(tail.slowest) == KEPT
+    assert [one.latency_ns for one in tail.slowest[:30]] == [510 * MS] * 30
+    assert tail.slowest[30].latency_ns == 36 * MS
+    assert len(tail.recent) == 20
+    assert min(one.t_ns for one in tail.recent) >= 900 * NS
+    assert sum(part.count for part in tail.recent_parts) == 20
+
+
+def late_burst(second: float) -> Event:
+    """One of ten seconds, which is told when it is over."""
+    return told(second, "profile-burst", duration_ns=10 * NS)
+
+
+def late_read(second: float) -> Event:
+    """It took ten seconds, and is told at its end."""
+    return told(second, "sensor-slow", begin_ns=int((second - 10) * NS), took_ns=10 * NS)
+
+
+def coming(session: MadeSession) -> Iterator[Batch]:
+    """Once a second, each burst when it is over."""
+    waiting: list[Event] = []
+    for batch in session.batches(range(0, LENGTH_S * NS, NS)):
+        waiting += [event for event in batch.events if event.kind == "profile-burst"]
+        over = [
+            event for event in waiting if event.t_ns + 10 * NS <= batch.until_ns or batch.until_ns == session.end_ns
+        ]
+        waiting = [event for event in waiting if event not in over]
+        others = [event for event in batch.events if event.kind != "profile-burst"]
+        yield replace(batch, events=(*others, *over))
+
+
+SENSORS = {"rate/run-queue-wait": changing(5, 200), "freq/cpu0": changing(1800, 600, 30), "load/steal": [0.0] * 90}
+SPIKES = st.dictionaries(st.integers(0, LENGTH_S - 1), st.integers(1, 60), max_size=60)
+SIGNS = st.lists(
+    st.one_of(
+        st.builds(counted, st.sampled_from([3.5, 30.5, 60.5]), st.just(50), waited_ns=st.sampled_from([0, 30 * MS])),
+        st.builds(told, st.floats(0, 89), st.just("competing"), name=st.sampled_from("ab"), cpu_pct=st.just(50.0)),
+        st.builds(late_burst, st.floats(0, 70)),
+        st.builds(late_read, st.floats(20, 89)),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=6)
+@given(SPIKES, SIGNS, st.lists(st.integers(0, LENGTH_S * NS), max_size=8))
+def test_the_tail_is_the_same_however_the_session_came(
+    spikes: dict[int, int], signs: list[Event], cuts: list[int]
+) -> None:
+    session = made(spikes, *signs, sensors=SENSORS)
+    whole, split, watched = folded(session.batches()), folded(session.batches(cuts, single=False)), Analysis()
+    for batch in coming(session):
+        watched.fold(batch)
+        watched.tail()
+    assert differences(split.tail(), whole.tail()) == []
+    assert differences(watched.tail(), whole.tail()) == []
+
+
+def test_every_cause_has_words() -> None:
+    assert all(CAUSES.values())
+
+
+def test_contention_names_the_process_in_the_slowdown() -> None:
+    session = made(
+        {}, told(62, "competing", name="stress-ng", cpu_pct=98.4), sensors={"load/steal": [0.0] * 60 + [40.0] * 30}
+    )
+    slow = session.inferences.copy()
+    slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
+    analysis = folded([Batch(restart=True), *MadeSession(
+        session.manifests, slow, session.readings, session.events, session.end_ns
+    ).batches()])  # fmt: skip
+    (slowdown,) = analysis.slowdowns.view().slowdowns
+    assert slowdown.cause == "contention"
+    assert slowdown.evidence[0] == "stress-ng took 98 % of a core"
+    assert "stress-ng" in analysis.view(None).verdict.reason

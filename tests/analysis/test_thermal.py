@@ -1,0 +1,202 @@
+"""Heat and clocks: the hottest zone, the margin to the nearest trip, clocks against their caps."""
+
+import numpy as np
+
+from edgetop.analysis.thermal import LimitView, ThermalView, headroom_c, throttling_sensors, view_thermal
+from edgetop.analysis.timeline import Axis
+from edgetop.analysis.tracks import Tracks
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.manifest import SensorInfo
+from tests.support.sessions import make_manifest, make_readings, make_sensor
+
+AXIS = Axis(0, 60)
+
+
+def view(sensors: list[SensorInfo], *values: float | None, lost: tuple[str, ...] = ()) -> ThermalView:
+    """After one reading of each sensor; None: not read."""
+    tracks = Tracks()
+    rows = [(place, place, value) for place, value in enumerate(values) if value is not None]
+    events = tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
+    tracks.fold(Batch(manifest=make_manifest(*sensors), readings=make_readings(*rows), events=events))
+    return view_thermal(tracks, AXIS)
+
+
+def zone(label: str, **trips: float) -> SensorInfo:
+    return make_sensor(f"temp/{label}", trips=trips or None)
+
+
+def labels(thermal: ThermalView) -> list[str]:
+    return [track.info.label for track in thermal.zones]
+
+
+def test_zones_are_hottest_first() -> None:
+    thermal = view([zone("a"), zone("b"), zone("c")], 40.0, 60.0, 50.0)
+    assert labels(thermal) == ["b", "c", "a"]
+    assert thermal.hottest is not None
+    assert thermal.hottest.value == 60.0
+
+
+def test_zones_that_cannot_be_read_come_last_and_are_never_the_hottest() -> None:
+    thermal = view([zone("lost"), zone("cold"), zone("unread")], 99.0, -20.0, None, lost=("temp/lost",))
+    assert labels(thermal)[0] == "cold"
+    assert thermal.hottest is not None
+    assert thermal.hottest.info.label == "cold"
+
+
+def test_without_a_zone_that_reads_there_is_no_hottest() -> None:
+    for thermal in (view([]), view([zone("a")]), view([zone("a")], 50.0, lost=("temp/a",))):
+        assert thermal.hottest is thermal.headroom_c is thermal.nearest is thermal.hottest_points is None
+
+
+def test_headroom_is_to_the_nearest_passive_trip_not_of_the_hottest_zone() -> None:
+    thermal = view([zone("cpu", passive=85.0), zone("gpu", passive=70.0)], 65.0, 60.0)
+    assert thermal.headroom_c == 10.0
+    assert thermal.nearest is not None
+    assert thermal.nearest.info.label == "gpu"
+    assert thermal.hottest is not None
+    assert thermal.hottest.info.label == "cpu"
+
+
+def test_only_a_trip_that_throttles_makes_headroom() -> None:
+    thermal = view([zone("a", critical=105.0), zone("b")], 50.0, 60.0)
+    assert thermal.headroom_c is thermal.nearest is None
+
+
+def test_headroom_is_negative_above_the_trip() -> None:
+    assert view([zone("a", passive=80.0)], 83.5).headroom_c == -3.5
+
+
+def test_a_lost_zone_has_no_headroom() -> None:
+    thermal = view([zone("a", passive=80.0), zone("b", passive=99.0)], 79.0, 50.0, lost=("temp/a",))
+    assert thermal.headroom_c == 49.0
+    assert headroom_c(thermal.zones[-1]) is None
+
+
+def test_a_clock_has_its_cap_its_best_and_what_the_hardware_can_do() -> None:
+    sensors = [make_sensor("freq/cpu0", max=2400.0), make_sensor("freqcap/cpu0"), make_sensor("freqcap/cpu1")]
+    (clock,) = view(sensors, 1500.0, 1800.0, 900.0).clocks
+    assert (clock.label, clock.cap_mhz, clock.max_mhz, clock.best_mhz) == ("cpu0", 1800.0, 2400.0, 1500.0)
+    assert clock.mhz.value == 1500.0
+
+
+def test_what_a_clock_does_not_tell_is_none() -> None:
+    (clock,) = view([make_sensor("freq/gpu")]).clocks
+    assert clock.cap_mhz is clock.max_mhz is clock.best_mhz is None
+
+
+def test_the_chart_shows_the_fastest_clock() -> None:
+    sensors = [make_sensor("freq/little", max=1800.0), make_sensor("freq/big", max=2400.0)]
+    thermal = view(sensors, 1700.0, 1000.0)
+    assert thermal.clock_points is not None
+    assert np.nanmax(thermal.clock_points.top) == 1000.0
+
+
+def test_where_no_clock_tells_its_maximum_the_fastest_seen_is_shown() -> None:
+    thermal = view([make_sensor("freq/a"), make_sensor("freq/b")], 900.0, 1100.0)
+    assert thermal.clock_points is not None
+    assert np.nanmax(thermal.clock_points.top) == 1100.0
+
+
+def test_without_clocks_there_is_no_clock_to_show() -> None:
+    assert view([zone("a")], 50.0).clock_points is None
+
+
+def test_the_chart_shows_the_hottest_zone() -> None:
+    thermal = view([zone("a"), zone("b")], 40.0, 60.0)
+    assert thermal.hottest_points is not None
+    assert np.nanmax(thermal.hottest_points.top) == 60.0
+
+
+def test_many_cpus_of_one_kind_are_one_clock_with_the_fastest_and_the_lowest_cap() -> None:
+    sensors = [make_sensor(f"{kind}/cpu{n}", max=4200.0) for n in range(4) for kind in ("freq", "freqcap")]
+    (clock,) = view(sensors, 800.0, 4200.0, 3100.0, 3200.0, 400.0, 4200.0, 400.0, None).clocks
+    assert (clock.label, clock.mhz.value, clock.cap_mhz, clock.best_mhz, clock.max_mhz) == (
+        "cpu0-3", 3100.0, 3200.0, 3100.0, 4200.0,
+    )  # fmt: skip
+
+
+def test_few_cpus_and_other_clocks_stand_by_themselves() -> None:
+    names = ("cpu0", "cpu1", "cpu2", "gpu", "npu", "memory", "isp")
+    sensors = [make_sensor(f"freq/{name}", max=1000.0) for name in names]
+    assert [clock.label for clock in view(sensors).clocks] == list(names)
+
+
+def test_cpus_of_two_kinds_are_two_groups() -> None:
+    sensors = [make_sensor(f"freq/cpu{n}", max=4700.0 if n < 4 else 3500.0) for n in range(8)]
+    assert [clock.label for clock in view(sensors).clocks] == ["cpu0-3", "cpu4-7"]
+
+
+def test_of_a_group_the_chart_shows_the_cpu_that_was_fastest_on_average() -> None:
+    sensors = [make_sensor(f"freq/cpu{n}", max=4200.0) for n in range(4)]
+    thermal = view(sensors, 800.0, 900.0, 3100.0, 700.0)
+    assert thermal.clock_points is not None
+    assert np.nanmax(thermal.clock_points.top) == 3100.0
+
+
+FLAGS = [make_sensor("throttle/thermal"), make_sensor("throttle/thermal-sticky"), make_sensor("throttle/power-limit")]
+
+
+def limits(*seconds: tuple[float | None, ...], lost: tuple[str, ...] = ()) -> list[LimitView]:
+    """What is known of FLAGS after they have read this, second by second."""
+    tracks = Tracks()
+    rows = [(t, i, value) for t, values in enumerate(seconds) for i, value in enumerate(values) if value is not None]
+    events = tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
+    tracks.fold(Batch(manifest=make_manifest(*FLAGS), readings=make_readings(*rows), events=events))
+    return list(view_thermal(tracks, AXIS).limits)
+
+
+def test_a_limit_is_one_whether_its_flag_tells_of_now_or_of_since_boot() -> None:
+    assert [limit.label for limit in limits((0.0, 0.0, 0.0))] == ["thermal", "power-limit"]
+
+
+def test_what_is_in_force_is_told_from_what_was_and_from_what_had_been() -> None:
+    down, held = (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+    assert limits(down)[0] == LimitView("thermal", is_in_force=False, was_in_force=False, was_before=False)
+    assert limits(down, (1.0, 1.0, 0.0))[0] == LimitView("thermal", True, True, False)
+    assert limits(down, held)[0] == LimitView("thermal", False, True, False)
+    assert limits(held)[0] == LimitView("thermal", False, False, True)
+    assert limits(held, (1.0, 1.0, 0.0), held)[0] == LimitView("thermal", False, True, True)
+
+
+def test_a_flag_that_is_lost_or_was_never_read_is_not_known() -> None:
+    assert limits((0.0, 0.0, 0.0), lost=("throttle/thermal",))[0].is_in_force is None
+    assert limits((None, 0.0, 0.0))[0].is_in_force is None
+
+
+def test_only_cooling_devices_that_throttle_and_are_at_work_are_in_force() -> None:
+    sensors = [
+        make_sensor("cooling/cpufreq-cpu0", throttles=True),
+        make_sensor("cooling/cpufreq-cpu4", throttles=True),
+        make_sensor("cooling/devfreq-gpu", throttles=True),
+        make_sensor("cooling/pwm-fan", throttles=False),
+    ]
+    thermal = view(sensors, 3.0, 0.0, 2.0, 4.0, lost=("cooling/devfreq-gpu",))
+    assert [device.info.label for device in thermal.cooling] == ["cpufreq-cpu0"]
+    assert thermal.tells_limits
+    assert not view(sensors[3:], 4.0).tells_limits
+
+
+def test_flags_of_now_and_cooling_devices_that_throttle_tell_of_throttling() -> None:
+    sensors = [
+        zone("cpu"),
+        make_sensor("throttle/thermal"),
+        make_sensor("throttle/under-voltage-sticky"),
+        make_sensor("cooling/0-cpufreq", throttles=True, max_state=5),
+        make_sensor("cooling/1-fan", throttles=False, max_state=4),
+    ]
+    assert throttling_sensors(sensors) == {"throttle/thermal", "cooling/0-cpufreq"}
+
+
+def test_the_course_of_limits_joins_all_that_told_of_one() -> None:
+    sensors = [
+        make_sensor("throttle/thermal"),
+        make_sensor("throttle/power-sticky"),
+        make_sensor("cooling/0-cpufreq", throttles=True),
+        make_sensor("cooling/1-fan", throttles=False),
+    ]
+    assert view(sensors, 0.0, 1.0, 0.0, 3.0).limit_points is None
+    points = view(sensors, 1.0, 1.0, 2.0, 3.0).limit_points
+    assert points is not None
+    assert np.nanmax(points.high) == 2.0
+    assert view(sensors, 0.0, 1.0, 2.0, 3.0).limit_points is not None

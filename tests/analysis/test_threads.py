@@ -1,0 +1,93 @@
+"""How well threads shared the work, over the bursts of a session."""
+
+import pytest
+
+from edgetop.analysis.operator_hints import MOVES, operator_hints
+from edgetop.analysis.report import report_document
+from edgetop.analysis.threads import MAX_NAMED, ThreadTally, ThreadView, use_from
+from edgetop.session.operators import Operator, ThreadUse
+from tests.support.scripts import Script, measured
+from tests.support.sessions import folded
+
+MS = 1_000_000
+USE = ThreadUse(4, 100 * MS, 20 * MS, 3, "conv", 15 * MS)
+
+
+def tally(*uses: ThreadUse) -> ThreadView | None:
+    found = ThreadTally()
+    for use in uses:
+        found.add(use)
+    return found.view()
+
+
+def test_shares_and_rates_are_of_all_bursts_and_the_operator_that_was_waited_for_most_is_named() -> None:
+    other = ThreadUse(4, 300 * MS, 0, 1, "add", 16 * MS)
+    assert tally(USE, other, USE) == ThreadView(4, 0.08, "conv", 7, 14.0)
+
+
+def test_where_nothing_is_told_nothing_is_known() -> None:
+    assert tally() is None
+
+
+def test_what_a_burst_tells_comes_back_from_its_event() -> None:
+    assert use_from(USE.to_json()) == USE
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"thread_count": 2}, {**USE.to_json(), "thread_all_ns": -1}, {**USE.to_json(), "thread_moves": "many"}]
+)
+def test_an_event_that_tells_no_such_thing_is_passed_over(data: dict[str, int | str]) -> None:
+    assert use_from(data) is None
+
+
+def test_names_are_bounded() -> None:
+    found = ThreadTally()
+    for i in range(MAX_NAMED + 10):
+        found.add(ThreadUse(2, 10, 1, 0, f"op{i}", 1))
+    assert len(found._most_ns) == MAX_NAMED
+
+
+def codes(view: ThreadView | None) -> list[str]:
+    return [notice.code for notice in operator_hints((), None, (), view)]
+
+
+def test_waiting_for_a_tenth_of_the_time_is_a_hint_that_names_the_operator() -> None:
+    assert codes(ThreadView(4, 0.099, "conv", 0, 0.0)) == codes(None) == []
+    (notice,) = operator_hints((), None, (), ThreadView(4, 0.25, "conv", 0, 0.0))
+    assert notice.code == "thread-imbalance"
+    assert "waited 25.0 % of the time for the slowest of 4 threads, most in conv" in notice.message
+    assert "--engine-cpus" in notice.advice
+
+
+def test_many_moves_are_a_hint_and_a_few_are_none() -> None:
+    assert codes(ThreadView(2, 0.0, "", MOVES, 8.0)) == ["threads-moved"]
+    assert codes(ThreadView(2, 0.0, "", MOVES - 1, 80.0)) == []
+    assert codes(ThreadView(2, 0.0, "", 500, 1.0)) == []
+
+
+def profiled(kind: str) -> Script:
+    script = measured(10)
+    script.tell(kind, burst=0, count=3, duration_ns=5, runs=2, run_ns=7, **USE.to_json())
+    return script
+
+
+@pytest.mark.parametrize("kind", ["profile-burst", "profile-bursts"])
+def test_a_session_and_one_seen_from_afar_have_the_hint(kind: str) -> None:
+    analysis = folded(profiled(kind).batches)
+    assert analysis.operators.threads.view() == tally(USE)
+
+
+def test_the_report_has_it_where_there_was_a_burst() -> None:
+    script = measured(10).profile((Operator("conv", "Conv", "CPU", 8, 4_000),))
+    assert report_document(folded(script.batches))["profile"]["threads"] is None
+    script.tell("profile-bursts", count=1, **USE.to_json())
+    document = report_document(folded(script.batches))
+    assert document["profile"]["threads"] == {"count": 4, "wait_share": 0.2, "waits_in": "conv", "moves_per_s": 30.0}
+
+
+def test_the_hint_is_on_the_screen_and_in_reports() -> None:
+    script = measured(10).tell("profile-bursts", count=1, **USE.to_json())
+    script.profile((Operator("conv", "Conv", "CPU", 8, 4_000),))
+    analysis = folded(script.batches)
+    for notices in (analysis.notices(), analysis.view(None).notices):
+        assert "thread-imbalance" in {notice.code for notice in notices}

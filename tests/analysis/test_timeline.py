@@ -1,0 +1,258 @@
+"""Timelines: no spike lost at any resolution, in memory that never grows."""
+
+import gc
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.timeline import POINTS, Axis, Points, Timeline, choose_axis
+from tests.support.sessions import differences
+
+DAY_S = 86_400
+
+
+def add(timeline: Timeline, second: object, value: object, *, track: object = 0, weight: object = 1.0) -> None:
+    """One value, or many, each low, middle, high and top at once."""
+    seconds = np.atleast_1d(np.asarray(second, np.int64))
+    values = np.broadcast_to(np.asarray(value, np.float64), seconds.shape)
+    tracks = np.broadcast_to(np.asarray(track, np.int64), seconds.shape)
+    weights = np.broadcast_to(np.asarray(weight, np.float64), seconds.shape)
+    timeline.add(tracks, seconds, np.stack([values] * 4), weights)
+
+
+def timeline_of(second: object, value: object, weight: object = 1.0) -> Timeline:
+    timeline = Timeline()
+    add(timeline, second, value, weight=weight)
+    return timeline
+
+
+def place_of(second: float, axis: Axis) -> int:
+    return int((second - axis.from_s) * POINTS // (axis.to_s - axis.from_s))
+
+
+def whole(timeline: Timeline, length_s: int) -> Points:
+    return timeline.points(Axis(0, length_s))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(60, 20 * DAY_S), st.floats(0, 1))
+def test_a_spike_is_seen_in_its_place_however_long_the_session(length_s: int, where: float) -> None:
+    spike = int(where * (length_s - 1))
+    seconds = np.unique(np.append(np.linspace(0, length_s - 1, 2_000).astype(int), spike))
+    points = whole(timeline_of(seconds, np.where(seconds == spike, 99.0, 5.0)), length_s)
+    place = place_of(spike, points.axis)
+    assert points.top[place] == points.high[place] == 99.0
+    assert points.low[points.top < 99].tolist() == [5.0] * int((points.top < 99).sum())
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(60, 20 * DAY_S), st.floats(0, 1))
+def test_a_dip_is_seen_too(length_s: int, where: float) -> None:
+    dip = int(where * (length_s - 1))
+    seconds = np.arange(0, length_s, 7)
+    timeline = timeline_of(seconds, 5.0)
+    add(timeline, dip, 1.0)
+    points = whole(timeline, length_s)
+    assert points.low[place_of(dip, points.axis)] == 1.0
+    assert np.nanmax(points.top) == 5.0
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 12_000), st.integers(0, 2), st.floats(-1e6, 1e6)), min_size=1, max_size=60),
+    st.lists(st.integers(0, 60), max_size=6),
+    st.booleans(),
+)
+def test_the_picture_does_not_depend_on_how_values_came(
+    values: list[tuple[int, int, float]], cuts: list[int], in_order: bool
+) -> None:
+    rows = np.array(sorted(values) if in_order else values)
+    at_once, in_parts = Timeline(3), Timeline(3)
+    add(at_once, rows[:, 0], rows[:, 2], track=rows[:, 1])
+    for part in np.split(rows, sorted(cut % (len(rows) + 1) for cut in cuts)):
+        add(in_parts, part[:, 0], part[:, 2], track=part[:, 1])
+    for axis in (Axis(0, 12_000), Axis(11_400, 12_000), Axis(0, 600)):
+        for track in range(3):
+            assert differences(at_once.points(axis, track), in_parts.points(axis, track)) == []
+
+
+def test_memory_is_the_same_after_ten_days_as_after_two_hours() -> None:
+    tracemalloc.start()
+    try:
+        timeline = Timeline(4)
+        fill(timeline, 0, 7_200)
+        gc.collect()
+        early = tracemalloc.get_traced_memory()[0]
+        fill(timeline, 7_200, 10 * DAY_S)
+        gc.collect()
+        late = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert abs(late - early) < 4_096
+    assert late < 1_000_000
+    assert not np.isnan(timeline.points(Axis(0, 10 * DAY_S), 3).middle).any()
+
+
+def fill(timeline: Timeline, from_s: int, to_s: int) -> None:
+    """A value of each of four tracks in every second."""
+    for hour_s in range(from_s, to_s, 3_600):
+        add(timeline, np.repeat(np.arange(hour_s, hour_s + 3_600), 4), 1.0, track=np.tile(np.arange(4), 3_600))
+
+
+def test_after_ten_days_the_last_minutes_are_still_seen_second_by_second() -> None:
+    end_s = 10 * DAY_S
+    timeline = Timeline()
+    for start_s in range(0, end_s, DAY_S):
+        seconds = np.arange(start_s, start_s + DAY_S)
+        add(timeline, seconds, seconds % 100)
+    points = timeline.points(Axis(end_s - 600, end_s))
+    assert points.middle.tolist() == [(end_s - 600 + i) % 100 for i in range(600)]
+
+
+def test_nothing_stands_where_nothing_was_measured() -> None:
+    points = timeline_of([10, 11, 50], 5.0).points(Axis(0, 60))
+    held = ~np.isnan(points.middle)
+    assert np.flatnonzero(held).tolist() == [*range(100, 120), *range(500, 510)]
+    for row in (points.low, points.high, points.top):
+        assert np.array_equal(~np.isnan(row), held)
+
+
+def test_what_lies_outside_an_axis_is_not_on_it() -> None:
+    timeline = timeline_of([0, 59, 100, 159, 160, 300], [1, 2, 3, 4, 5, 6])
+    points = timeline.points(Axis(100, 160))
+    assert points.middle[:10].tolist() == [3.0] * 10
+    assert points.middle[-10:].tolist() == [4.0] * 10
+    assert np.isnan(points.middle[10:-10]).all()
+
+
+def test_a_timeline_without_values_is_empty() -> None:
+    assert Timeline().points(Axis(0, 60)).is_empty
+    assert not timeline_of(5, 1.0).points(Axis(0, 60)).is_empty
+    assert timeline_of(5, 1.0).points(Axis(60, 120)).is_empty
+
+
+def test_every_row_has_as_many_points_on_every_axis() -> None:
+    timeline = timeline_of(np.arange(5_000), 1.0)
+    for axis in (Axis(0, 60), Axis(4_400, 5_000), Axis(0, 5_000), Axis(4_999, 5_000)):
+        points = timeline.points(axis)
+        assert points.axis == axis
+        assert {len(row) for row in (points.low, points.middle, points.high, points.top)} == {POINTS}
+
+
+def test_the_middle_of_a_place_is_the_mean_by_weight() -> None:
+    timeline = timeline_of([0, 1, 1], [2.0, 4.0, 8.0], weight=[1.0, 2.0, 1.0])
+    points = timeline.points(Axis(0, 1_200))
+    assert points.middle[0] == (2.0 + 2 * 4.0 + 8.0) / 4
+    assert (points.low[0], points.high[0]) == (2.0, 8.0)
+
+
+def test_means_survive_the_merging_of_bins() -> None:
+    timeline = Timeline()
+    add(timeline, np.arange(0, 8_192), np.arange(0, 8_192))
+    points = timeline.points(Axis(0, 8_192))
+    expected = (np.arange(POINTS) + 0.5) * 8_192 / POINTS - 0.5
+    assert np.abs(points.middle - expected).max() <= 4
+
+
+def test_figures_keep_their_rows() -> None:
+    timeline = Timeline()
+    timeline.add(np.array([0]), np.array([3]), np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([9.0]))
+    points = timeline.points(Axis(0, 60))
+    assert (points.low[30], points.middle[30], points.high[30], points.top[30]) == (1.0, 2.0, 3.0, 4.0)
+
+
+def test_a_late_value_stands_in_its_own_second() -> None:
+    timeline = timeline_of([100, 40], [1.0, 7.0])
+    assert timeline.points(Axis(0, 600)).middle[40] == 7.0
+
+
+def test_a_second_an_hour_later_does_not_mix_with_the_one_before() -> None:
+    timeline = timeline_of(10, 99.0)
+    add(timeline, 3_610, 1.0)
+    assert np.nanmax(timeline.points(Axis(3_300, 3_900)).top) == 1.0
+    assert np.nanmax(timeline.points(Axis(0, 3_900)).top) == 99.0
+
+
+def test_a_value_that_is_an_hour_late_does_not_take_the_place_of_a_new_one() -> None:
+    timeline = timeline_of([3_610, 10], [1.0, 99.0])
+    assert np.nanmax(timeline.points(Axis(3_300, 3_900)).top) == 1.0
+    assert np.nanmax(timeline.points(Axis(0, 3_900)).top) == 99.0
+
+
+def test_what_is_dated_before_the_session_is_left_out() -> None:
+    timeline = timeline_of([-1, -4_000], 1.0)
+    assert timeline.points(Axis(0, 600)).is_empty
+
+
+def test_tracks_do_not_mix_and_more_can_come() -> None:
+    timeline = Timeline(1)
+    add(timeline, 5, 1.0)
+    timeline.grow(3)
+    add(timeline, 6, 2.0, track=2)
+    axis = Axis(0, 600)
+    first, second, third = (timeline.points(axis, track) for track in range(3))
+    assert np.flatnonzero(~np.isnan(first.middle)).tolist() == [5]
+    assert second.is_empty
+    assert np.flatnonzero(~np.isnan(third.middle)).tolist() == [6]
+
+
+def test_points_do_not_change_when_more_comes() -> None:
+    timeline = timeline_of(5, 1.0)
+    points = timeline.points(Axis(0, 60))
+    add(timeline, 5, 50.0)
+    assert points.top[50] == 1.0
+
+
+TIMES = np.unique(np.concatenate([np.arange(0, 5_000, 0.5), np.geomspace(5_000, 20 * DAY_S, 4_000)]))
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_an_axis_contains_now_and_moves_only_forward(is_whole: bool) -> None:
+    axes = [choose_axis(now_s, is_whole) for now_s in TIMES.tolist()]
+    assert all(axis.from_s <= now_s < axis.to_s for axis, now_s in zip(axes, TIMES, strict=True))
+    for ends in ([axis.from_s for axis in axes], [axis.to_s for axis in axes]):
+        assert ends == sorted(ends)
+
+
+def test_the_whole_session_is_on_the_axis_that_was_asked_for_it() -> None:
+    assert {choose_axis(now_s, whole=True).from_s for now_s in TIMES.tolist()} == {0}
+
+
+def test_otherwise_an_axis_shows_ten_minutes_once_there_are_so_many() -> None:
+    axes = [choose_axis(now_s, whole=False) for now_s in TIMES[TIMES >= 600].tolist()]
+    assert {axis.to_s - axis.from_s for axis in axes} == {600}
+
+
+def test_a_young_session_has_a_short_axis() -> None:
+    assert [choose_axis(now_s, whole=False).to_s for now_s in (0, 59.9, 60, 119.9, 120, 300)] == [
+        60, 60, 120, 120, 300, 600,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("begin_s", [600, 1_100, 3_500, DAY_S, 9 * DAY_S])
+def test_an_axis_moves_in_steps_of_a_thirtieth_to_a_sixtieth(begin_s: int, is_whole: bool) -> None:
+    """So that a chart is redrawn as a whole once in many refreshes, and little of it lies empty."""
+    axes = [choose_axis(now_s, is_whole) for now_s in range(begin_s, begin_s + begin_s // 2, 2)]
+    for before, after in pairwise(axes):
+        step, span = after.to_s - before.to_s, after.to_s - after.from_s
+        assert step == 0 or 30 * step <= span <= 61 * step
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 400), st.integers(1, 500), st.floats(-10, 1_000))
+def test_until_a_moment_means_all_before_it_and_nothing_after(from_s: int, span: int, moment: float) -> None:
+    axis = Axis(from_s, from_s + span)
+    points = timeline_of(np.arange(1_000), np.arange(1_000)).points(axis)
+    cut = points.until(moment)
+    assert cut.axis == axis
+    for place in range(0, POINTS, 7):
+        begin = from_s + place * span / POINTS
+        if begin < moment - 1e-6:
+            assert cut.middle[place] == points.middle[place]
+        elif begin > moment + 1e-6:
+            assert np.isnan(cut.middle[place])

@@ -1,0 +1,187 @@
+"""The course of every sensor: value, extremes, mean, timeline, loss and return."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.timeline import Axis
+from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.records import STRETCH
+from edgetop.session.seconds import NS
+from tests.support.sessions import differences, make_manifest, make_readings, make_sensor
+
+CPU, GPU, CLOCK = make_sensor("temp/cpu"), make_sensor("temp/gpu"), make_sensor("freq/cpu0")
+KNOWN = Batch(manifest=make_manifest(CPU, GPU, CLOCK))
+
+
+def tracks_of(*batches: Batch) -> Tracks:
+    tracks = Tracks()
+    for batch in (KNOWN, *batches):
+        tracks.fold(batch)
+    return tracks
+
+
+def one(tracks: Tracks, sensor_id: str) -> TrackView:
+    track = tracks.one(sensor_id)
+    assert track is not None
+    return track
+
+
+def lost(sensor_id: str, reason: str = "No such device") -> Event:
+    return Event(0, "sensor-lost", "warning", f"sensor {sensor_id}", reason)
+
+
+def back(sensor_id: str) -> Event:
+    return Event(0, "sensor-back", "info", f"sensor {sensor_id}", "reads again")
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 2), st.floats(-1e9, 1e9)), min_size=1, max_size=50))
+def test_figures_are_those_of_all_readings(values: list[tuple[int, float]]) -> None:
+    rows = [(i * NS // 3, sensor, value) for i, (sensor, value) in enumerate(values)]
+    tracks = tracks_of(Batch(until_ns=60 * NS, readings=make_readings(*rows)))
+    for place, track in enumerate(tracks.views()):
+        own = [value for sensor, value in values if sensor == place]
+        assert track.count == len(own)
+        assert track.value == (own[-1] if own else None)
+        assert (track.min, track.max) == ((min(own), max(own)) if own else (None, None))
+        assert track.mean == (pytest.approx(sum(own) / len(own), rel=1e-9, abs=1e-3) if own else None)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.tuples(st.integers(0, 90 * NS), st.integers(0, 2), st.floats(-1e9, 1e9)), min_size=1, max_size=40),
+    st.lists(st.integers(0, 40), max_size=5),
+)
+def test_tracks_do_not_depend_on_how_readings_came(rows: list[tuple[int, int, float]], cuts: list[int]) -> None:
+    """Slow sensors answer late, so the times of several are not in order."""
+    readings = make_readings(*rows)
+    parts = np.split(readings, sorted(cut % (len(rows) + 1) for cut in cuts))
+    whole, split = tracks_of(Batch(99, readings=readings)), tracks_of(*(Batch(99, readings=part) for part in parts))
+    assert differences(split.views(), whole.views()) == []
+    axis = Axis(0, 120)
+    for info in (CPU, GPU, CLOCK):
+        assert differences(split.points(info.id, axis), whole.points(info.id, axis)) == []
+
+
+def test_a_sensor_that_was_never_read_has_no_value() -> None:
+    track = one(tracks_of(), "temp/cpu")
+    assert track.value is track.age_s is track.min is track.mean is track.max is None
+    assert (track.count, track.is_lost, track.reason) == (0, False, "not read yet")
+
+
+def test_age_is_since_the_last_reading() -> None:
+    tracks = tracks_of(Batch(5 * NS, readings=make_readings((3 * NS, 0, 50.0))), Batch(8 * NS))
+    assert one(tracks, "temp/cpu").age_s == 5.0
+
+
+def test_a_late_reading_does_not_replace_a_newer_one() -> None:
+    tracks = tracks_of(Batch(readings=make_readings((5, 0, 50.0))), Batch(readings=make_readings((4, 0, 60.0))))
+    track = one(tracks, "temp/cpu")
+    assert (track.value, track.max, track.count) == (50.0, 60.0, 2)
+
+
+def test_a_lost_sensor_keeps_what_it_said_and_tells_why() -> None:
+    tracks = tracks_of(Batch(readings=make_readings((5, 0, 50.0)), events=(lost("temp/cpu", "I/O error"),)))
+    track = one(tracks, "temp/cpu")
+    assert (track.is_lost, track.reason, track.value) == (True, "I/O error", 50.0)
+    assert not one(tracks, "temp/gpu").is_lost
+
+
+def test_a_sensor_that_is_back_is_not_lost() -> None:
+    track = one(tracks_of(Batch(events=(lost("temp/cpu"),)), Batch(events=(back("temp/cpu"),))), "temp/cpu")
+    assert (track.is_lost, track.reason) == (False, "not read yet")
+
+
+def test_what_a_board_does_not_tell_is_listed_with_its_remedy() -> None:
+    tracks = tracks_of(
+        Batch(
+            events=(Event(0, "sensor-missing", "info", "sensor power", "no such chip", {"fix": "modprobe ina3221"}),)
+        ),
+        Batch(events=(Event(0, "sensor-missing", "info", "sensor fan", "no fan", {"fix": None}),)),
+    )
+    assert tracks.missing == (
+        MissingSensor("power", "no such chip", "modprobe ina3221"),
+        MissingSensor("fan", "no fan", ""),
+    )
+
+
+def test_sensors_are_viewed_in_the_manifests_order() -> None:
+    tracks = tracks_of()
+    assert [track.info for track in tracks.views()] == [CPU, GPU, CLOCK]
+    assert [track.info for track in tracks.views("freq", "fan")] == [CLOCK]
+
+
+def test_a_sensor_that_the_board_has_not_is_none() -> None:
+    tracks = tracks_of()
+    assert tracks.one("mem/rss") is None
+    assert tracks.points("mem/rss", Axis(0, 60)) is None
+
+
+def test_more_sensors_can_come_without_losing_those_there_are() -> None:
+    tracks = tracks_of(Batch(readings=make_readings((5, 1, 50.0))))
+    later = make_sensor("mem/rss")
+    more = make_manifest(CPU, GPU, CLOCK, later)
+    tracks.fold(Batch(manifest=more, readings=make_readings((6 * NS, 3, 7.0))))
+    assert one(tracks, "temp/gpu").value == 50.0
+    assert one(tracks, "mem/rss").value == 7.0
+    points = tracks.points("mem/rss", Axis(0, 60))
+    assert points is not None
+    assert np.nanmax(points.top) == 7.0
+
+
+def test_a_manifest_that_changes_otherwise_leaves_the_figures() -> None:
+    tracks = tracks_of(Batch(readings=make_readings((5, 0, 50.0))), KNOWN)
+    assert one(tracks, "temp/cpu").count == 1
+
+
+def test_readings_of_a_sensor_that_the_manifest_does_not_list_are_left_out() -> None:
+    tracks = tracks_of(Batch(readings=make_readings((5, 9, 50.0), (6, 0, 51.0))))
+    assert [track.count for track in tracks.views()] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("value", [0.0, -40.0])
+def test_zero_and_less_are_values(value: float) -> None:
+    track = one(tracks_of(Batch(readings=make_readings((5, 0, value)))), "temp/cpu")
+    assert (track.value, track.min, track.mean, track.max) == (value,) * 4
+
+
+def test_a_track_has_its_own_timeline() -> None:
+    rows = ((0, 0, 50.0), (0, 1, 70.0), (30 * NS, 0, 60.0))
+    points = tracks_of(Batch(readings=make_readings(*rows))).points("temp/cpu", Axis(0, 60))
+    assert points is not None
+    assert (points.middle[0], points.middle[300]) == (50.0, 60.0)
+    assert np.nanmax(points.top) == 60.0
+
+
+def stretches(*rows: tuple[int, int, int, int, float, float, float, float]) -> Batch:
+    return Batch(stretches=np.array(list(rows), STRETCH))
+
+
+def test_a_stretch_counts_as_the_readings_that_it_is_of() -> None:
+    readings = Batch(readings=make_readings((0, 0, 40.0), (2 * NS, 0, 46.0), (4 * NS, 0, 43.0), (5 * NS, 0, 51.0)))
+    summed = stretches((0, 4 * NS, 0, 3, 40.0, 43.0, 46.0, 43.0))
+    last = Batch(readings=make_readings((5 * NS, 0, 51.0)))
+    assert one(tracks_of(summed, last), "temp/cpu") == one(tracks_of(readings), "temp/cpu")
+
+
+def test_the_value_of_a_sensor_that_has_fallen_silent_is_the_last_of_its_stretch() -> None:
+    track = one(tracks_of(stretches((0, 4 * NS, 1, 3, 40.0, 43.0, 46.0, 44.5))), "temp/gpu")
+    assert (track.value, track.count) == (44.5, 3)
+
+
+def test_a_stretch_is_drawn_wherever_it_lasted() -> None:
+    tracks = tracks_of(stretches((0, 299 * NS, 0, 300, 40.0, 43.0, 46.0, 43.0)))
+    points = tracks.points("temp/cpu", Axis(0, 600))
+    assert points is not None
+    drawn = ~np.isnan(points.middle)
+    assert drawn.tolist() == [True] * 300 + [False] * 300
+    assert (np.nanmin(points.low), np.nanmax(points.high)) == (40.0, 46.0)
+    assert points.middle[drawn] == pytest.approx(43.0)
+
+
+def test_a_stretch_of_a_sensor_that_the_manifest_does_not_list_is_left_out() -> None:
+    assert tracks_of(stretches((0, NS, 9, 1, 1.0, 1.0, 1.0, 1.0))).views() == tracks_of().views()

@@ -1,0 +1,178 @@
+"""Each doubt about a session's figures: a case in which it holds, and one in which it does not."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, Notice
+from edgetop.session.manifest import Board
+from edgetop.session.seconds import NS
+from tests.support.sessions import MS, ended_event, folded, make_inferences, make_manifest, phase_event, seconds_of
+from tests.support.slow_sessions import readings_of, sensor, stretch
+
+RATE = 20
+
+
+def notices_of(
+    length_s: int = 400,
+    sensors: Mapping[str, Sequence[float]] | None = None,
+    *events: Event,
+    latency_ms: Sequence[float] | NDArray[np.float64] | None = None,
+    is_over: bool = True,
+    **manifest: object,
+) -> dict[str, Notice]:
+    """Of a session that measured for so long from 0, by their codes; `latency_ms`: of each second, or inference."""
+    sensors = sensors or {}
+    latency = np.full(length_s, 10.0) if latency_ms is None else np.asarray(latency_ms, np.float64)
+    each = latency if len(latency) == RATE * length_s else np.repeat(latency, RATE)
+    start_ns = np.arange(len(each)) * (NS // RATE)
+    inferences = make_inferences(start_ns, (each * MS).astype(np.int64))
+    end_ns = length_s * NS
+    ended = (ended_event(end_ns, "duration", last_end_ns=end_ns, warmup_runs=50),) if is_over else ()
+    batch = Batch(
+        end_ns,
+        inferences,
+        seconds_of(inferences),
+        readings=readings_of(sensors),
+        events=(phase_event(0, "measure"), *events, *ended),
+        manifest=make_manifest(*map(sensor, sensors), **manifest),
+        restart=True,
+    )
+    found = folded([batch]).notices()
+    assert len({notice.code for notice in found}) == len(found)
+    assert all(notice.message and notice.advice for notice in found)
+    return {notice.code: notice for notice in found}
+
+
+def test_a_long_even_session_on_a_quiet_board_leaves_no_doubt() -> None:
+    quiet = {
+        "temp/cpu-thermal": [60.0] * 400, "freqcap/cpu0": [1800.0] * 400, "load/others": [2.0] * 400,
+        "load/steal": [0.0] * 400, "load/edgetop": [1.2] * 400, "power/total": [5.0] * 400,
+    }  # fmt: skip
+    assert notices_of(400, quiet) == {}
+
+
+def test_halves_of_which_the_p99_differs() -> None:
+    random = np.random.default_rng(1)
+    first, second = random.lognormal(2, 0.05, 4_000), random.lognormal(2, 0.15, 4_000)
+    notice = notices_of(latency_ms=np.concatenate([first, second]))["p99-differs"]
+    assert "first half" in notice.message
+    assert float(str(notice.data["second_ms"])) > 1.1 * float(str(notice.data["first_ms"]))
+    assert "p99-differs" not in notices_of(latency_ms=np.concatenate([first, first[::-1]]))
+    short = np.concatenate([first[:600], second[:600]])  # too few in each half for a p99
+    assert "p99-differs" not in notices_of(60, latency_ms=short)
+
+
+def test_a_clock_limit_that_moved() -> None:
+    moved = {"freqcap/cpu0": stretch((200, 1800.0), (200, 1200.0)), "freqcap/gpu": [1000.0] * 400}
+    notice = notices_of(400, moved)["clock-limit-changed"]
+    assert "freqcap/cpu0 was between 1200 and 1800 MHz" in notice.message
+    assert notice.data["clocks"] == 1
+    assert "clock-limit-changed" not in notices_of(400, {"freqcap/cpu0": stretch((200, 1800.0), (200, 1795.0))})
+
+
+@pytest.mark.parametrize("kind", ["governor-changed", "power-mode-changed", "clock-source", "data-dependent"])
+def test_what_happened_to_the_board_or_follows_from_the_model(kind: str) -> None:
+    event = Event(5 * NS, kind, "warning", "sensor settings", "it is another now")
+    for is_over in (True, False):
+        assert notices_of(60, {}, event, is_over=is_over)[kind].message == "it is another now"
+    assert kind not in notices_of(60)
+
+
+@pytest.mark.parametrize(
+    ("label", "declared", "board", "code"),
+    [
+        ("governor", "performance", Board(governor="powersave"), "governor-differs"),
+        ("power-mode", "15W", Board(power_mode="MODE_30W"), "power-mode-differs"),
+        ("power_mode", "15W", Board(power_mode="MODE_30W"), "power-mode-differs"),
+    ],
+)
+def test_a_board_that_is_not_set_as_a_label_declares(label: str, declared: str, board: Board, code: str) -> None:
+    assert declared in notices_of(board=board, labels={label: declared})[code].message
+    same = board.governor or board.power_mode or ""
+    assert code not in notices_of(board=board, labels={label: same.lower()})
+    assert code not in notices_of(board=Board(), labels={label: declared})
+    assert code not in notices_of(board=board)
+
+
+@pytest.mark.parametrize("mode", ["MAXN", "MAXN_SUPER", "MODE_MAXN"])
+def test_a_power_mode_that_cannot_be_sustained(mode: str) -> None:
+    assert mode in notices_of(board=Board(power_mode=mode), is_over=False)["unsustainable-mode"].message
+    assert "unsustainable-mode" not in notices_of(board=Board(power_mode="15W"))
+
+
+def test_a_speed_that_was_not_held() -> None:
+    notice = notices_of(latency_ms=stretch((100, 10.0), (300, 12.5)))["not-sustained"]
+    assert "25 % above" in notice.message
+    assert notice.data == {"drift_ratio": 1.25}
+    assert "not-sustained" not in notices_of(latency_ms=stretch((100, 10.0), (300, 10.5)))
+    assert "not-sustained" not in notices_of(latency_ms=stretch((100, 10.0), (300, 12.5)), is_over=False)
+
+
+def test_sustained_figures_from_under_five_minutes() -> None:
+    assert "4m59s" in notices_of(299)["short-sustained"].message
+    assert "short-sustained" not in notices_of(300)
+    assert "short-sustained" not in notices_of(299, is_over=False)
+    assert "short-sustained" not in notices_of(4)  # there are no such figures
+
+
+def test_power_of_under_five_minutes() -> None:
+    assert "short-power" in notices_of(299, {"power/total": [5.0] * 299})
+    assert "short-power" not in notices_of(300, {"power/total": [5.0] * 300})
+    assert "short-power" not in notices_of(299)
+
+
+def test_background_load_names_who_it_was() -> None:
+    events = [
+        Event(t * NS, "competing", "info", "sensor other processes", "x", {"name": name, "cpu_pct": percent})
+        for t, name, percent in ((50, "rsync", 30.0), (60, "stress-ng", 98.0))
+    ]
+    notice = notices_of(100, {"load/others": [34.0] * 100}, *events)["background-load"]
+    assert notice.message == "other processes took 34 % of a core on average: stress-ng, rsync"
+    assert "background-load" not in notices_of(100, {"load/others": [9.0] * 100}, *events)
+    assert "background-load" not in notices_of(100, {"load/others": [34.0] * 20 + [float("nan")] * 80})
+
+
+def test_time_that_a_hypervisor_took() -> None:
+    assert "2.0 %" in notices_of(100, {"load/steal": [2.0] * 100})["steal"].message
+    assert "steal" not in notices_of(100, {"load/steal": [0.5] * 100})
+
+
+def test_a_monitor_that_costs_too_much() -> None:
+    assert "2.5 %" in notices_of(100, {"load/edgetop": [2.5] * 100})["monitor-cost"].message
+    assert "monitor-cost" not in notices_of(100, {"load/edgetop": [1.9] * 100})
+    assert "monitor-cost" not in notices_of(20, {"load/edgetop": [2.5] * 20})
+
+
+def rising(to: float, length_s: int = 400) -> list[float]:
+    return [40 + (to - 40) * second / length_s for second in range(length_s)]
+
+
+def test_a_temperature_that_still_rises_at_the_end() -> None:
+    notice = notices_of(400, {"temp/cpu-thermal": rising(60), "temp/soc": [30.0] * 400})["still-warming"]
+    assert "temp/cpu-thermal was still rising at the end: by 4.5 °C" in notice.message
+    assert "still-warming" not in notices_of(400, {"temp/cpu-thermal": rising(60)}, is_over=False)
+    settled = [*rising(60, 200), *[60.0] * 200]
+    assert "still-warming" not in notices_of(400, {"temp/cpu-thermal": settled})
+    assert "still-warming" not in notices_of(400, {"temp/cpu-thermal": rising(38)})
+    assert "still-warming" not in notices_of(60, {"temp/cpu-thermal": rising(60, 60)})
+
+
+def test_a_temperature_that_only_scatters_does_not_rise() -> None:
+    random = np.random.default_rng(3)
+    found = [
+        "still-warming" in notices_of(150, {"temp/cpu-thermal": (60 + random.normal(0, 3, 150)).tolist()})
+        for _ in range(20)
+    ]
+    assert sum(found) <= 1
+
+
+def test_names_of_processes_are_data() -> None:
+    event = Event(NS, "competing", "info", "x", "y", {"name": "\x1b[31mevil", "cpu_pct": 98.0})
+    message = notices_of(100, {"load/others": [34.0] * 100}, event)["background-load"].message
+    assert "\x1b" not in message
+    odd = Event(NS, "competing", "info", "x", "y", {"name": None, "cpu_pct": "much"})
+    assert "background-load" in notices_of(100, {"load/others": [34.0] * 100}, odd)

@@ -1,0 +1,305 @@
+"""The verdict: each word, and what it takes."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.verdict import Verdict
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.manifest import EngineInfo, Load, Model
+from edgetop.session.records import FIRST, WARMUP, Inferences
+from edgetop.session.seconds import NS
+from tests.support.sessions import MS, back_to_back, ended_event, folded, make_manifest, phase_event, seconds_of
+from tests.support.slow_sessions import analysed, session_of, stretch
+
+LOADED = Batch(manifest=make_manifest(model=Model("/models/net.onnx")), restart=True)
+DROPPED = Event(1, "provider-dropped", "critical", "engine", "CUDA was asked for, but the runtime left it out")
+
+
+def verdict_of(*batches: Batch) -> Verdict:
+    return folded((LOADED, *batches)).view(10 * NS).verdict
+
+
+def phase(name: str, at_ns: int = 0, **data: int) -> Batch:
+    return Batch(until_ns=at_ns, events=(phase_event(at_ns, name, **data),))
+
+
+def measured(until_ns: int, inferences: Inferences) -> Batch:
+    return Batch(until_ns=until_ns, inferences=inferences)
+
+
+def ended(reason: str, *events: Event) -> Batch:
+    return Batch(until_ns=9 * NS, events=(*events, ended_event(9 * NS, reason)))
+
+
+def test_nothing_yet_is_loading() -> None:
+    assert Analysis().view(10 * NS).verdict == Verdict("LOADING", "neutral")
+
+
+def test_loading_names_the_model() -> None:
+    assert verdict_of(Batch(until_ns=60 * NS)) == Verdict("LOADING", "neutral", reason="/models/net.onnx")
+
+
+def test_the_first_inference_is_warming_up_however_long_it_takes() -> None:
+    assert verdict_of(phase("first"), Batch(600 * NS)) == Verdict("WARMING UP", "neutral", reason="first inference")
+
+
+def test_an_idle_baseline_is_neither_warming_up_nor_stalled() -> None:
+    verdict = verdict_of(phase("idle", duration_ns=30 * NS), Batch(12 * NS))
+    assert verdict == Verdict("IDLE BASELINE", "neutral", reason="12 of 30 s, in which nothing runs")
+
+
+def test_warming_up_tells_how_far() -> None:
+    runs = back_to_back(0, [10 * MS] * 12, phase=WARMUP)
+    verdict = verdict_of(phase("warmup", runs=50), measured(NS, runs))
+    assert verdict == Verdict("WARMING UP", "neutral", reason="12/50")
+
+
+def test_warming_up_by_time_never_tells_more_runs_than_were_asked_for() -> None:
+    runs = back_to_back(0, [10 * MS] * 70, phase=WARMUP)
+    assert verdict_of(phase("warmup", runs=50), measured(NS, runs)).reason == "50/50"
+
+
+def test_measuring_is_good() -> None:
+    verdict = verdict_of(phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)))
+    assert verdict == Verdict("MEASURING", "good")
+
+
+def test_silence_of_more_than_five_seconds_is_stalled() -> None:
+    parts = (phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)))
+    assert verdict_of(*parts, Batch(6 * NS)).word == "MEASURING"
+    verdict = verdict_of(*parts, Batch(6 * NS + MS))
+    assert (verdict.word, verdict.level, verdict.silent_ns) == ("STALLED", "critical", 5 * NS + MS)
+
+
+def test_a_slow_model_is_not_a_stalled_one() -> None:
+    parts = (phase("measure"), measured(20 * NS, back_to_back(0, [2 * NS] * 10)))
+    assert verdict_of(*parts, Batch(40 * NS)).word == "MEASURING"
+    assert verdict_of(*parts, Batch(41 * NS)).word == "STALLED"
+
+
+@pytest.mark.parametrize("name", ["warmup", "measure"])
+def test_a_slow_model_is_not_stalled_before_its_first_measured_inference_is_done(name: str) -> None:
+    """All that is known of it then is how long the first took."""
+    slow = Batch(
+        manifest=make_manifest(engine=EngineInfo(first_ns=6 * NS)), inferences=back_to_back(0, [6 * NS], phase=FIRST)
+    )
+    assert verdict_of(slow, phase(name, 6 * NS), Batch(12 * NS)).word != "STALLED"
+    assert verdict_of(slow, phase(name, 6 * NS), Batch(67 * NS)).word == "STALLED"
+
+
+def test_one_slow_first_inference_does_not_hide_a_stall() -> None:
+    slow = Batch(manifest=make_manifest(engine=EngineInfo(first_ns=60 * NS)))
+    parts = (slow, phase("measure", 60 * NS), measured(61 * NS, back_to_back(60 * NS, [MS] * 1_000)))
+    assert verdict_of(*parts, Batch(67 * NS)).word == "STALLED"
+
+
+def test_a_reset_does_not_make_a_slow_model_a_stalled_one() -> None:
+    analysis = folded((LOADED, phase("measure"), measured(18 * NS, back_to_back(0, [9 * NS] * 2))))
+    analysis.reset()
+    analysis.fold(Batch(26 * NS))
+    assert analysis.view(10 * NS).verdict.word == "MEASURING"
+
+
+def test_a_stall_that_ends_is_forgotten() -> None:
+    parts = (phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)), Batch(20 * NS))
+    assert verdict_of(*parts).word == "STALLED"
+    assert verdict_of(*parts, measured(21 * NS, back_to_back(NS, [20 * NS]))).word == "MEASURING"
+
+
+def test_a_dropped_provider_is_told_while_measuring() -> None:
+    verdict = verdict_of(Batch(events=(DROPPED,)), phase("measure"))
+    assert verdict == Verdict("PROVIDER DROPPED", "critical", reason=DROPPED.message)
+
+
+def test_inferences_that_raise_are_failing() -> None:
+    inferences = back_to_back(0, [100 * MS] * 10, ok=[True] * 7 + [False] * 3)
+    verdict = verdict_of(phase("measure"), measured(NS, inferences))
+    assert verdict == Verdict("FAILING", "critical", reason="3 of 10 inferences raised an error")
+
+
+def test_a_model_of_which_every_inference_raises_is_failing() -> None:
+    verdict = verdict_of(phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 4, ok=False)))
+    assert verdict == Verdict("FAILING", "critical", reason="4 of 4 inferences raised an error")
+
+
+def test_failures_known_from_seconds_only_are_failing_too() -> None:
+    seconds = seconds_of(back_to_back(0, [100 * MS] * 10, ok=[True] * 9 + [False]))
+    assert verdict_of(phase("measure"), Batch(NS, seconds=seconds)).word == "FAILING"
+
+
+@pytest.mark.parametrize(
+    ("reason", "word", "level", "text"),
+    [
+        ("duration", "FINISHED", "good", "the duration is over"),
+        ("runs", "FINISHED", "good", "all runs are done"),
+        ("user", "STOPPED", "neutral", "by the user"),
+        ("signal", "STOPPED", "neutral", "by a signal"),
+        ("engine-died", "ENGINE DIED", "critical", "cause unknown"),
+        ("disk-full", "ENDED", "critical", "disk-full"),
+        ("internal-error", "ENDED", "critical", "internal-error"),
+    ],
+)
+def test_the_last_word_is_how_it_ended(reason: str, word: str, level: str, text: str) -> None:
+    verdict = verdict_of(phase("measure"), ended(reason))
+    assert verdict == replace(Verdict(word, "good", reason=text), level=level)
+
+
+@pytest.mark.parametrize("kind", ["engine-died", "engine-failed"])
+def test_a_dead_engine_tells_what_it_died_of(kind: str) -> None:
+    cause = Event(8 * NS, kind, "critical", "engine", "killed by the OOM killer")
+    verdict = verdict_of(phase("measure"), ended("engine-died", cause))
+    assert verdict == Verdict("ENGINE DIED", "critical", reason="killed by the OOM killer")
+
+
+def test_the_end_outweighs_what_went_wrong_before() -> None:
+    assert verdict_of(Batch(events=(DROPPED,)), phase("measure"), ended("duration")).word == "FINISHED"
+
+
+FULL = Event(
+    2, "recording-failed", "critical", "edgetop", "/x: cannot be recorded: No space left on device",
+    {"why": "No space left on device"},
+)  # fmt: skip
+BEHIND = Event(2, "recording-behind", "critical", "edgetop", "the disk is too slow")
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "why"),
+    [(FULL, "recording-restored", "No space left on device"), (BEHIND, "recording-caught-up", "the disk is too slow")],
+)
+def test_what_is_not_recorded_is_told_until_it_is_again(begins: Event, ends: str, why: str) -> None:
+    measuring = (phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)), Batch(events=(begins,)))
+    assert verdict_of(*measuring) == Verdict("NOT RECORDING", "critical", reason=why)
+    again = Batch(events=(Event(3, ends, "warning", "edgetop", "recording goes on"),))
+    assert verdict_of(*measuring, again) == Verdict("MEASURING", "good")
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"), [("writer-killed", "edgetop was killed"), ("power-loss", "the power was lost")]
+)
+def test_a_session_that_was_cut_short_says_by_what(reason: str, why: str) -> None:
+    data = {"reason": reason, "last_end_ns": 8 * NS, "warmup_runs": 50, "warmup_ns": 50 * MS}
+    recovered = Event(9 * NS, "recovered", "warning", "edgetop", "at most 1 s is lost", data)
+    analysis = folded((LOADED, phase("measure"), Batch(until_ns=9 * NS, events=(recovered,))))
+    assert analysis.view(None).verdict == Verdict("CUT SHORT", "warning", reason=why)
+    assert analysis.progress.measured_until_ns == 8 * NS
+    assert analysis.progress.warmup == (50, 50 * MS)
+
+
+def with_load(**load: object) -> Batch:
+    return Batch(manifest=make_manifest(model=Model("/models/net.onnx"), load=Load(**load)), restart=True)
+
+
+def test_a_rest_of_the_load_is_no_stall() -> None:
+    """A duty cycle, a slow rate and arrivals at random have pauses in which nothing is due."""
+    loads = (
+        {"duty_on_ns": 2 * NS, "duty_off_ns": 60 * NS},
+        {"mode": "fixed", "rate_hz": 1 / 60},
+        {"mode": "poisson", "rate_hz": 1 / 3},
+        {"delay_ns": 60 * NS},
+    )
+    for load in loads:
+        parts = (with_load(**load), phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)))
+        assert verdict_of(*parts, Batch(60 * NS)).word == "MEASURING", load
+        assert verdict_of(*parts, Batch(67 * NS)).word == "STALLED", load
+
+
+def test_misses_are_told_from_one_in_ten_thousand_on() -> None:
+    for late, word in ((0, "MEASURING"), (1, "MEASURING"), (2, "MISSES")):
+        inferences = back_to_back(0, [40 * MS] * late + [MS] * (20_000 - late))
+        parts = (with_load(deadline_ns=33 * MS), phase("measure"), measured(20 * NS, inferences))
+        assert verdict_of(*parts, Batch(20 * NS, seconds=seconds_of(inferences, 33 * MS))).word == word, late
+    verdict = verdict_of(*parts, Batch(20 * NS, seconds=seconds_of(inferences, 33 * MS)))
+    assert verdict == Verdict("MISSES", "warning", reason="0.01 % of its 33 ms deadline")
+
+
+def test_a_queue_without_end_outweighs_misses() -> None:
+    load = {"mode": "fixed", "rate_hz": 30.0, "deadline_ns": 33 * MS}
+    waits = [n * 8 * MS for n in range(600)]
+    inferences = back_to_back(0, [41 * MS] * 600, wait_ns=waits)
+    seconds = seconds_of(inferences, 33 * MS, is_paced=True)
+    verdict = verdict_of(with_load(**load), phase("measure"), Batch(25 * NS, inferences, seconds))
+    assert verdict == Verdict("OVERLOADED", "critical", reason="30 Hz asked, 24.4 Hz done", also="MISSES")
+
+
+def gate(text: str) -> Batch:
+    return Batch(events=(Event(0, "gate", "info", "user", f"fails if {text}", {"expr": text}),))
+
+
+def test_a_gate_that_fails_for_sure_is_told_while_measuring() -> None:
+    runs = measured(NS, back_to_back(0, [40 * MS] * 20))
+    assert verdict_of(gate("max>33ms"), phase("measure"), runs) == Verdict("GATE", "critical", reason="max>33ms: 40 ms")
+    assert verdict_of(gate("p99>33ms"), phase("measure"), runs).word == "MEASURING"  # of too few inferences
+
+
+def test_a_session_that_failed_a_gate_ends_with_it() -> None:
+    runs = measured(NS, back_to_back(0, [40 * MS] * 20))
+    verdict = verdict_of(gate("p99>33ms"), gate("max>1s"), phase("measure"), runs, ended("duration"))
+    assert (verdict.word, verdict.level) == ("GATE FAILED", "critical")
+    assert "p99>33ms" in verdict.reason
+    assert "max>1s" not in verdict.reason
+    told = Event(8 * NS, "gate-failed", "critical", "edgetop", "max>33ms: 40 ms")
+    assert verdict_of(phase("measure"), ended("slo", told)).reason == "max>33ms: 40 ms"
+
+
+@pytest.mark.parametrize("reason", ["signal", "user", "engine-died"])
+def test_a_gate_that_failed_in_a_session_that_was_stopped_is_told_beside_it(reason: str) -> None:
+    runs = measured(NS, back_to_back(0, [40 * MS] * 20))
+    assert verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(reason)).also == "GATE FAILED"
+    assert verdict_of(gate("p99>1s"), phase("measure"), runs, ended(reason)).also == ""
+    for told_by_the_word in ("duration", "slo"):
+        assert verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(told_by_the_word)).also == ""
+
+
+def test_what_was_true_of_a_session_stands_in_one_order_on_the_screen_and_in_the_report() -> None:
+    batch = session_of(
+        stretch((60, 10.0), (20, 14.0), (40, 10.0), (20, 12.0)),
+        {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (60, 0.0))},
+        load=RATE, wait_ms=[*QUEUE, *[0.0] * 60],
+    )  # fmt: skip
+    analysis = folded([batch, gate("max>33ms"), Batch(140 * NS, events=(ended_event(140 * NS, "signal"),))])
+    assert analysis.view(10 * NS).verdict.also == "THROTTLED, OVERLOADED, GATE FAILED, SLOWED, MISSES"
+
+
+RATE = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
+QUEUE = [0.0] * 60 + [40.0 * second for second in range(20)]  # without end, from the sixtieth second on
+SLOWER = stretch((60, 10.0), (20, 14.0))
+
+
+def under_load(latency_ms: list[float], flag: float, load: Load = RATE) -> Verdict:
+    sensors = {"throttle/thermal": stretch((60, 0.0), (20, flag))}
+    return analysed(latency_ms, sensors, load=load, wait_ms=QUEUE).view(10 * NS).verdict
+
+
+def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_comes_of_it() -> None:
+    verdict = under_load(SLOWER, flag=1.0)
+    assert (verdict.word, verdict.also) == ("THROTTLED", "OVERLOADED, MISSES")
+    assert verdict.reason.startswith("40 % since 00:01:00: thermal")
+
+
+def test_a_queue_without_end_outweighs_what_others_do() -> None:
+    verdict = under_load(SLOWER, flag=0.0)
+    assert (verdict.word, verdict.also) == ("OVERLOADED", "SLOWED, MISSES")
+
+
+def test_a_queue_is_no_slowdown_for_service_time_is_judged() -> None:
+    analysis = analysed(stretch((80, 10.0)), load=RATE, wait_ms=QUEUE)
+    assert analysis.slowdowns.view().slowdowns == ()
+    assert analysis.view(10 * NS).verdict.word == "OVERLOADED"
+    assert analysis.response().percentile_ns(0.99) > 20 * analysis.statistics().percentile_ns(0.99)
+
+
+def test_a_steady_session_that_keeps_its_promises_is_steady() -> None:
+    assert analysed(stretch((80, 10.0)), load=RATE).view(10 * NS).verdict == Verdict("STEADY", "good")
+
+
+def test_a_session_that_is_over_still_tells_what_was_true_of_it() -> None:
+    batch = session_of(
+        stretch((60, 10.0), (20, 14.0), (40, 10.0)),
+        {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (40, 0.0))},
+        load=RATE, wait_ms=[*QUEUE, *[0.0] * 40],
+    )  # fmt: skip
+    verdict = folded([batch, Batch(120 * NS, events=(ended_event(120 * NS, "duration"),))]).view(10 * NS).verdict
+    assert verdict == Verdict("FINISHED", "good", reason="the duration is over", also="THROTTLED, OVERLOADED, MISSES")

@@ -1,0 +1,98 @@
+"""The house rules about who may import what, each proven and not only agreed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "edgetop"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def importers_of(*modules):
+    return {
+        path.relative_to(PACKAGE).parts[0]
+        for path in FILES
+        for name in imported_modules(path)
+        if name.split(".")[0] in modules
+    }
+
+
+def loaded_by(code):
+    loaded = "{name.split('.')[0] for name, module in sys.modules.items() if module}"
+    script = f"import sys\n{code}\nprint(*sorted({loaded}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_imports_point_down():
+    done = subprocess.run(  # noqa: PLW1510  the exit status is what is asserted
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=PACKAGE.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_the_screen_imports_textual():
+    assert importers_of("textual", "rich") == {"ui"}
+
+
+def test_only_recordings_import_arrow():
+    assert importers_of("pyarrow") == {"recording"}
+
+
+@pytest.mark.parametrize("module", ["edgetop.feeds.remote", "edgetop.feeds.ssh", "edgetop.relay.serve"])
+def test_a_session_is_watched_from_afar_without_arrow_and_versions_are_compared_before_it(module):
+    assert "pyarrow" not in loaded_by(f"import {module}")
+
+
+def test_only_the_engine_child_imports_a_runtime():
+    assert importers_of("onnxruntime", "ai_edge_litert", "tflite_runtime") <= {"engines", "demo"}
+    building = {path.name for path in FILES if "ai_edge_litert" in "".join(imported_modules(path))}
+    assert building <= {"build.py", "tflite_file.py"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["demo", "--help"],
+        ["report", "--help"],
+        ["export", "--help"],
+        ["inspect", "--help"],
+        ["sensors", "--help"],
+        ["doctor", "--help"],
+        ["help"],
+        ["--version"],
+    ],
+)
+def test_help_loads_nothing_heavy(arguments):
+    run = f"from edgetop.cli.main import main\ntry:\n    main({arguments!r})\nexcept SystemExit as end:\n"
+    loaded = loaded_by(f"{run}    assert end.code == 0")
+    assert not loaded & {"textual", "rich", "pyarrow", "numpy", "onnxruntime", "ai_edge_litert", "psutil"}
+
+
+def test_a_model_file_is_read_without_its_runtime_and_its_own_package():
+    loaded = loaded_by("import edgetop.cli.inspect_summary, edgetop.models.document, edgetop.models.read")
+    assert not loaded & {"onnx", "onnxruntime", "ai_edge_litert", "flatbuffers", "google", "textual", "pyarrow"}
+
+
+def test_a_headless_session_needs_no_screen():
+    assert "textual" not in loaded_by("import edgetop.cli.watch")
+
+
+def test_the_project_speaks_of_itself_alone():
+    assert not [path for path in FILES if "/work/" in path.read_text(encoding="utf-8")]

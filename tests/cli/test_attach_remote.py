@@ -1,0 +1,187 @@
+"""A session on another machine on the screen here, through the system's ssh: the one that is told where to go."""
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.cli.attach_remote import _connect, _Talk
+from edgetop.control.server import ControlServer
+from edgetop.control.wire import Answer
+from edgetop.feeds.remote import RemoteFeed
+from edgetop.feeds.ssh import Target
+from edgetop.session.clock import SystemClock
+from edgetop.session.seconds import NS
+from tests.support import sshd
+from tests.support.commands import edgetop, environment
+from tests.support.relays import FakeSsh, LiveRecording, plant_program, read_until
+from tests.support.scripts import Script
+from tests.support.sessions import differences, folded
+from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal
+from tests.support.waiting import wait_until
+
+# Through the system's ssh and a real sshd where one is installed, and through plain pipes always.
+WAYS = ["pipes", *(["sshd"] if sshd.SSHD and sshd.SSH else [])]
+
+
+class Asked:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, object]] = []
+
+    def stop(self) -> None:
+        self.asked.append(("stop", None))
+
+    def mark(self, note: str) -> None:
+        self.asked.append(("mark", note))
+
+    def pause_recording(self, paused: bool) -> None:
+        self.asked.append(("pause", paused))
+
+
+@pytest.fixture
+def home(tmp_path) -> Path:
+    (tmp_path / "state/edgetop").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def ssh(home, monkeypatch) -> FakeSsh:
+    fake = FakeSsh(home / "bin")
+    for name, value in {**environment(home), **fake.environment()}.items():
+        monkeypatch.setenv(name, value)
+    return fake
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script(step_s=0.5).load().warm_up().begin().measure(4)
+
+
+@pytest.fixture
+def live(script, home) -> LiveRecording:
+    return LiveRecording(home / "state/edgetop/soak.edgetop", script.batches)
+
+
+def go_on(script: Script, live: LiveRecording, seconds: float) -> None:
+    before = len(script.batches)
+    script.measure(seconds)
+    live.put(*script.batches[before:])
+
+
+def end(script: Script, live: LiveRecording) -> None:
+    before = len(script.batches)
+    live.finish(*script.end().batches[before:])
+
+
+@pytest.fixture(params=WAYS)
+def way(request, home, monkeypatch):
+    if request.param == "pipes":
+        yield request.getfixturevalue("ssh")
+        return
+    with sshd.running(home / "sshd", home / "state") as there:
+        for name, value in there.environment().items():
+            monkeypatch.setenv(name, value)
+        yield there
+
+
+def test_it_is_watched_through_a_drop_marked_and_seen_to_its_end(way, script, live):
+    asked = Asked()
+    server = ControlServer(live.folder, asked)
+    server.start()
+    there = str(way.folder / "edgetop")
+    feed = RemoteFeed(partial(_connect, Target("board"), there, _Talk()), "board", SystemClock(), (0.01,))
+    analysis = Analysis()
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    feed.mark("fan on")
+    wait_until(lambda: asked.asked == [("mark", "fan on")])
+    os.kill(way.pid, signal.SIGKILL)
+    go_on(script, live, 2)
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    server.finish(Answer())
+    end(script, live)
+    read_until(feed, analysis.fold, lambda: feed.is_over)
+    windows = (10 * NS, 60 * NS, None)
+    there_shown = folded(script.batches)
+    assert differences([analysis.view(w) for w in windows], [there_shown.view(w) for w in windows]) == []
+    assert feed.close(1.0) == ()
+    assert way.arguments[-3:-1] == ["--", "board"]
+    assert way.arguments[-1] == f"{there} relay -- {live.folder}"
+
+
+@pytest.fixture
+def open_terminal(home, ssh):
+    terminals = []
+
+    def open_terminal(*arguments: str) -> Terminal:
+        argv = [sys.executable, "-m", "edgetop", "attach", *arguments]
+        terminals.append(Terminal(argv, 80, 24, {**environment(home), **ssh.environment()}))
+        return terminals[-1]
+
+    yield open_terminal
+    for terminal in terminals:
+        terminal.close()
+
+
+def test_the_screen_shows_it_and_that_the_link_is_lost_and_leaves_it_running(open_terminal, ssh, script, live):
+    terminal = open_terminal("ssh:pi@board")
+    terminal.wait_for("MEASURING", "attached  REC")
+    plant_program(ssh.folder, "ssh", "#!/bin/sh\nexit 255\n")  # from now on nobody answers
+    os.kill(ssh.pid, signal.SIGKILL)
+    terminal.wait_for("LINK LOST, reconnecting in")
+    terminal.send("q")
+    assert terminal.wait_for_exit() == 0
+    assert "LINK LOST" in "\n".join(terminal.shown(80, 24))
+    assert terminal.output.count(LEAVE_ALTERNATE_SCREEN.encode()) == 1
+
+
+def test_words_of_ssh_come_before_the_screen_and_cannot_act_on_the_terminal(open_terminal, ssh, live):
+    program = (ssh.folder / "ssh").read_text().replace("for last", "printf 'Welcome \\033[2J\\n' >&2\nfor last")
+    plant_program(ssh.folder, "ssh", program)
+    terminal = open_terminal("ssh:pi@board")
+    terminal.wait_for("Welcome", "MEASURING")
+    assert b"Welcome \x1b[2J" not in terminal.output
+    terminal.send("q")
+    assert terminal.wait_for_exit() == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("ssh:pi@board", "edgetop: pi@board: no session runs now (edgetop sessions lists what was recorded)"),
+        ("ssh:pi@board:soak", "edgetop: pi@board: soak: no such recording (none is recorded in HOME/state/edgetop)"),
+    ],
+)
+def test_what_the_board_cannot_show_is_one_line_here(open_terminal, home, target, line):
+    terminal = open_terminal(target)
+    assert terminal.wait_for_exit() == 2
+    assert terminal.text.replace(str(home), "HOME").replace("\r\n", "").strip() == line
+
+
+def test_an_edgetop_that_is_not_on_the_path_over_there_is_one_line_with_what_to_do(open_terminal, ssh):
+    (ssh.folder / "edgetop").unlink()
+    terminal = open_terminal("ssh:pi@board", "--remote-command", "no-such-edgetop")
+    assert terminal.wait_for_exit() == 2
+    said = terminal.text.replace("\r\n", "")
+    assert "no-such-edgetop was not found on pi@board" in said
+    assert "--remote-command '~/.local/bin/edgetop'" in said
+
+
+@pytest.mark.parametrize("target", ["ssh:-oProxyCommand=reboot", "ssh:", "ssh:a b"])
+def test_what_is_no_host_is_told_before_anything_is_started(target, home, ssh):
+    done = edgetop("attach", target, home=home, **ssh.environment())
+    assert done.returncode == 2
+    assert done.stderr == f"edgetop: {target}: not a host (ssh:[USER@]HOST[:SESSION])\n"
+    assert not (ssh.folder / "arguments").exists()
+
+
+def test_without_a_terminal_nothing_is_started(home, ssh):
+    done = edgetop("attach", "ssh:board", home=home, **ssh.environment())
+    assert (done.returncode, done.stderr) == (
+        2,
+        "edgetop: the screen needs a terminal for its input and its drawing (ssh board edgetop report)\n",
+    )
+    assert not (ssh.folder / "arguments").exists()

@@ -1,0 +1,154 @@
+"""Bad input gets one clear line on stderr: what, where, what to do; exit code 2; no recording."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from tests.support import onnx_models, tflite_models
+from tests.support.commands import edgetop
+
+ONNX = onnx_models.onnx_dynamic
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of models and arrays, good and bad."""
+    folder = tmp_path_factory.mktemp("input")
+    good = ONNX()
+    files = {
+        "good.onnx": good,
+        "empty.onnx": b"",
+        "cut.onnx": good[: len(good) // 2],
+        "garbage.onnx": bytes(range(256)) * 20,
+        "cut.tflite": tflite_models.tflite_mobile()[:9_000],
+        "garbage.tflite": b"\x07" * 5_000,
+        "custom.tflite": tflite_models.tflite_custom_operator(),
+        "unknown.onnx": onnx_models.onnx_unknown_operator(),
+        "strings.onnx": onnx_models.onnx_string_input(),
+        "width.onnx": onnx_models.onnx_needs_width(48),
+        "hostile.onnx": onnx_models.onnx_hostile_names(),
+        "good.tflite": tflite_models.tflite_tiny(),
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    np.save(folder / "shape.npy", np.zeros((1, 3, 9), np.float32))
+    np.save(folder / "dtype.npy", np.zeros((1, 3, 8, 8), np.int32))
+    (folder / "text.npy").write_text("not an array")
+    (folder / "diary.csv").write_text("Monday,\n")
+    (folder / "taken.edgetop").mkdir()
+    (folder / "a-file").write_text("")
+    return folder
+
+
+CASES = {
+    "missing file": (["nowhere.onnx"], "nowhere.onnx: no such file"),
+    "a folder": (["."], "is a folder"),
+    "empty file": (["empty.onnx"], "is empty"),
+    "cut onnx": (["cut.onnx"], "cut.onnx"),
+    "garbage onnx": (["garbage.onnx"], "garbage.onnx"),
+    "cut tflite": (["cut.tflite"], "cut.tflite"),
+    "garbage tflite": (["garbage.tflite"], "garbage.tflite"),
+    "unsupported operator, tflite": (["custom.tflite"], "Frobnicate"),
+    "unsupported operator, onnx": (["unknown.onnx"], "Frobnicate"),
+    "strings": (["strings.onnx"], "string"),
+    "shape of another rank": (["good.onnx", "--shape", "x:1,3"], "--shape x:1,3"),
+    "shape the model refuses": (["width.onnx"], "MatMul"),
+    "shape of an input it has not": (["good.onnx", "--shape", "y:1"], "it has x"),
+    "shape that is none": (["good.onnx", "--shape", "x:1,-3"], "NAME:1,3,224,224"),
+    "array of another shape": (["good.onnx", "--input", "x=shape.npy", "--shape", "x:1,3,8,8"], "shape.npy"),
+    "array of another dtype": (["good.onnx", "--input", "x=dtype.npy"], "int32"),
+    "array that is none": (["good.onnx", "--input", "x=text.npy"], "text.npy"),
+    "array that is missing": (["good.onnx", "--input", "x=gone.npy"], "gone.npy: no such file"),
+    "array for an input it has not": (["good.onnx", "--input", "y=dtype.npy"], "it has x"),
+    "hostile names": (["hostile.onnx", "--shape", "y:1"], r"\x1b"),
+    "a battery that is none": (["good.onnx", "--battery", "3.7V"], "write 3.7V,1000mAh"),
+    "unknown engine": (["good.onnx", "--engine", "onnxruntme"], "did you mean onnxruntime?"),
+    "engine of another format": (["good.onnx", "--engine", "litert"], "use onnxruntime"),
+    "unknown provider": (["good.onnx", "--provider", "Frob"], "--provider Frob"),
+    "provider for tflite": (["good.tflite", "--provider", "CUDA"], "--delegate"),
+    "delegate that is missing": (["good.tflite", "--delegate", "/nowhere/lib.so"], "/nowhere/lib.so"),
+    "delegate for onnx": (["good.onnx", "--delegate", "/nowhere/lib.so"], "--provider"),
+    "negative duration": (["good.onnx", "--duration", "-5s"], "write 500ms, 10s, 5m or 2h"),
+    "no duration at all": (["good.onnx", "--duration", "0s"], "no time at all"),
+    "unknown option": (["good.onnx", "--duratoin", "5s"], "did you mean --duration?"),
+    "output that exists": (["good.onnx", "-o", "taken"], "exists already"),
+    "output under a file": (["good.onnx", "-o", "a-file/x"], "a-file is not a folder"),
+    "output where nothing can be": (["good.onnx", "-o", "/proc/nowhere"], "cannot be written"),
+    "sysroot that is not there": (["good.onnx", "--sysroot", "gone"], "--sysroot gone"),
+    "interpreter that is not there": (["good.onnx", "--engine-python", "/nowhere/python"], "/nowhere/python"),
+    "interpreter that is none": (["good.onnx", "--engine-python", "/bin/true"], "/bin/true"),
+    "cpus that are not there": (["good.onnx", "--engine-cpus", "900"], "--engine-cpus"),
+    "thread in another interpreter": (
+        ["good.onnx", "--isolation", "thread", "--engine-python", sys.executable],
+        "--isolation process",
+    ),
+    "recorded and not recorded": (["good.onnx", "--no-record", "-o", "x"], "contradict"),
+    "a chip at no address": (["good.onnx", "--i2c", "1:40:ina226:0.002"], "0x40 to 0x4f"),
+    "a bus that is not there": (["good.onnx", "--i2c", "250:0x40:ina226:0.002"], "there is no /dev/i2c-250"),
+    "a bus of a captured board": (["good.onnx", "--sysroot", ".", "--i2c", "1:0x40:ina226:0.002"], "captured board"),
+    "a power log of no format": (["good.onnx", "--power-log", "dtype.npy"], "--power-log-format"),
+    "a power log that is none": (
+        ["good.onnx", "--power-log", "diary.csv", "--power-log-format", "csv"],
+        "diary.csv: no column of time",
+    ),
+    "a voltage of no log": (["good.onnx", "--power-volts", "5V"], "--power-log FILE"),
+    "no voltage": (["good.onnx", "--power-volts", "five"], "write 5V"),
+    "no offset": (["good.onnx", "--power-log-offset", "1m"], "write 2.5s or -1.2s"),
+    "a rate that is none": (["good.onnx", "--hz", "0"], "--hz"),
+    "size that is none": (["good.onnx", "--max-size", "much"], "write 512M or 1G"),
+    "size in which nothing fits": (["good.onnx", "--max-size", "100K"], "write 4M or more"),
+    "interval that is none": (["good.onnx", "--fsync-interval", "0s"], "no time at all"),
+    "no rate": (["good.onnx", "--rate", "0"], "--rate"),
+    "a rate that is no number": (["good.onnx", "--rate", "nan"], "'nan' is no number"),
+    "arrivals of no rate": (["good.onnx", "--arrivals", "poisson"], "--arrivals poisson needs --rate"),
+    "a delay under a rate": (["good.onnx", "--rate", "5", "--delay", "1s"], "--delay and --rate contradict"),
+    "a duty cycle that is none": (["good.onnx", "--duty", "2s"], "write ON:OFF, as in 2s:8s"),
+    "a duty cycle without work": (["good.onnx", "--duty", "0s:8s"], "no time at all"),
+    "no stream": (["good.onnx", "--streams", "0"], "--streams"),
+    "a gate of no name": (["good.onnx", "--fail-if", "p98>3ms"], "did you mean p9"),
+    "a gate without a unit": (["good.onnx", "--fail-if", "p99>33"], "the unit is missing"),
+    "misses of no deadline": (["good.onnx", "--fail-if", "misses>1%"], "needs --deadline"),
+    "a rule on misses of no deadline": (["good.onnx", "--alert", "misses>1%"], "--alert misses needs --deadline"),
+    "a file of no gates": (["good.onnx", "--junit", "x.xml"], "--junit needs a gate"),
+    "fast without gates": (["good.onnx", "--fail-fast"], "--fail-fast needs a gate"),
+    "a file in no folder": (["good.onnx", "--fail-if", "errors", "--junit", "gone/x.xml"], "--junit gone/x.xml"),
+    "unknown theme": (["good.onnx", "--theme", "drak"], "did you mean dark?"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_gets_one_line_and_exit_code_2(case, folder):
+    arguments, said = CASES[case]
+    before = sorted(folder.iterdir())
+    done = edgetop("run", *arguments, "--headless", "--runs", "3", home=folder)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert done.stderr.startswith("edgetop: ")
+    assert done.stderr.count("\n") == 1
+    assert "\x1b" not in done.stderr
+    assert done.stdout == ""
+    assert [path for path in folder.iterdir() if path not in before and path.name != "state"] == []
+    assert not list((folder / "state").rglob("session.json"))
+
+
+OTHERS = {
+    "unknown command": (["rnu"], "did you mean run?"),
+    "a model where a command is expected": (["good.onnx"], "edgetop run good.onnx"),
+    "unknown recording": (["report", "nowhere"], "nowhere: no such recording"),
+    "a folder that is no recording": (["report", "."], "no session.json"),
+    "a recording that is not there": (["replay", "nowhere"], "nowhere: no such recording"),
+    "a folder to replay that is no recording": (["replay", "."], "no session.json"),
+    "a speed that is none": (["replay", "x", "--speed", "0"], "0.1<=x<=1000"),
+    "a time that is none": (["replay", "x", "--from", "soon"], "'soon' is not a time; write 01:02:05"),
+    "unknown topic": (["help", "quikstart"], "did you mean quickstart?"),
+    "a screen without a terminal": (["run", "good.onnx"], "--headless"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_bad_usage_gets_one_line_and_exit_code_2(case, folder):
+    arguments, said = OTHERS[case]
+    done = edgetop(*arguments, home=folder)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert said in done.stderr

@@ -1,0 +1,96 @@
+"""Who watches a session for those who are not at its screen."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetop.cli.event_hooks import EventHooks
+from edgetop.engines.spec import EngineSpec
+from edgetop.runner.hooks import Hook
+from edgetop.runner.story import Story
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.seconds import NS
+from tests.support import onnx_models
+from tests.support.clocks import ManualClock
+from tests.support.commands import edgetop
+from tests.support.scripts import ListFeed, manifest
+from tests.support.sessions import ended_event
+from tests.support.slow_sessions import session_of
+from tests.support.waiting import wait_until
+
+RULE = Event(0, "alert-rule", "info", "user", "tell if max>30ms", {"rule": "max>30ms"})
+
+
+class Watched:
+    def __init__(self, event: str, source: str) -> None:
+        clock = ManualClock()
+        self.story = Story(manifest(), EngineSpec("m.onnx", "onnx"), clock)
+        self.sink = ListFeed()
+        hook = Hook(event, (sys.executable, "-S", "-c", source))
+        self.hooks = EventHooks(self.sink, (hook,), self.story, clock, {"name": "soak", "id": "5f", "path": None})
+        self.hooks.start()
+
+
+def test_a_hook_hears_of_an_alert_of_its_session(tmp_path: Path) -> None:
+    file = tmp_path / "given"
+    watched = Watched("alert", f"import sys; open({str(file)!r}, 'w').write(sys.stdin.read())")
+    watched.hooks.put(Batch(events=(RULE,), restart=True))
+    watched.hooks.put(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
+    [event] = wait_until(lambda: [event for event in watched.story.take_events() if event.kind == "hook-ran"])
+    assert event.data["event"] == "alert"
+    told = json.loads(file.read_text())
+    assert (told["event"], told["rule"], told["begin_s"], told["unit"]) == ("alert", "max>30ms", 10.0, "ms")
+    assert told["session"] == {"name": "soak", "id": "5f", "path": None}
+    assert told["time_utc"].startswith("2026-11-21T")
+    watched.hooks.close()
+    watched.hooks.finish()
+    while watched.sink.read():
+        pass
+    assert watched.sink.is_over
+
+
+def _parts(batch: Batch) -> dict[str, object]:
+    return {"until_ns": batch.until_ns, "seconds": batch.seconds, "events": batch.events, "manifest": batch.manifest}
+
+
+def test_the_end_is_told_and_what_fails_then_is_said_on_stderr(capsys: object) -> None:
+    watched = Watched("ended", "import sys; sys.exit('no\\x1b[2Jhost')")
+    watched.hooks.put(Batch(5 * NS, events=(ended_event(5 * NS),)))
+    watched.hooks.close()
+    watched.hooks.finish()
+    assert watched.story.take_events() == ()
+    said = capsys.readouterr().err  # type: ignore[attr-defined]
+    assert said.startswith("edgetop: ended=python")
+    assert said.endswith("ended with exit code 1: no\\x1b[2Jhost\n")
+
+
+def test_a_run_hears_the_whole_way(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
+    options = ("--headless", "--live", "--runs", "5", "--no-record", "--profile-every", "0")
+    hook = "ended=sh -c 'cat > told; echo not on the screen'"
+    done = edgetop("run", "model.onnx", *options, "--alert", "max>1ns", "--on-event", hook, home=tmp_path)
+    assert done.returncode == 0
+    assert "not on the screen" not in done.stdout + done.stderr
+    assert "Finished: all runs are done." in done.stderr
+    told = json.loads((tmp_path / "told").read_text())
+    assert (told["event"], told["session"]["name"], told["session"]["path"]) == ("ended", "model", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "--notify", "--headless"), "--notify needs a terminal to ring"),
+        (("run", "--live", "--detach"), "--live needs --headless"),
+        (("attach", "--live"), "--live needs --headless"),
+        (("attach", "ssh:board", "--headless"), "ssh HOST edgetop attach --headless"),
+        (("demo", "--on-event", "throtled=true"), "did you mean throttled?"),
+        (("run", "--alert", "tmp>80C"), "did you mean temp"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    done = edgetop(*arguments, home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr

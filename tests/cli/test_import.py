@@ -1,0 +1,43 @@
+"""`edgetop import`, as it is typed."""
+
+import json
+
+import pytest
+
+from tests.support import trtexec
+from tests.support.commands import edgetop
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "times.json").write_text(trtexec.times(2000))
+    (tmp_path / "layers.json").write_text(trtexec.profile())
+    return tmp_path
+
+
+def test_a_session_of_both_files_is_reported_and_exported(home):
+    done = edgetop("import", "times.json", "layers.json", "--model", "r50.onnx", "-o", "trt", home=home)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"wrote {home / 'trt.edgetop'}: 2000 inferences and 3 layers\n"
+    report = edgetop("report", "trt", home=home).stdout
+    assert "FINISHED  trt" in report
+    assert "engine   tensorrt (imported from trtexec) on TensorRT" in report
+    assert "conv1 + relu1" in report
+    exported = edgetop("export", "trt", "--to", "csv", "--table", "operators", "-o", "-", home=home)
+    assert len(exported.stdout.splitlines()) == 1 + 5, exported.stderr
+
+
+def test_without_a_place_it_lies_among_the_others_by_the_name_of_the_file(home):
+    assert edgetop("import", "layers.json", home=home).returncode == 0
+    (found,) = json.loads(edgetop("sessions", "--json", home=home).stdout)
+    assert (found["name"], found["state"], found["verdict"]) == ("layers", "finished", "FINISHED")
+
+
+def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(home):
+    (home / "cut.json").write_text(trtexec.times(50)[:-300])
+    for files, why in ((["times.json", "cut.json"], "cut.json: not JSON, or cut off"), (["nothing.json"], "No such")):
+        done = edgetop("import", *files, "-o", "s", home=home)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert why in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert sorted(path.name for path in home.iterdir()) == ["cut.json", "layers.json", "times.json"]

@@ -1,0 +1,233 @@
+"""A run goes on without its terminal, is watched again, and is ended from elsewhere: as a user does it."""
+
+import json
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgetop.recording.files import LOG, SOCKET, is_live
+from tests.support import onnx_models
+from tests.support.commands import edgetop, environment, start_edgetop
+from tests.support.terminal import Terminal, as_its_own
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """With a model; what still runs at the end of a test is killed."""
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
+    yield tmp_path
+    for folder in tmp_path.glob("*.edgetop"):
+        for pid in writers_of(folder):
+            os.kill(pid, signal.SIGKILL)
+
+
+def writers_of(folder: Path) -> list[int]:
+    """The processes that hold the session's lock file open."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            files = [str(fd.readlink()) for fd in (process / "fd").iterdir()]
+        except OSError:
+            continue
+        if str(folder / "session.json.lock") in files:
+            found.append(int(process.name))
+    return found
+
+
+def manifest_of(folder: Path) -> dict[str, object]:
+    return dict(json.loads((folder / "session.json").read_text()))
+
+
+def one_session(home: Path) -> dict[str, object]:
+    (one,) = json.loads(edgetop("sessions", "--json", home=home).stdout)
+    return dict(one)
+
+
+RUN = ("run", "model.onnx", "--threads", "1")  # what watches the run needs a CPU too
+
+
+def on_terminal(home: Path, *arguments: str, then: str = "") -> Terminal:
+    """edgetop on a terminal of its own; `then`: what the shell that started it does next."""
+    argv = [sys.executable, "-m", "edgetop", *arguments]
+    if then:
+        argv = ["sh", "-c", f'cd "$0"; "$@"; {then}', str(home), *argv]
+    return Terminal(as_its_own(argv), 100, 30, {**environment(home), "COLORTERM": "truecolor", "TMUX": ""})
+
+
+def assert_private(folder: Path) -> None:
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if not path.is_dir()} == {0o600}
+
+
+def test_a_run_whose_terminal_hangs_up_goes_on_is_watched_from_another_and_stopped_from_a_third(home: Path) -> None:
+    folder = home / "one.edgetop"
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
+    terminal.wait_for("MEASURING")
+    terminal.hang_up()
+    wait_until((folder / LOG).exists)
+    wait_until(lambda: "MEASURING" in (folder / LOG).read_text())
+    assert is_live(folder)
+    assert_private(folder)
+    other = on_terminal(home, "attach", "--refresh", "100ms")
+    try:
+        other.wait_for("MEASURING", "attached  REC", "the terminal hung up")
+        stopped = edgetop("stop", home=home)
+        assert (stopped.returncode, stopped.stderr) == (0, "")
+        assert stopped.stdout.startswith("STOPPED (by the user) after 00:00:")
+        assert manifest_of(folder)["state"] == "finished"
+        assert_private(folder)
+        assert not (folder / SOCKET).exists()
+        other.wait_for("by the user")
+        other.send("q")
+        assert other.wait_for_exit() == 0
+        assert "the run goes on, recorded" not in other.text
+    finally:
+        other.close()
+        terminal.close()
+    log = (folder / LOG).read_text()
+    assert "recorded in" in log
+    assert "Traceback" not in log
+
+
+def test_d_gives_the_shell_its_prompt_back_and_who_attaches_can_mark_and_stop(home: Path) -> None:
+    folder = home / "one.edgetop"
+    terminal = on_terminal(
+        home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder), then='echo "back: $?"; read x'
+    )
+    other = None
+    try:
+        terminal.wait_for("MEASURING")
+        terminal.send("d")
+        terminal.wait_for("the run goes on", "edgetop attach one", "edgetop stop one", "back: 0")
+        assert terminal.attributes() == terminal.attributes_before
+        assert is_live(folder)
+        (writer,) = writers_of(folder)
+        assert os.getsid(writer) == writer
+        other = on_terminal(home, "attach", "one", "--refresh", "100ms")
+        other.wait_for("MEASURING", "its screen was left")
+        other.send("m")
+        other.wait_for("Mark this moment")
+        other.send("door\r")
+        other.wait_for("user: door")
+        other.send("Q")
+        other.wait_for("Stop the run")
+        other.send("s")
+        other.wait_for("by the user")
+        assert not is_live(folder) or wait_until(lambda: not is_live(folder))
+        terminal.send("\r")
+        assert terminal.wait_for_exit() == 0
+    finally:
+        terminal.close()
+        if other:
+            other.close()
+
+
+def test_a_run_that_is_killed_under_who_watches_it_is_shown_as_cut_short(home: Path) -> None:
+    folder = home / "one.edgetop"
+    assert edgetop(*RUN, "--detach", "-o", "one", home=home).returncode == 0
+    other = on_terminal(home, "attach", "--refresh", "100ms")
+    try:
+        other.wait_for("MEASURING")
+        for pid in writers_of(folder):
+            os.kill(pid, signal.SIGKILL)
+        other.wait_for("CUT SHORT")
+        other.send("q")
+        assert other.wait_for_exit() == 0
+    finally:
+        other.close()
+    assert manifest_of(folder)["state"] == "recovered"
+    assert not (folder / SOCKET).exists()
+
+
+def test_a_detached_run_is_begun_listed_and_ended_by_commands_alone(home: Path) -> None:
+    done = edgetop(*RUN, "--detach", "-o", "far away", home=home)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[0] == f"edgetop: the run goes on, recorded in {home}/far away.edgetop"
+    assert "edgetop attach 'far away'" in done.stderr
+    folder = home / "far away.edgetop"
+    assert is_live(folder)
+    wait_until(lambda: one_session(home)["verdict"] == "MEASURING")  # the journal has it after the log
+    one = one_session(home)
+    assert list(one) == ["name", "path", "id", "state", "duration_s", "size_bytes", "model", "board", "verdict"]
+    assert (one["name"], one["path"], one["state"]) == ("far away", str(folder), "live")
+    assert one["model"] == "model.onnx"
+    again = edgetop(*RUN, "--detach", "-o", "far away", home=home)
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert "exists already" in again.stderr
+    (elsewhere := home / "elsewhere").mkdir()
+    stopped = edgetop("stop", str(one["id"])[:8], home=elsewhere, XDG_STATE_HOME=str(home / "state"))
+    assert stopped.returncode == 0, stopped.stderr
+    two = one_session(home)
+    assert (two["id"], two["state"], two["verdict"]) == (one["id"], "finished", "STOPPED")
+    late = edgetop("stop", "far away", home=home)
+    assert (late.returncode, late.stderr.count("\n")) == (2, 1)
+    assert "does not run" in late.stderr
+    assert edgetop("stop", home=home).stderr.startswith("edgetop: no session runs now")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["model.onnx", "--no-record"], "--detach and --no-record contradict"),
+        (["model.onnx", "--json"], "edgetop report SESSION --json"),
+        (["nix.onnx"], "nix.onnx: no such file"),
+        (["model.onnx", "--shape", "nix:1,2", "-o", "one"], "no such input"),
+    ],
+    ids=["no-record", "json", "file", "shape"],
+)
+def test_a_detached_run_that_cannot_begin_says_so_in_a_line(arguments: list[str], words: str, home: Path) -> None:
+    done = edgetop("run", "--detach", *arguments, home=home)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert words in done.stderr
+    assert not list(home.rglob("session.json"))
+
+
+def test_without_a_terminal_a_hang_up_is_nothing_and_sigterm_ends_the_run_in_order(home: Path) -> None:
+    process = start_edgetop(*RUN, "--headless", "-o", "one", home=home)
+    wait_until(lambda: "MEASURING" in process.stderr.readline())
+    process.send_signal(signal.SIGHUP)
+    log = home / "one.edgetop" / LOG
+    wait_until(log.exists)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, "STOPPED" in err, "recorded in" in out) == (0, True, True)  # the pipes are no terminal
+    assert log.read_text() == ""
+
+
+def test_a_run_that_is_not_recorded_ends_with_its_terminal(home: Path) -> None:
+    process = start_edgetop(*RUN, "--headless", "--no-record", home=home)
+    wait_until(lambda: "MEASURING" in process.stderr.readline())
+    process.send_signal(signal.SIGHUP)
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out.startswith("STOPPED")) == (0, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_who_ends_the_process_that_the_shell_knows_ends_the_run_in_order(number: int, home: Path) -> None:
+    folder = home / "one.edgetop"
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
+    try:
+        terminal.wait_for("MEASURING")
+        os.kill(terminal.pid, number)
+        assert terminal.wait_for_exit() == (0 if number == signal.SIGTERM else -number)
+        wait_until(lambda: manifest_of(folder)["state"] == "finished")
+        assert manifest_of(folder)["end_reason"] == "signal"
+    finally:
+        terminal.close()
+
+
+def test_the_shell_is_given_the_exit_code_of_the_run(home: Path) -> None:
+    terminal = on_terminal(
+        home, "run", str(home / "model.onnx"), "--threads", "1", "--shape", "nix:1", then='echo "back: $?"'
+    )
+    try:
+        terminal.wait_for("no such input", "back: 2")
+    finally:
+        terminal.close()

@@ -1,0 +1,119 @@
+"""A run that a logout would end is started where it does not reach.
+
+systemd-run and logind stand in files here: a script that takes the same arguments, and a captured machine.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetop.cli.logout import IN_SCOPE, Outlook, outlook
+from edgetop.sensors.root import Root
+from tests.support.trees import plant
+
+UID = 12345
+KILLS = {"run/systemd/system/keep": "", "etc/systemd/logind.conf": "[Login]\nKillUserProcesses=yes\n"}
+LINGERS = {f"var/lib/systemd/linger/{UID}": ""}
+# What systemd-run(1) does with --scope: it tells the manager, and becomes the command.
+SYSTEMD_RUN = """#!/bin/sh
+echo "$@" >> "{log}"
+while [ "$1" != -- ]; do shift; done
+shift
+{first}
+exec "$@"
+"""
+
+
+def programs(folder: Path, first: str = "") -> dict[str, str]:
+    """An environment with a systemd-run, which does `first` before it becomes its command."""
+    folder.mkdir()
+    script = folder / "systemd-run"
+    script.write_text(SYSTEMD_RUN.format(log=folder / "log", first=first))
+    script.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Root:
+    return plant(tmp_path / "machine", KILLS)
+
+
+def test_where_a_logout_ends_nothing_the_run_is_started_as_it_is(tmp_path: Path) -> None:
+    environment = programs(tmp_path / "bin")
+    assert outlook(plant(tmp_path / "a", {}), UID, environment) == Outlook()
+    assert outlook(plant(tmp_path / "b", {"run/systemd/system/keep": ""}), UID, environment) == Outlook()
+    no = {**KILLS, "etc/systemd/logind.conf": "[Login]\nKillUserProcesses=no\n"}
+    assert outlook(plant(tmp_path / "c", no), UID, environment) == Outlook()
+    assert outlook(plant(tmp_path / "d", KILLS), 0, environment) == Outlook()  # root is spared
+    assert not (tmp_path / "bin" / "log").exists()
+
+
+def test_where_it_ends_everything_the_run_gets_a_scope_of_its_own_and_that_is_said(
+    machine: Root, tmp_path: Path
+) -> None:
+    environment = programs(tmp_path / "bin")
+    found = outlook(machine, UID, environment)
+    script = str(tmp_path / "bin" / "systemd-run")
+    assert found.command == (script, "--user", "--scope", "--quiet", "--collect", "--")
+    assert "a logout ends every process of a session" in found.said
+    assert "loginctl enable-linger" in found.said
+    assert (tmp_path / "bin" / "log").read_text() == "--user --scope --quiet --collect -- true\n"
+
+
+def test_who_lingers_is_not_told_to(tmp_path: Path) -> None:
+    found = outlook(plant(tmp_path / "machine", {**KILLS, **LINGERS}), UID, programs(tmp_path / "bin"))
+    assert found.command
+    assert "enable-linger" not in found.said
+
+
+def test_without_systemd_run_it_is_said_what_to_do(machine: Root, tmp_path: Path) -> None:
+    found = outlook(machine, UID, {"PATH": str(tmp_path)})
+    assert found.command == ()
+    assert "there is no systemd-run" in found.said
+    assert "KillUserProcesses=no" in found.said
+
+
+def test_where_no_scope_can_be_had_that_is_found_before_the_run_is_given_up_for_one(
+    machine: Root, tmp_path: Path
+) -> None:
+    found = outlook(machine, UID, programs(tmp_path / "bin", "echo 'Failed to connect to bus' >&2; exit 1"))
+    assert found.command == ()
+    assert "systemd-run --user --scope fails here: loginctl enable-linger" in found.said
+
+
+@pytest.mark.parametrize("known_by", ["environment", "cgroup"])
+def test_what_is_in_a_scope_already_is_not_moved_again(known_by: str, tmp_path: Path) -> None:
+    environment = programs(tmp_path / "bin")
+    cgroup = f"0::/user.slice/user-{UID}.slice/user@{UID}.service/app.slice/run-1.scope\n"
+    files = {"proc/self/cgroup": cgroup} if known_by == "cgroup" else {}
+    machine = plant(tmp_path / "machine", {**KILLS, **files})
+    if known_by == "environment":
+        environment[IN_SCOPE] = "1"
+    assert outlook(machine, UID, environment) == Outlook()
+
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from edgetop.cli.logout import move_into_scope, outlook
+from edgetop.sensors.root import Root
+found = outlook(Root(Path(sys.argv[1])), 12345)
+if found.command:
+    move_into_scope(found.command)
+print(os.getpid(), sys.argv[2:], sys.stdin.read())
+"""
+
+
+def test_the_same_command_goes_on_in_the_scope_as_the_same_process(machine: Root, tmp_path: Path) -> None:
+    environment = programs(tmp_path / "bin")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    argv = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "machine"), "--label", "a b='c'"]
+    process = subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    )
+    out, _ = process.communicate("typed")
+    assert out == f"{process.pid} ['--label', \"a b='c'\"] typed\n"
+    assert (tmp_path / "bin" / "log").read_text().splitlines()[1].endswith("--label a b='c'")

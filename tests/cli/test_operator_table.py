@@ -1,0 +1,112 @@
+"""The tables of `edgetop ops`, of a profile that is made up."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetop.cli.operator_document import operator_document
+from edgetop.cli.operator_profile import OperatorProfile, put_together
+from edgetop.cli.operator_table import operator_tables
+from edgetop.engines.protocol import BurstTaken, Loaded, ProfilerChosen
+from edgetop.engines.spec import EngineSpec
+from edgetop.runner.profiling import Profiled
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.manifest import TensorInfo
+from edgetop.session.operators import Operator
+from tests.support.onnx_models import LADDER, onnx_ladder
+from tests.support.scripted_engine import inferences
+
+MS = 1_000_000
+ROOF = Ceilings(10e9, 1e9, "2026-11-21T10:00:00Z")
+RUNS = 4
+
+
+def made(
+    path: Path, *, slow: str = "", on_cpu: str = "", ceilings: Ceilings | None = ROOF, way: str = "made up"
+) -> OperatorProfile:
+    """The products of a ladder at 5 GFLOP/s each, but for one that is `slow`; on CUDA, but for one."""
+    path.write_bytes(onnx_ladder())
+    operators = []
+    for i, width in enumerate(LADDER[:8]):
+        ns = 2 * 64 * 256 * width / 5 * (20 if f"rung{i}" == slow else 1)
+        provider = "CPU" if f"rung{i}" == on_cpu else "CUDA"
+        operators.append(Operator(f"rung{i}", "MatMul", provider, RUNS, int(RUNS * ns)))
+    run_ns = sum(operator.total_ns for operator in operators) // RUNS
+    first_run = tuple((place, operator.total_ns // RUNS) for place, operator in enumerate(operators))
+    profiled = Profiled(
+        Loaded("onnxruntime", "1.31.1", "", ("CUDA", "CPU"), (), (TensorInfo("x", (64, 256), "float32"),), (), 1),
+        ProfilerChosen(way, ""),
+        [BurstTaken(0, 1, (run_ns,) * RUNS, tuple(operators), first_run)],
+        [inferences([0, 1, 2], run_ns)],
+    )
+    return put_together(profiled, EngineSpec(str(path), "onnx"), ceilings)
+
+
+def rows(text: str, title: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    return [line.split() for line in text.split(f"{title}\n")[1].split("\n\n", maxsplit=1)[0].splitlines()[1:]]
+
+
+def test_times_start_one_behind_the_other_and_rates_follow_from_the_file(tmp_path: Path) -> None:
+    found = made(tmp_path / "m.onnx")
+    first, second = rows(operator_tables("m.onnx", found), "operators in run order")[:2]
+    assert first[:2] == ["0.000", "13.422"]
+    assert second[0] == first[2] == "13.422"
+    assert first[6] == "5.0"
+    assert first[8:] == ["compute-bound", "CUDA", "MatMul", "rung0"]
+
+
+def test_an_estimate_is_called_one(tmp_path: Path) -> None:
+    way = "estimate (isolated): each operator run by itself in a helper process"
+    found = made(tmp_path / "m.onnx", way=way)
+    assert f"profiled   {RUNS} inferences by {way}" in operator_tables("m.onnx", found)
+    assert operator_document("m.onnx", found)["way"] == way
+
+
+def test_the_largest_come_first_by_time_and_shares_add_up(tmp_path: Path) -> None:
+    table = rows(operator_tables("m.onnx", made(tmp_path / "m.onnx", slow="rung4")), "operators by time")
+    assert [row[-1] for row in table[:2]] == ["rung4", "rung0"]
+    assert table[0][3] == table[0][4]
+    assert table[-1][4] == "100.0"
+
+
+def test_of_a_slow_kernel_the_shapes_are_shown(tmp_path: Path) -> None:
+    text = operator_tables("m.onnx", made(tmp_path / "m.onnx", slow="rung1"))
+    assert "hint       1 operator of" in text
+    assert f"           rung1: 64x256, 256x{LADDER[1]} to 64x{LADDER[1]}" in text
+    assert "hint" not in operator_tables("m.onnx", made(tmp_path / "m.onnx"))
+
+
+def test_what_fell_back_is_named_with_its_share_and_the_crossings(tmp_path: Path) -> None:
+    found = made(tmp_path / "m.onnx", on_cpu="rung2")
+    text = operator_tables("m.onnx", found)
+    assert "where it ran: partitions 3, crossings between them 2" in text
+    share = 100 * LADDER[2] / sum(LADDER[:8])
+    assert f"  fell back  MatMul rung2, {share:.1f} % of the time" in text
+    document = operator_document("m.onnx", found)
+    assert (document["partitions"], document["crossings"], document["fell_back"]) == (3, 2, [2])
+    assert document["warnings"][0]["code"] == "fell-back"
+
+
+def test_without_ceilings_no_operator_has_a_bound_and_it_is_said_what_measures_them(tmp_path: Path) -> None:
+    found = made(tmp_path / "m.onnx", ceilings=None)
+    assert "edgetop doctor --roofline" in operator_tables("m.onnx", found)
+    document = operator_document("m.onnx", found)
+    assert {operator["bound"] for operator in document["operators"]} == {None}
+    assert "edgetop doctor --roofline" in document["bound_unknown"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08\x08nonsense"])
+def test_a_file_that_cannot_be_understood_leaves_times_without_work(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "m.onnx"
+    profiled = Profiled(
+        Loaded("onnxruntime", "1.31.1", "", ("CPU",), (), (), (), 1),
+        ProfilerChosen("made up", ""),
+        [BurstTaken(0, 1, (MS,), (Operator("a", "Conv", "CPU", 1, MS),))],
+        [inferences([0], MS)],
+    )
+    path.write_bytes(content)
+    document = operator_document("m.onnx", put_together(profiled, EngineSpec(str(path), "onnx"), ROOF))
+    (operator,) = document["operators"]
+    assert (operator["mean_us"], operator["flops"], operator["bound"], operator["first_us"]) == (1000, None, None, None)
+    assert document["memory"] is None

@@ -1,0 +1,89 @@
+"""Values as they are written on the command line."""
+
+import pytest
+from click import BadParameter
+
+from edgetop.cli.options import FiniteRange, alert_rule, battery, duration, duration_or_zero, event_hook, size
+from edgetop.session.manifest import Battery
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("512M", 512 * 2**20), ("1G", 2**30), ("1.5g", 3 * 2**29), ("64 KiB", 65_536), ("100", 100), ("2TB", 2**41)],
+)
+def test_a_size_is_in_powers_of_two(text: str, value: int) -> None:
+    assert size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1G", "1P", "one", "1G1"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(BadParameter):
+        size(text)
+
+
+@pytest.mark.parametrize(("text", "ns"), [("0", 0), ("0s", 0), (" 0 ", 0), ("10s", 10**10), ("1.5m", 90 * 10**9)])
+def test_a_duration_that_may_be_none_may_be_a_bare_zero(text: str, ns: int) -> None:
+    assert duration_or_zero(text) == ns
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "10", "s", "-1s", ""])
+def test_a_duration_is_longer_than_nothing_and_has_a_unit(text: str) -> None:
+    with pytest.raises(BadParameter):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3.7V,1000mAh", Battery(3.7, 1000.0)),
+        ("12 V,2.5Ah", Battery(12.0, 2500.0)),
+        ("3.7V,1000mAh,2", Battery(3.7, 1000.0, 2.0)),
+        ("3.7V,1000mAh,0.5Hz,+150mW", Battery(3.7, 1000.0, 0.5, 0.15)),
+        ("3.7v, 1000mah, +1.5 W", Battery(3.7, 1000.0, None, 1.5)),
+    ],
+)
+def test_a_battery_is_volts_and_charge_and_what_it_must_feed(text: str, value: Battery) -> None:
+    assert battery(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3.7V", "1000mAh", "3.7V,1000", "0V,1000mAh", "3.7V,0mAh", "3.7V,1000mAh,0Hz", "3.7V,1Ah,+5", "V,mAh"]
+)
+def test_what_is_no_battery_is_refused_with_how_to_write_one(text: str) -> None:
+    with pytest.raises(BadParameter, match=r"write 3\.7V,1000mAh or"):
+        battery(text)
+
+
+def test_a_hook_is_an_event_and_a_command_that_is_there() -> None:
+    hook = event_hook("throttled=sh -c 'cat > \"a file\"'")
+    assert (hook.event, hook.command[1:]) == ("throttled", ("-c", 'cat > "a file"'))
+    assert hook.command[0].startswith("/")
+    assert event_hook("any=true").event == "any"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("throttled", "write EVENT=COMMAND"),
+        ("throtled=true", "did you mean throttled?"),
+        ("throttled=", "the command is missing"),
+        ("throttled='true", "is no command"),
+        ("throttled=no-such-program-of-ours", "no such program"),
+    ],
+)
+def test_a_hook_that_cannot_run_is_refused_at_once(text: str, told: str) -> None:
+    with pytest.raises(BadParameter, match=r"\A[^\n]+\Z") as error:
+        event_hook(text)
+    assert told in str(error.value)
+
+
+def test_a_rule_that_is_not_in_order_leads_to_its_topic() -> None:
+    with pytest.raises(BadParameter, match="edgetop help alerts"):
+        alert_rule("temp>80")
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "0", "1001", "ten"])
+def test_what_is_no_number_or_beyond_its_limits_is_refused(text: str) -> None:
+    with pytest.raises(BadParameter):
+        FiniteRange(0.01, 1000).convert(text, None, None)
+    assert FiniteRange(0.01, 1000).convert("30", None, None) == 30.0

@@ -1,0 +1,63 @@
+"""The sensors of power that a run has: the board's, the user's own, a log's."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetop.cli.power import find_sensors
+from edgetop.errors import InputError
+from edgetop.sensors.discovery import discover_board
+from edgetop.sensors.i2c import parse_spec
+from edgetop.sensors.pace import Paced
+from edgetop.sensors.power_log import PowerLog
+from edgetop.sensors.protocol import Found
+from edgetop.sensors.root import Root
+from tests.support.ina_bus import FakeBus, FakeIna226
+from tests.support.trees import plant
+
+NONE = {
+    "i2c": (), "hz": None, "power_log": None, "power_log_format": None, "power_volts": None, "power_log_offset": 0.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Root:
+    tree = {
+        "sys/class/hwmon/hwmon0/name": "ina226\n",
+        "sys/class/hwmon/hwmon0/label": "5V-IN\n",
+        "sys/class/hwmon/hwmon0/power1_input": "5125000\n",
+        "sys/class/thermal/thermal_zone0/type": "cpu\n",
+        "sys/class/thermal/thermal_zone0/temp": "50000\n",
+    }
+    return plant(tmp_path, tree)
+
+
+def paces(found: Found) -> dict[str, float]:
+    return {source.name: source.cadence_s for source in found.sources if isinstance(source, Paced)}
+
+
+def test_power_alone_is_jittered_and_at_the_rate_that_was_asked_for(board: Root) -> None:
+    assert paces(find_sensors(NONE, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 1.0}
+    assert paces(find_sensors({**NONE, "hz": 5.0}, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.2}
+    assert paces(find_sensors({**NONE, "hz": 500.0}, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.1}
+
+
+def test_a_log_comes_last_with_bins_as_wide_as_the_rate_says(board: Root, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").touch()
+    log = {"power_log": tmp_path / "x.csv", "power_log_format": "csv", "hz": 2.0}
+    source = find_sensors({**NONE, **log}, discover_board(board), board, lambda: 0).sources[-1]
+    assert isinstance(source, PowerLog)
+    assert "means of 0.5 s" in (source.sensors[0].note or "")
+
+
+def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = FakeBus(at_40=FakeIna226())
+    monkeypatch.setattr("edgetop.sensors.i2c._open_bus", lambda _: bus)
+    board.is_host = True  # as if the tree were this machine's own
+    options = {**NONE, "i2c": (parse_spec("1:0x40:ina226:0.002:5V-IN"),)}
+    with pytest.raises(InputError, match="the board has a sensor 5V-IN of its own"):
+        find_sensors(options, discover_board(board), board, lambda: 0)
+    options = {**NONE, "i2c": (parse_spec("1:0x40:ina226:0.002:IN"),), "hz": 2.0}
+    assert paces(find_sensors(options, discover_board(board), board, lambda: 0)) == {
+        "power/5V-IN": 0.5, "ina226 at 0x40 on I2C bus 1": 0.5,
+    }  # fmt: skip

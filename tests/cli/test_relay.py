@@ -1,0 +1,62 @@
+"""`edgetop relay`: frames on stdout and nothing else, and an end when its viewer goes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from edgetop.relay import wire
+from edgetop.relay.wire import FrameParser
+from tests.support.commands import environment
+from tests.support.relays import LiveRecording
+from tests.support.scripts import Script
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def home(tmp_path):
+    (tmp_path / "state/edgetop").mkdir(parents=True)
+    return tmp_path
+
+
+def relayed(home, *arguments: str, said: bytes) -> subprocess.CompletedProcess[bytes]:
+    """A relay to which that is said, and then nothing more."""
+    argv = [sys.executable, "-m", "edgetop", "relay", *arguments]
+    return subprocess.run(argv, input=said, capture_output=True, timeout=60, env=environment(home), check=False)
+
+
+def test_it_streams_the_newest_session_and_ends_with_its_input(home):
+    script = Script(step_s=0.5).load().warm_up().begin().measure(2)
+    live = LiveRecording(home / "state/edgetop/soak.edgetop", script.batches)
+    done = relayed(home, said=wire.hello())
+    frames = list(FrameParser().feed(done.stdout))
+    assert [frame.kind for frame in frames[:3]] == [wire.HELLO, wire.BEGIN, wire.BATCH]
+    assert frames[1].words("session") == str(live.folder)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("name", ["soak", "soak.edgetop", "0b9c8f7e"])
+def test_a_finished_session_can_be_named_and_is_streamed_to_its_end(home, name):
+    script = Script(step_s=0.5).load().warm_up().begin().measure(2).end()
+    LiveRecording(home / "state/edgetop/soak.edgetop").finish(*script.batches)
+    argv = [sys.executable, "-m", "edgetop", "relay", "--", name]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, bufsize=0, env=environment(home)) as relay:
+        relay.stdin.write(wire.hello())
+        said = b"".join(iter(lambda: relay.stdout.read(65_536), b""))
+    assert relay.returncode == 0
+    assert [frame.kind for frame in FrameParser().feed(said)][-1] == wire.END
+
+
+def test_why_it_cannot_is_a_message_to_the_viewer_and_no_words_here(home):
+    done = relayed(home, "--", "--soak", said=wire.hello())
+    frames = list(FrameParser().feed(done.stdout))
+    assert frames[-1].words("message").startswith("--soak: no such recording")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_to_a_person_it_says_what_it_is(home):
+    terminal = Terminal([sys.executable, "-m", "edgetop", "relay"], 120, 24, environment(home))
+    assert terminal.wait_for_exit() == 2
+    terminal.close()
+    assert "relay talks to another edgetop, not to a person (edgetop attach ssh:HOST starts it)" in terminal.text

@@ -1,0 +1,324 @@
+"""Whole runs, as a user makes them: what is printed, what is recorded, how they end."""
+
+import json
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from edgetop import demo
+from tests.support import onnx_models, tflite_models
+from tests.support.commands import edgetop, start_edgetop
+
+TABLES = ("inferences", "readings", "operators", "events", "seconds")
+
+
+def recorded(folder, name, query):
+    return duckdb.sql(query.format(table=f"'{folder}/{name}.parquet'")).fetchall()
+
+
+def engine_of(process):
+    """The pid of the engine child, once it has begun to load."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        for pid in _children(process.pid) if children.exists() else ():
+            if b"child/__main__.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    raise AssertionError("no engine came up")
+
+
+def _children(pid):
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        yield from map(int, (task / "children").read_text().split())
+
+
+def wait_for_words(process, words):
+    """Reads stderr up to the line that holds the words."""
+    for line in process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"never said {words}")
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_models.onnx_half_ms())
+    return path
+
+
+def test_json_goes_to_stdout_and_progress_to_stderr(model, tmp_path):
+    done = edgetop("run", model, "--headless", "--duration", "1s", "--json", home=tmp_path)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["session"]["end_reason"]) == (0, "duration")
+    assert "MEASURING" in done.stderr
+    assert 0.8 < document["latency"]["count"] / document["latency"]["throughput_hz"] < 1.3
+
+
+def test_a_report_of_the_recording_says_the_same_as_the_run(model, tmp_path):
+    run = edgetop("run", model, "--headless", "--duration", "2s", "--json", "-o", "one", home=tmp_path)
+    report = edgetop("report", "one", "--json", home=tmp_path)
+    assert json.loads(report.stdout) == json.loads(run.stdout)
+
+
+def test_the_recording_holds_each_inference_once(model, tmp_path):
+    done = edgetop(
+        "run", model, "--headless", "--runs", "700", "--warmup-runs", "20", "--json", "-o", "one", home=tmp_path
+    )
+    folder = tmp_path / "one.edgetop"
+    phases = dict(recorded(folder, "inferences", "select phase, count(*) from {table} group by phase"))
+    assert phases == {"first": 1, "warmup": 20, "measure": 700}
+    assert recorded(folder, "inferences", "select count(distinct t_ns) from {table}") == [(721,)]
+    assert recorded(folder, "seconds", "select sum(count) from {table}") == [(700,)]
+    assert json.loads(done.stdout)["latency"]["count"] == 700
+
+
+def test_a_recording_is_for_its_owner_alone(model, tmp_path):
+    edgetop("run", model, "--headless", "--runs", "10", "-o", "one", home=tmp_path)
+    folder = tmp_path / "one.edgetop"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert sorted(path.name for path in folder.glob("*.parquet")) == sorted(f"{name}.parquet" for name in TABLES)
+
+
+def test_without_a_model_the_demo_runs_and_says_so(tmp_path):
+    done = edgetop("run", "--headless", "--runs", "20", "--json", home=tmp_path)
+    session = json.loads(done.stdout)["session"]
+    assert session["model"]["path"] == str(demo.model_path("onnx"))
+    folder = next((tmp_path / "state" / "edgetop").glob("demo-*.edgetop"))
+    assert "built-in demo model" in str(recorded(folder, "events", "select message from {table}"))
+
+
+def test_nothing_is_recorded_where_that_is_asked_for(model, tmp_path):
+    done = edgetop("run", model, "--headless", "--runs", "10", "--no-record", home=tmp_path)
+    assert done.returncode == 0
+    assert not list(tmp_path.rglob("session.json"))
+
+
+def test_a_model_under_the_wrong_suffix_runs_with_a_warning(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(tflite_models.tflite_mobile())
+    done = edgetop("run", "model.onnx", "--headless", "--runs", "30", "--json", home=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["session"]["model"]["format"] == "tflite"
+    assert "model-misnamed" in [warning["code"] for warning in document["warnings"]]
+
+
+def test_a_provider_that_was_dropped_is_told(model, tmp_path):
+    done = edgetop("run", model, "--headless", "--runs", "30", "--provider", "CUDA", "--json", home=tmp_path)
+    document = json.loads(done.stdout)
+    if "CUDA" not in document["session"]["engine"]["providers"]:
+        assert "provider-dropped" in [warning["code"] for warning in document["warnings"]]
+
+
+def test_an_unknown_dimension_is_assumed_and_told(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
+    done = edgetop("run", "model.onnx", "--headless", "--runs", "5", "--json", home=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["session"]["model"]["inputs"][0]["shape"] == [1, 3, 224, 224]
+    assert "assumed-shape" in [warning["code"] for warning in document["warnings"]]
+
+
+def test_a_thread_of_the_app_gives_the_same_document(model, tmp_path):
+    done = edgetop("run", model, "--headless", "--runs", "300", "--isolation", "thread", "--json", home=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["latency"]["count"] == 300
+    assert document["session"]["engine"]["isolation"] == "thread"
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["TERM", "INT"])
+def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, tmp_path):
+    process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
+    wait_for_words(process, "MEASURING")
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == exit_code
+    folder = tmp_path / "one.edgetop"
+    assert json.loads((folder / "session.json").read_text())["end_reason"] == "signal"
+    assert recorded(folder, "inferences", "select count(*) from {table}")[0][0] > 50
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_service_that_is_ended_with_all_its_processes_at_once_leaves_a_finished_recording(number, model, tmp_path):
+    process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
+    wait_for_words(process, "MEASURING")
+    os.kill(engine_of(process), number)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert json.loads((tmp_path / "one.edgetop" / "session.json").read_text())["end_reason"] == "signal"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_an_engine_that_is_killed_ends_the_run_with_its_cause(number, model, tmp_path):
+    process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
+    wait_for_words(process, "MEASURING")
+    os.kill(engine_of(process), number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert number.name in err.splitlines()[-1]
+    assert "recorded in" in out
+    folder = tmp_path / "one.edgetop"
+    assert json.loads((folder / "session.json").read_text())["end_reason"] == "engine-died"
+    assert pq.read_table(folder / "inferences.parquet").num_rows > 50
+    assert recorded(folder, "events", "select count(*) from {table} where kind = 'engine-died'") == [(1,)]
+
+
+def test_an_engine_without_memory_ends_the_run_with_its_cause(model, tmp_path):
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\nulimit -v 40000\nexec "{os.environ.get("PYTHON", os.sys.executable)}" "$@"\n')
+    wrapper.chmod(0o755)
+    done = edgetop("run", model, "--headless", "--engine-python", "./python", home=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("edgetop: the engine died: out of memory: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_app_that_is_killed_leaves_no_load_behind(model, tmp_path):
+    process = start_edgetop("run", model, "--headless", home=tmp_path)
+    wait_for_words(process, "MEASURING")
+    engine = engine_of(process)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{engine}").exists() and _state(engine) != "Z":
+        assert time.monotonic() < deadline, "the engine outlived its conductor"
+
+
+def _state(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
+def test_inferences_that_raise_are_recorded_and_told(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_gather())
+    folder = tmp_path / "indices"
+    folder.mkdir()
+    import numpy as np
+
+    for i, index in enumerate((3, 7, 200)):
+        shape = (1,)
+        np.save(folder / f"{i}.npy", np.full(shape, index, np.int64))
+    done = edgetop(
+        "run", "model.onnx", "--headless", "--runs", "30", "--warmup-runs", "2", "--input", "index=indices",
+        "--json", "-o", "one", home=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["latency"]["count"], document["latency"]["errors"]) == (20, 10)
+    assert recorded(tmp_path / "one.edgetop", "inferences", "select count(*) from {table} where not ok")[0][0] >= 10
+
+
+def test_a_text_summary_is_printed_without_json(model, tmp_path):
+    done = edgetop("run", model, "--headless", "--runs", "100", home=tmp_path)
+    assert done.stdout.startswith("FINISHED")
+    assert "p99" in done.stdout
+    shown = edgetop("report", next((tmp_path / "state" / "edgetop").glob("*.edgetop")), home=tmp_path)
+    assert shown.stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+def test_operators_are_profiled(model, tmp_path):
+    for duration in ("2s", "10s", "50s"):  # on a busy machine a burst costs more, and is the longer waited for
+        run = ("run", model, "--headless", "--threads", "1", "--duration", duration, "-o", f"soak-{duration}")
+        said = edgetop(*run, "--profile-every", "500ms", home=tmp_path).stdout
+        if "those that take the most time" in said:
+            break
+    assert "partitions 1; those that take the most time" in said
+    assert "Relu    layer" in said
+    report = json.loads(edgetop("report", f"soak-{duration}", "--json", home=tmp_path).stdout)
+    assert "layer1/relu" in [operator["name"] for operator in report["operators"]]
+    assert report["partitions"] == 1
+
+
+def test_operators_are_not_profiled_where_that_is_not_wanted(model, tmp_path):
+    run = edgetop("run", model, "--headless", "--runs", "50", "--profile-every", "0", "--json", home=tmp_path)
+    assert json.loads(run.stdout)["operators"] is None
+
+
+def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
+    edgetop("run", model, "--headless", "--runs", "10", "-o", "one", home=tmp_path)
+    process = start_edgetop("report", "one", "--json", home=tmp_path)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(20) == 0
+    process.stderr.close()
+
+
+def test_an_instruments_log_becomes_the_power_of_the_run(model, tmp_path):
+    log = tmp_path / "meter.csv"
+    log.write_text("time_s,power_w\n" + "".join(f"{i / 20:.2f},{5 + i % 2}\n" for i in range(2_000)))
+    options = ("--power-log", log, "--power-log-format", "csv", "--power-log-offset", "-2s", "--hz", "5")
+    options += ("--idle-baseline", "7s", "--battery", "3.7V,1000mAh,+500mW")
+    done = edgetop("run", model, "--headless", "--duration", "7s", "--json", *options, home=tmp_path)
+    document = json.loads(done.stdout)
+    assert (document["session"]["methodology"]["idle_baseline_s"], document["power"]["idle_w"]) == (7.0, 5.5)
+    energy, rate_hz = document["energy"], document["latency"]["throughput_hz"]
+    assert energy["gross_mj"] == pytest.approx(5500 / rate_hz, rel=0.01)
+    assert energy["net_mj"] == pytest.approx(0, abs=0.01 * energy["gross_mj"])
+    assert energy["hours_per_charge"] == pytest.approx(3.7 / 6.0, rel=0.01)
+    (folder,) = (tmp_path / "state").rglob("*.edgetop")
+    assert json.loads(edgetop("report", folder, "--json", home=tmp_path).stdout) == document
+    power = document["power"]
+    assert (power["total_sensor"], power["accuracy"]) == ("power/log", "external-shunt")
+    assert power["mean_w"] == pytest.approx(5.5, abs=0.01)
+    (info,) = [info for info in document["session"]["sensors"] if info["id"] == "power/log"]
+    assert info["note"] == "csv log, its time 0 at session time -2 s, means of 0.2 s"
+    rows = recorded(folder, "readings", "select t_ns / 1e9, value from {table} where sensor = 'power/log' order by 1")
+    assert len(rows) >= 8
+    assert all(value == pytest.approx(5.5, abs=0.01) for _, value in rows)
+
+
+def test_a_model_that_the_cpu_runs_is_refused_where_all_of_it_was_meant_for_something_else(tmp_path):
+    asked = ("--provider", "CUDA", "--require-full-delegation", "--headless", "-o", "kept", "--threads", "1")
+    done = edgetop("run", *asked, home=tmp_path)
+    assert done.returncode == 2
+    assert "--require-full-delegation: " in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "kept.edgetop").exists()
+    done = edgetop("run", *asked, "--profile-every", "0", home=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--profile-every" in done.stderr
+
+
+def test_a_gate_that_fails_makes_the_exit_code_and_the_report_says_the_same(model, tmp_path):
+    gates = ("--fail-if", "max>1ns", "--fail-if", "errors", "--junit", "gates.xml")
+    run = edgetop("run", model, "--headless", "--runs", "50", *gates, "--json", "-o", "one", home=tmp_path)
+    document = json.loads(run.stdout)
+    assert run.returncode == 1
+    assert [(gate["expr"], gate["ok"]) for gate in document["gates"]] == [("max>1ns", False), ("errors", True)]
+    assert "edgetop: gate failed: max>1ns: " in run.stderr
+    assert (tmp_path / "gates.xml").read_text().count("<testcase") == 2
+    report = edgetop("report", "one", "--json", home=tmp_path)
+    assert (report.returncode, json.loads(report.stdout)) == (0, document)
+    other = edgetop("report", "one", "--fail-if", "max>1h", "--fail-if", "p50<1s", home=tmp_path)
+    assert (other.returncode, other.stdout.count("FAILED")) == (2, 0)  # no such unit
+    assert edgetop("report", "one", "--fail-if", "p50<1s", home=tmp_path).returncode == 1
+
+
+def test_a_gate_that_failed_for_sure_ends_the_run_at_once(model, tmp_path):
+    gates = ("--fail-if", "max>1ns", "--fail-fast")
+    run = edgetop("run", model, "--headless", "--duration", "1h", *gates, "--json", home=tmp_path)
+    assert (run.returncode, json.loads(run.stdout)["session"]["end_reason"]) == (1, "slo")
+
+
+def test_a_paced_run_of_streams_tells_response_times_and_each_stream(model, tmp_path):
+    load = ("--rate", "50", "--streams", "2", "--arrivals", "poisson", "--deadline", "1s", "--runs", "40")
+    run = edgetop("run", model, "--headless", *load, "--json", "-o", "one", home=tmp_path)
+    document = json.loads(run.stdout)
+    latency = document["latency"]
+    assert latency["response"]["max_ms"] >= latency["max_ms"]
+    assert latency["response"]["asked_hz"] == 100
+    assert [stream["count"] for stream in latency["streams"]] == [20, 20]
+    assert latency["deadline"]["ms"] == 1000
+    assert document["session"]["load"]["mode"] == "poisson"
+    report = edgetop("report", "one", "--json", home=tmp_path)
+    assert json.loads(report.stdout) == document
+    order = recorded(tmp_path / "one.edgetop", "inferences", "select t_ns, wait_ns from {table}")
+    assert order == sorted(order)
+    assert min(wait for _, wait in order) >= 0

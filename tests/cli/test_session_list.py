@@ -1,0 +1,140 @@
+"""`edgetop sessions`: every session in a line, hostile ones too, and quickly."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from edgetop.cli.session_list import Listed, document, listed, table
+from edgetop.recording.files import write_manifest
+from edgetop.recording.known import register
+from edgetop.session.manifest import Board, Model
+from tests.support.commands import edgetop, environment
+from tests.support.recordings import first_manifest, left_by_a_dead_writer, record, until
+from tests.support.scripts import measured
+
+KEYS = ["name", "path", "id", "state", "duration_s", "size_bytes", "model", "board", "verdict"]
+
+
+def over(folder: Path, hour: int = 10, **changes: object) -> Path:
+    """A session of which there is a manifest and no more."""
+    folder.mkdir(parents=True)
+    ended = {"state": "finished", "end_reason": "duration", "duration_ns": 90_061_000_000_000}
+    created = f"2026-11-21T{hour:02}:00:00.000000Z"
+    named = {"name": folder.stem, "id": f"id-{folder.stem}", "created_utc": created}
+    write_manifest(folder, replace(first_manifest(), **{**ended, **named, **changes}))  # type: ignore[arg-type]
+    return folder
+
+
+def test_what_was_recorded_at_home_here_and_elsewhere_is_listed_the_newest_first(tmp_path: Path) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    over(home / "at-home.edgetop", 10)
+    over(here / "near.edgetop", 12)
+    register(home, over(tmp_path / "far" / "far.edgetop", 11), "id-far")
+    sessions = document(listed(home, here))
+    assert [session["name"] for session in sessions] == ["near", "far", "at-home"]
+    assert [list(session) for session in sessions] == [KEYS] * 3
+    assert sessions[1]["path"] == str(tmp_path / "far" / "far.edgetop")
+    assert sessions[1]["size_bytes"] == (tmp_path / "far" / "far.edgetop" / "session.json").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("reason", "verdict"),
+    [
+        ("duration", "FINISHED"),
+        ("runs", "FINISHED"),
+        ("user", "STOPPED"),
+        ("signal", "STOPPED"),
+        ("writer-killed", "CUT SHORT"),
+        ("power-loss", "CUT SHORT"),
+        ("engine-died", "ENGINE DIED"),
+        ("slo", "GATE FAILED"),
+        ("of-a-later-version", "ENDED"),
+    ],
+)
+def test_the_verdict_on_a_session_follows_from_how_it_ended(reason: str, verdict: str, tmp_path: Path) -> None:
+    over(tmp_path / "s.edgetop", end_reason=reason)
+    (session,) = listed(tmp_path, tmp_path)
+    assert session.verdict == verdict
+
+
+def test_it_is_the_word_in_which_the_screen_ended(tmp_path: Path) -> None:
+    record(tmp_path / "s.edgetop", measured(5).end("user").batches)
+    (session,) = listed(tmp_path, tmp_path)
+    assert (session.verdict, session.state, session.duration_s) == ("STOPPED", "finished", pytest.approx(6, abs=0.5))
+
+
+def test_a_session_whose_writer_died_is_recovered_and_listed_as_what_it_is(tmp_path: Path) -> None:
+    left_by_a_dead_writer(tmp_path / "s.edgetop", until(measured(20).batches, 10))
+    (session,) = listed(tmp_path, tmp_path)
+    assert (session.state, session.verdict) == ("recovered", "CUT SHORT")
+    assert session.duration_s == pytest.approx(10, abs=1)
+
+
+def test_one_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    over(tmp_path / "sound.edgetop")
+    (tmp_path / "broken.edgetop").mkdir()
+    (tmp_path / "broken.edgetop" / "session.json").write_text('{"format_version": 99}')
+    sound, broken = listed(tmp_path, tmp_path)
+    assert (sound.name, broken.name, broken.state, broken.id) == ("sound", "broken", "unreadable", None)
+    assert "UNREADABLE" in table([broken], None)[1]
+
+
+def line(**changes: object) -> Listed:
+    known = Listed("soak", "/x/soak.edgetop", "1", "finished", 61.0, 2**20, "m.onnx", "Raspberry Pi 5", "FINISHED")
+    return replace(known, **changes)  # type: ignore[arg-type]
+
+
+def test_columns_are_aligned_whatever_stands_in_them() -> None:
+    lines = table([line(state="live", verdict="MEASURING"), line(name="\N{CJK UNIFIED IDEOGRAPH-6F22}" * 4)], None)
+    assert lines[0].split() == ["SESSION", "VERDICT", "DURATION", "SIZE", "MODEL", "BOARD"]
+    assert lines[1].startswith("* soak")
+    ends = {cell_len(text[: text.index("1.0 MiB")]) for text in lines[1:]}
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize("columns", [1, 20, 40, 80])
+def test_on_a_narrow_terminal_lines_are_cut_at_its_edge(columns: int) -> None:
+    for text in table([line(), line(name="x" * 200), line(name="\N{CJK UNIFIED IDEOGRAPH-6F22}" * 90)], columns):
+        assert cell_len(text) <= columns
+
+
+def test_foreign_text_in_the_table_acts_on_no_terminal(tmp_path: Path) -> None:
+    hostile = "a\x1b[31m[red]\u202e\n"
+    over(tmp_path / "s.edgetop", name=hostile, model=Model(f"/m/{hostile}"), board=Board(model=hostile))
+    shown = "\n".join(table(listed(tmp_path, tmp_path), None))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert shown.count("\n") == 1
+    assert "[red]" in shown
+
+
+def test_of_sessions_that_are_over_the_manifests_alone_are_read(tmp_path: Path) -> None:
+    """So that hundreds are listed at once: no Arrow is loaded, no table opened."""
+    for number in range(5):
+        over(tmp_path / "state" / "edgetop" / f"soak-{number}.edgetop")
+    code = (
+        "import sys; from edgetop.cli.main import main\n"
+        "try: main(['sessions', '--json'])\n"
+        "finally: print('pyarrow' in sys.modules, 'textual' in sys.modules, file=sys.stderr)"
+    )
+    argv, home = [sys.executable, "-c", code], environment(tmp_path)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path, env=home)
+    assert len(json.loads(done.stdout)) == 5
+    assert done.stderr.split() == ["False", "False"]
+
+
+def test_where_there_is_nothing_that_is_said(tmp_path: Path) -> None:
+    done = edgetop("sessions", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing runs, and nothing is recorded in" in done.stderr
+    assert json.loads(edgetop("sessions", "--json", home=tmp_path).stdout) == []
+
+
+def test_a_session_is_called_by_its_folder_by_which_it_is_found(tmp_path: Path) -> None:
+    over(tmp_path / "moved.edgetop", name="as-it-was-made")
+    assert [session.name for session in listed(tmp_path, tmp_path)] == ["moved"]

@@ -1,0 +1,110 @@
+"""The report as text, in the words of the panes."""
+
+import math
+from typing import Any
+
+from edgetop.analysis.report import report_document
+from edgetop.cli.summary import summary
+from edgetop.session.manifest import Battery, Methodology
+from edgetop.session.operators import Operator
+from edgetop.session.seconds import NS
+from tests.support.scripts import POWER_SENSORS, Script, manifest, measured, sensor
+from tests.support.sessions import folded
+
+RESTED = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0))
+
+
+def lines(script: Script) -> list[str]:
+    return summary(report_document(folded(script.batches))).splitlines()
+
+
+def session(*sensors: Any, rest_s: float = 30, methodology: Methodology = RESTED, seconds: float = 60) -> Script:
+    """Idle at 2 W, then 5 W at 100 inferences a second; what the engine holds grows by 72 MiB an hour."""
+    whole = manifest(sensors=(*sensors, sensor("mem/rss")), methodology=methodology)
+    script = Script(
+        whole,
+        lambda second: {
+            **{info.id: 2.0 if second <= rest_s else 5.0 for info in sensors}, "mem/rss": 100 + second * 72 / 3600
+        },
+    )  # fmt: skip
+    script.load().tell("phase", phase="idle", duration_ns=int(rest_s * NS)).wait(rest_s)
+    return script.warm_up().begin().measure(seconds).end()
+
+
+def line(script: Script, word: str) -> str:
+    return next(found for found in lines(script) if found.strip().startswith(word))
+
+
+def test_energy_is_told_with_its_error_bar_net_and_the_battery() -> None:
+    told = lines(session(POWER_SENSORS[0]))
+    at = next(i for i, found in enumerate(told) if found.startswith("energy"))
+    assert told[at] == "energy     50.0 ± 0 mJ an inference; 95 %, precision only; accuracy: on board monitor"
+    assert told[at + 1].split() == ["29.8", "±", "0.36", "mJ", "net", "of", "an", "idle", "board's", "2.02", "W"]
+    assert told[at + 2] == "battery    3.7 V, 1000 mAh: 0.7 h at 100/s, 266 k inferences"
+
+
+def test_why_there_is_no_figure_is_told() -> None:
+    assert line(session(POWER_SENSORS[0], seconds=8), "energy") == (
+        "energy     no figure of an inference: too few readings, one every 1s: run longer, or ask for more with --hz"
+    )
+    assert "no figure net of idle: the idle baseline had too few readings" in line(
+        session(POWER_SENSORS[0], rest_s=5), "no figure net"
+    )
+
+
+def test_a_part_is_called_one_and_feeds_no_battery() -> None:
+    told = session(POWER_SENSORS[1])
+    assert line(told, "energy") == "energy     power/VDD_CPU_GPU_CV 50.0 ± 0 mJ an inference; a part of the board"
+    assert line(told, "battery").endswith("no sensor here tells what the whole board draws")
+
+
+def test_a_leak_is_called_one() -> None:
+    assert line(session(seconds=400), "LEAKING") == "           LEAKING 72.0 MiB/h (95 %: 72.0 to 72.0)"
+    assert not any("MiB/h" in found for found in lines(session(seconds=60)))
+
+
+def test_intervals_of_percentiles_stand_under_them() -> None:
+    (told,) = [found for found in lines(session()) if found.strip().startswith("95 %: p50")]
+    assert "p99.9" in told
+    short = [found for found in lines(session(seconds=20)) if found.strip().startswith("95 %: p50")]
+    assert "p99.9" not in short[0]  # of 2,000 inferences it reaches beyond the slowest
+
+
+def test_what_the_tail_is_made_of_is_told_with_the_slowest() -> None:
+    told = lines(session())
+    at = next(i for i, found in enumerate(told) if found.startswith("tail"))
+    assert told[at].startswith("tail       of the 40 slowest, one a second: 40 unexplained")
+    assert told[at + 1].strip().endswith(": unexplained")
+    assert " ms at 00:00:" in told[at + 1]
+
+
+ESTIMATE = "estimate (isolated): each operator run by itself in a helper process"
+
+
+def profiled_by(way: str) -> Script:
+    operators = (Operator("a", "Conv", "CPU", 8, 4_000),)
+    return measured(10).profile(operators).profile(operators).tell("profiler", way=way, reason="", every_ns=1)
+
+
+def test_the_report_says_how_operators_were_timed_and_that_an_estimate_is_one() -> None:
+    told = lines(profiled_by(ESTIMATE))
+    (place,) = (i for i, line in enumerate(told) if line.startswith("operators "))
+    assert told[place + 1] == f"           {ESTIMATE}; 16 inferences in 2 bursts"
+
+
+def test_it_says_so_of_operators_that_were_timed_before_profiling_ended() -> None:
+    script = profiled_by(ESTIMATE).tell("profiler", way="", reason="profiling ended: gone", every_ns=1)
+    assert any(ESTIMATE in line for line in lines(script))
+
+
+def test_where_nothing_was_timed_nothing_is_said_of_it() -> None:
+    assert not any(line.startswith("operators ") for line in lines(measured(10)))
+    assert report_document(folded(measured(10).batches))["profile"] is None
+
+
+def test_where_the_temperature_goes_is_told_under_the_heat() -> None:
+    whole = manifest(sensors=(sensor("temp/cpu", trips={"passive": 85.0}), sensor("load/cpu")))
+    script = Script(whole, lambda second: {"temp/cpu": 60 - 20 * math.exp(-second / 60), "load/cpu": 390.0})
+    told = lines(script.load().warm_up().begin().measure(120).end())
+    at = next(i for i, found in enumerate(told) if found.startswith("heat"))
+    assert told[at + 1].startswith("           from there on temp/cpu: will not throttle at this load: steady ")

@@ -1,0 +1,46 @@
+"""Every code of a warning stands in `edgetop help warnings`, and none that there is not."""
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import edgetop
+from edgetop.analysis.notices import ADVICE
+from edgetop.analysis.tail import CAUSES
+
+TOPIC = resources.files("edgetop").joinpath("docs/warnings.md").read_text(encoding="utf-8")
+CODES, REST = TOPIC.split("## Intervals")
+FOLDER = Path(edgetop.__file__).parent
+
+
+def codes_made() -> Iterator[str]:
+    """The first argument of every Notice that the program makes; f-strings by what they can come to."""
+    yield from ADVICE
+    for path in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Notice":
+                code = node.args[0]
+                if isinstance(code, ast.Constant):
+                    yield str(code.value)
+
+
+def codes_told() -> set[str]:
+    return set(re.findall(r"^\| `([a-z0-9-]+)`", CODES, re.MULTILINE))
+
+
+def test_the_topic_lists_every_code() -> None:
+    assert set(codes_made()) - codes_told() == set()
+
+
+def test_the_topic_lists_no_code_that_there_is_not() -> None:
+    assert codes_told() - set(codes_made()) == {"governor-differs", "power-mode-differs"}  # made of what was declared
+
+
+def test_the_search_finds_codes() -> None:
+    assert {"not-settled", "p99-differs", "leak", "assumed-shape"} <= set(codes_made())
+
+
+def test_the_topic_lists_every_cause_of_the_tail() -> None:
+    assert {cause for cause in CAUSES if f"`{cause}`" not in REST} == set()

@@ -1,0 +1,62 @@
+"""What else runs: judged by its load, named, and edgetop itself left out."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetop.doctor import background
+from edgetop.doctor.background import watch_processes
+from tests.support.facts import facts, row
+
+
+@pytest.mark.parametrize(("percent", "status"), [(0.0, "ok"), (9.0, "ok"), (10.0, "warning"), (50.0, "problem")])
+def test_how_much_is_too_much(tmp_path: Path, percent: float, status: str) -> None:
+    (check,) = background.check(facts(tmp_path, busy={"cron": percent}))
+    assert check.status == status
+
+
+def test_the_loudest_are_named_and_cannot_act(tmp_path: Path) -> None:
+    busy = {"a": 20.0, "\x1b[31m": 30.0, "b": 0.4, "c": 5.0, "d": 4.0}
+    (check,) = background.check(facts(tmp_path, busy=busy))
+    assert check.found == r"59 % of a core: \x1b[31m 30 %, a 20 %, c 5 %"
+
+
+def test_processes_that_cannot_be_listed_are_unknown(tmp_path: Path) -> None:
+    (check,) = background.check(facts(tmp_path))
+    assert check.found.startswith("unknown")
+
+
+def test_what_a_hypervisor_takes_is_told_where_it_takes_something(tmp_path: Path) -> None:
+    stolen = [background.check(facts(tmp_path, busy={}, rows=(row("load/steal", x),)))[1:] for x in (0.5, 7.0)]
+    assert [[check.name for check in checks] for checks in stolen] == [[], ["steal"]]
+
+
+SPIN = """
+import subprocess, sys, time
+open("/proc/self/comm", "w").write(sys.argv[1])
+end = time.process_time() + 0.1
+while time.process_time() < end:
+    pass
+if sys.argv[2:]:
+    subprocess.run([sys.executable, "-c", *sys.argv[2:]])
+else:
+    print(flush=True)
+    time.sleep(60)  # until it is killed: it must still be there when it is counted
+"""
+
+
+def test_the_load_of_others_is_measured_and_that_of_edgetops_own_helpers_is_not() -> None:
+    busy: dict[str, float] = {}
+    own, other = f"own-{os.getpid()}", f"other-{os.getpid()}"  # this test may run elsewhere on the machine too
+    argv = [sys.executable, "-c", SPIN, own, SPIN, other]  # a child of ours, which starts one that is not
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout
+        with watch_processes(busy, at_least_s=0.0):
+            process.stdout.readline()
+        os.killpg(process.pid, signal.SIGKILL)
+    assert 0 < busy[other] <= 110
+    assert own not in busy

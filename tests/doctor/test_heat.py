@@ -1,0 +1,66 @@
+"""Headroom to the next limit, and limits in force: from sensors, and unknown where there are none."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetop.doctor import heat
+from edgetop.doctor.check import Check
+from edgetop.sensors.protocol import Gap
+from edgetop.sensors.survey import Row
+from tests.support.facts import facts, row
+
+TRIPS = {"passive": 85.0, "critical": 105.0}
+
+
+def judged(tree: Path, *rows: Row, **files: str) -> tuple[Check, Check]:
+    headroom, throttling = heat.check(facts(tree, files, rows=rows))
+    return headroom, throttling
+
+
+@pytest.mark.parametrize(
+    ("celsius", "status"), [(40.0, "ok"), (70.0, "ok"), (71.0, "warning"), (81.0, "problem"), (90.0, "problem")]
+)
+def test_the_distance_to_the_trip_that_throttles(tmp_path: Path, celsius: float, status: str) -> None:
+    headroom, _ = judged(tmp_path, row("temp/cpu", celsius, trips=TRIPS))
+    assert headroom.status == status
+
+
+def test_the_nearest_limit_counts_not_the_hottest_zone(tmp_path: Path) -> None:
+    rows = (row("temp/cpu", 90.0, trips={"critical": 120.0}), row("temp/dram", 82.0, trips=TRIPS), row("temp/x", 99.0))
+    headroom, _ = judged(tmp_path, *rows)
+    assert headroom.found == "temp/dram is at 82.0 °C, 3 °C from its limit of 85 °C"
+
+
+def test_a_raspberry_pi_throttles_long_before_its_only_trip(tmp_path: Path) -> None:
+    pi = {"proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"}
+    headroom, _ = heat.check(facts(tmp_path, pi, rows=(row("temp/cpu-thermal", 77.0, trips={"critical": 110.0}),)))
+    assert headroom.status == "problem"
+
+
+def test_no_temperature_or_no_trip_is_unknown(tmp_path: Path) -> None:
+    for rows in ((), (row("temp/cpu", Gap("gated"), trips=TRIPS),), (row("temp/cpu", 50.0),)):
+        headroom, _ = judged(tmp_path, *rows)
+        assert (headroom.status, headroom.found.startswith("unknown")) == ("warning", True)
+
+
+def test_a_limit_in_force_is_a_problem(tmp_path: Path) -> None:
+    _, throttling = judged(tmp_path, row("throttle/under-voltage", 1.0), row("throttle/thermal", 0.0))
+    assert (throttling.status, throttling.found) == ("problem", "limited now: throttle/under-voltage")
+
+
+def test_a_limit_since_boot_is_a_warning(tmp_path: Path) -> None:
+    _, throttling = judged(tmp_path, row("throttle/thermal", 0.0), row("throttle/thermal-sticky", 1.0))
+    assert throttling.status == "warning"
+
+
+def test_a_cooling_device_counts_where_it_throttles_and_a_fan_does_not(tmp_path: Path) -> None:
+    fan, cpu = row("cooling/0-pwm-fan", 3.0, throttles=False), row("cooling/1-cpufreq-cpu0", 0.0, throttles=True)
+    assert judged(tmp_path, fan, cpu)[1].status == "ok"
+    assert judged(tmp_path, fan, row("cooling/1-cpufreq-cpu0", 2.0, throttles=True))[1].status == "problem"
+    assert judged(tmp_path, fan)[1].found.startswith("unknown")
+
+
+def test_flags_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
+    _, throttling = judged(tmp_path, row("throttle/thermal", Gap("no vcgencmd")))
+    assert throttling.found.startswith("unknown")

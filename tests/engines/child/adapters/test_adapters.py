@@ -1,0 +1,145 @@
+"""The runtimes: which one is taken and why, and what is particular to each."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edgetop.engines.child.adapters import RUNTIMES, choose
+from edgetop.engines.child.adapters.onnx import OnnxRuntime
+from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.loop import Control
+from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.program import run_model
+from edgetop.engines.decode import decode
+from edgetop.engines.protocol import Failed, Loaded, ProfilerChosen
+from tests.support import onnx_models, tflite_models
+from tests.support.engine_runs import Heard, spec_for
+
+
+@pytest.fixture
+def onnx(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(onnx_models.onnx_tiny())
+    return path
+
+
+@pytest.fixture
+def tflite(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.tflite"
+    path.write_bytes(tflite_models.tflite_tiny())
+    return path
+
+
+def run(model: Path, **options: Any) -> Heard:
+    """Here and now: neither process nor thread."""
+    outlet = QueueOutlet()
+    run_model(spec_for(model, **options).to_json(), outlet, Control())
+    return Heard(messages=list(decode(outlet.take()).messages))
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, folder: Path, *modules: str) -> None:
+    """Makes this interpreter find just these runtimes, each an empty module, and none that it has."""
+    for _, module, *_ in RUNTIMES.values():
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    for module in modules:
+        (folder / f"{module}.py").touch()
+    monkeypatch.setattr(sys, "path", [str(folder)])
+
+
+def test_the_only_runtime_there_is_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed(monkeypatch, tmp_path, "ai_edge_litert")
+    adapter, why = choose("auto", "tflite")
+    assert (adapter.name, why) == ("litert", "the only one installed")
+
+
+def test_of_several_runtimes_the_first_is_taken_and_the_others_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed(monkeypatch, tmp_path, "ai_edge_litert", "tflite_runtime")
+    adapter, why = choose("auto", "tflite")
+    assert (adapter.name, why) == ("litert", "taken before tflite-runtime")
+
+
+def test_the_runtime_that_is_asked_for_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed(monkeypatch, tmp_path, "ai_edge_litert", "tflite_runtime")
+    adapter, why = choose("tflite-runtime", "tflite")
+    assert (adapter.name, why) == ("tflite-runtime", "asked for")
+
+
+@pytest.mark.parametrize("engine", ["auto", "litert"])
+def test_without_a_runtime_the_interpreter_is_named_and_how_to_get_one(
+    engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed(monkeypatch, tmp_path)
+    with pytest.raises(EngineError) as raised:
+        choose(engine, "tflite")
+    assert raised.value.stage == "runtime"
+    assert sys.executable in raised.value.message
+    assert "edgetop[tflite]" in raised.value.advice
+    assert "--engine-python" in raised.value.advice
+
+
+def test_a_runtime_that_is_too_old_for_numpy_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tflite: Path
+) -> None:
+    """The environment of the tests has numpy 2, for which no tflite-runtime was ever built."""
+    installed(monkeypatch, tmp_path, "tflite_runtime")
+    failed = run(tflite).one(Failed)
+    assert failed.stage == "runtime"
+    assert "tflite-runtime needs numpy<2, and numpy 2" in failed.message
+    assert "--engine-python" in failed.advice
+
+
+@pytest.mark.parametrize("name", ["CPU", "cpu", "CPUExecutionProvider"])
+def test_a_provider_goes_by_its_short_name_too(name: str, onnx: Path) -> None:
+    loaded = run(onnx, providers=((name, {}),)).one(Loaded)
+    assert (loaded.providers, loaded.dropped_providers) == (("CPU",), ())
+
+
+def test_a_provider_this_onnxruntime_was_built_without_is_told_and_not_hidden(onnx: Path) -> None:
+    loaded = run(onnx, providers=(("CUDA", {"device_id": "0"}), ("CPU", {}))).one(Loaded)
+    assert (loaded.providers, loaded.dropped_providers) == (("CPU",), ("CUDA",))
+
+
+def test_a_provider_that_does_not_exist_is_refused_with_those_that_do(onnx: Path) -> None:
+    failed = run(onnx, providers=(("CUDDA", {}),)).one(Failed)
+    assert "--provider CUDDA" in failed.message
+    assert "CPU" in failed.advice
+
+
+def test_xnnpack_is_told_where_it_runs_operators(tflite: Path, tmp_path: Path) -> None:
+    assert run(tflite).one(Loaded).providers == ("XNNPACK", "CPU")
+    integers = tmp_path / "integers.tflite"
+    integers.write_bytes(tflite_models.tflite_two_inputs())
+    assert run(integers).one(Loaded).providers == ("CPU",)
+
+
+def test_a_library_that_is_no_delegate_is_refused(tflite: Path) -> None:
+    failed = run(tflite, delegates=(("libm.so.6", {}),)).one(Failed)
+    assert failed.stage == "input"
+    assert "--delegate libm.so.6" in failed.message
+    assert "tflite_plugin_create_delegate" in failed.message
+
+
+@pytest.mark.parametrize(
+    ("threads", "providers", "shares"),
+    [(2, ["CPU"], True), (0, ["CPU"], True), (1, ["CPU"], False), (2, ["CUDA", "CPU"], False)],
+)
+def test_onnx_runtimes_own_threads_share_the_work_of_a_model_that_is_on_the_cpu_alone(
+    threads: int, providers: list[str], shares: bool
+) -> None:
+    adapter = OnnxRuntime()
+    adapter._spec = {"threads": threads}
+    adapter._session = SimpleNamespace(get_providers=lambda: [f"{name}ExecutionProvider" for name in providers])
+    assert adapter._shares_loops() is (shares and len(os.sched_getaffinity(0)) > 1)
+
+
+def test_a_fast_model_with_several_threads_is_not_profiled_in_the_session_that_is_measured(onnx: Path) -> None:
+    heard = run(onnx, threads=2, runs=1, profile_every_ns=10**9)
+    chosen = heard.one(ProfilerChosen)
+    expected = len(os.sched_getaffinity(0)) > 1 or "older than" in chosen.reason
+    assert (chosen.way == "a profiled session in a helper process") is expected

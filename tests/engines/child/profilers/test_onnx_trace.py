@@ -1,0 +1,100 @@
+"""ONNX Runtime's traces, line by line: names, providers, runs and what nested nodes take themselves."""
+
+import json
+
+import pytest
+
+from edgetop.engines.child.profilers import Profile
+from edgetop.engines.child.profilers.onnx_trace import add_kernels, add_runs, is_run, read_events
+
+
+def node(name: str, ts: int, dur: int, op: str = "Conv", provider: str = "CPUExecutionProvider") -> dict[str, object]:
+    args = {"op_name": op, "provider": provider, "node_index": "3"}
+    return {"cat": "Node", "ph": "X", "name": f"{name}_kernel_time", "ts": ts, "dur": dur, "args": args}
+
+
+def session(name: str, ts: int, dur: int) -> dict[str, object]:
+    return {"cat": "Session", "ph": "X", "name": name, "ts": ts, "dur": dur, "args": {}}
+
+
+def lines(*events: dict[str, object]) -> list[str]:
+    """As ONNX Runtime writes them: an event a line, and an empty last one."""
+    return ["[\n", *(f"{json.dumps(event)},\n" for event in events), "]\n", "\n"]
+
+
+def operators(*events: dict[str, object]) -> list[list[object]]:
+    profile = Profile()
+    profile.begin_run(1_000)
+    add_kernels(profile, [event for event in read_events(lines(*events)) if not is_run(event)])
+    found: list[list[object]] = profile.describe()["operators"]
+    return found
+
+
+def test_kernels_come_in_run_order_with_short_names() -> None:
+    later, earlier = node("b", 20, 7, "Relu", "CUDAExecutionProvider"), node("a_nchwc", 10, 5)
+    assert operators(later, earlier) == [["a_nchwc", "Conv", "CPU", 1, 5_000], ["b", "Relu", "CUDA", 1, 7_000]]
+
+
+def test_only_kernels_count() -> None:
+    fence = {**node("a", 9, 1), "name": "a_fence_before"}
+    assert operators(session("session_initialization", 0, 9), fence, node("a", 10, 5), session("model_run", 9, 8)) == [
+        ["a", "Conv", "CPU", 1, 5_000]
+    ]
+
+
+def test_a_node_with_a_body_takes_what_its_body_does_not() -> None:
+    found = operators(
+        node("loop", 10, 100, "Loop"),
+        node("x", 12, 30, "If"),
+        node("y", 13, 20),
+        node("x2", 50, 40),
+        node("after", 111, 9),
+    )
+    assert {row[0]: row[4] for row in found} == {
+        "loop": 30_000, "x": 10_000, "y": 20_000, "x2": 40_000, "after": 9_000,
+    }  # fmt: skip
+
+
+def test_of_many_sizes_of_blocks_only_the_number_is_read() -> None:
+    stats = '{"main_thread": {"thread_pool_name": "p", "block_size": [%s], "core": 1}, "sub_threads": {"5": {}}}'
+    texts = {json.dumps(list(range(90_000)))[1:-1]: 90_000, "1": 1, "": 0}
+    for sizes, number in texts.items():
+        line = json.dumps(node("a", 1, 2)).replace('"3"', f'"3", "thread_scheduling_stats": {stats % sizes}')
+        (event,) = read_events(["[\n", line + ",\n", "]\n"])
+        told = event["args"]["thread_scheduling_stats"]
+        assert told["main_thread"] == {"thread_pool_name": "p", "block_size": number, "core": 1}
+        assert told["sub_threads"] == {"5": {}}
+
+
+def test_a_name_that_looks_like_sizes_of_blocks_is_left_alone() -> None:
+    (event,) = read_events(lines(node('"block_size": [1, 2]', 1, 2)))
+    assert event["name"] == '"block_size": [1, 2]_kernel_time'
+
+
+def test_what_runs_several_times_in_one_inference_is_one_operator_with_so_many_calls() -> None:
+    assert operators(node("body", 10, 5), node("body", 20, 6)) == [["body", "Conv", "CPU", 2, 11_000]]
+
+
+def test_the_last_runs_of_a_session_are_told_apart() -> None:
+    events = [session("model_run", 100 * i, 50) for i in range(4)]
+    events += [node("a", 100 * i + 5, 10 + i) for i in range(4)]
+    profile = Profile()
+    add_runs(profile, read_events(lines(*events)), 2)
+    assert profile.describe() == {
+        "run_ns": [50_000] * 2,
+        "first_run": [[0, 12_000]],
+        "operators": [["a", "Conv", "CPU", 2, 25_000]],
+    }
+
+
+def test_names_may_hold_what_json_forbids() -> None:
+    """ONNX Runtime escapes quotes of names, and leaves control characters as they are."""
+    text = json.dumps(node("a", 1, 1)).replace('"a_kernel', '"[red]\x1b\x00 a_kernel')
+    (event,) = read_events(["[\n", text + ",\n", "]\n"])
+    assert event["name"] == "[red]\x1b\x00 a_kernel_time"
+
+
+@pytest.mark.parametrize("text", ["not json\n", '{"cat": "Node", "na\n', '[{"cat": 1}]\n'])
+def test_what_is_no_trace_is_an_error(text: str) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        read_events(["[\n", text])

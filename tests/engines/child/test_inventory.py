@@ -1,0 +1,31 @@
+"""What an interpreter could run, printed without numpy where there is none."""
+
+import json
+import subprocess
+import sys
+
+from edgetop.engines.process import CHILD
+
+
+def inventory(*options):
+    done = subprocess.run([sys.executable, *options, CHILD, "--inventory"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_what_is_installed_is_told_with_version_and_providers():
+    found = inventory()
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["numpy"]["error"] is None
+    assert "CPUExecutionProvider" in found["runtimes"]["onnxruntime"]["providers"]
+
+
+def test_an_interpreter_without_anything_answers_too():
+    assert inventory("-I", "-S") == {"python": inventory()["python"], "numpy": None, "runtimes": {}}
+
+
+def test_one_that_does_not_load_says_why(tmp_path):
+    (tmp_path / "onnxruntime.py").write_text("raise SystemExit('needs a licence')")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['x', '--inventory']\n"
+    script += f"import runpy; runpy.run_path({str(CHILD)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["runtimes"]["onnxruntime"]["error"] == "SystemExit: needs a licence"

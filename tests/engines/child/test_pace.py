@@ -1,0 +1,64 @@
+"""When inferences are meant to start."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.engines.child.pace import NS, Duty, fixed_starts, pace_of, poisson_starts
+
+MS = 1_000_000
+
+
+def test_no_error_adds_up_over_a_day_at_a_rate_whose_period_is_no_whole_number() -> None:
+    (start,) = islice(fixed_starts(30), 30 * 86_400, 30 * 86_400 + 1)
+    assert start == 86_400 * NS
+
+
+@pytest.mark.parametrize("rate_hz", [0.5, 30, 5_000])
+def test_poisson_arrivals_come_at_the_rate_with_exponential_pauses(rate_hz: float) -> None:
+    """Mean and standard deviation of an exponential distribution are equal."""
+    pauses = np.diff(list(islice(poisson_starts(rate_hz, [1, 0]), 20_000))) / NS * rate_hz
+    assert pauses.mean() == pytest.approx(1, abs=0.03)
+    assert pauses.std() == pytest.approx(1, abs=0.03)
+    assert np.mean(pauses > 1) == pytest.approx(np.exp(-1), abs=0.015)
+
+
+def starts_of(stream: int = 0, count: int = 2_000, **load: object) -> list[int]:
+    pace = pace_of({"rate_hz": 30.0, "seed": 7, "streams": 4, **load}, stream)
+    return [pace.begin(0), *(pace.after(0) for _ in range(count - 1))]
+
+
+def test_the_same_seed_gives_the_same_arrivals() -> None:
+    assert starts_of(arrivals="poisson") == starts_of(arrivals="poisson")
+    assert starts_of(arrivals="poisson") != starts_of(arrivals="poisson", seed=8)
+
+
+def test_streams_arrive_independently_or_evenly_apart() -> None:
+    assert starts_of(arrivals="poisson", stream=0) != starts_of(arrivals="poisson", stream=1)
+    assert [starts_of(stream=k)[0] for k in range(4)] == [k * NS // 30 // 4 for k in range(4)]
+
+
+def test_without_a_rate_a_pause_or_a_duty_cycle_nothing_paces() -> None:
+    assert pace_of({"rate_hz": None, "delay_ns": 0, "duty_ns": None}, 0) is None
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 10**10), st.integers(1, 10**10), st.integers(0, 10**12))
+def test_work_is_spread_over_the_on_parts_alone(on_ns: int, off_ns: int, worked_ns: int) -> None:
+    duty = Duty(on_ns, off_ns)
+    t_ns = duty.spread(worked_ns)
+    assert t_ns % (on_ns + off_ns) < on_ns
+    assert t_ns // (on_ns + off_ns) == worked_ns // on_ns
+    assert duty.earliest(t_ns) == t_ns
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 10**10), st.integers(1, 10**10), st.integers(0, 10**12))
+def test_what_is_due_in_a_rest_begins_with_the_next_work(on_ns: int, off_ns: int, t_ns: int) -> None:
+    earliest = Duty(on_ns, off_ns).earliest(t_ns)
+    assert earliest >= t_ns
+    assert earliest % (on_ns + off_ns) < on_ns
+    assert earliest == t_ns or earliest % (on_ns + off_ns) == 0

@@ -1,0 +1,169 @@
+"""What the kernel counted around a slow inference: asked rarely, and told of what stands out."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgetop.engines.child import frames
+from edgetop.engines.child.slowest import ENOUGH, LEAST, WINDOW_NS, Slowest
+
+MS = 1_000_000
+
+
+class Heard:
+    """An outlet that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int, dict[str, Any]]] = []
+
+    def send(self, kind: int, message: dict[str, Any]) -> None:
+        self.said.append((kind, message))
+
+
+def latencies_told(heard: Heard) -> list[int]:
+    return [message["latency_ns"] for _, message in heard.said]
+
+
+class Run:
+    """One thread's watch, with inferences back to back from 0; looked at between every two."""
+
+    def __init__(self, schedstat: str = "/proc/thread-self/schedstat") -> None:
+        self.heard = Heard()
+        self.slowest = Slowest(self.heard, schedstat)
+        self.now_ns = 0
+        self.asked = 0
+        self._slow_ns = self.slowest.look(0)
+
+    def infer(self, latency_ns: int) -> None:
+        start_ns, self.now_ns = self.now_ns, self.now_ns + latency_ns
+        if latency_ns > self._slow_ns:
+            self.asked += 1
+            self._slow_ns = self.slowest.note(start_ns, self.now_ns)
+        self._slow_ns = self.slowest.look(self.now_ns)
+
+    def end(self) -> list[int]:
+        self.slowest.close()
+        return latencies_told(self.heard)
+
+
+def test_the_slowest_of_a_window_is_told_when_it_is_over() -> None:
+    run = Run()
+    for latency_ns in (10 * MS, 30 * MS, 20 * MS):
+        run.infer(latency_ns)
+    assert run.heard.said == []
+    for _ in range(5):
+        run.infer(10 * MS)
+    (kind, message), *_ = run.heard.said
+    assert kind == frames.SLOW
+    assert (message["t_ns"], message["latency_ns"]) == (10 * MS, 30 * MS)
+    run.end()
+
+
+def test_a_spike_is_told_among_many_that_are_alike_and_they_are_not() -> None:
+    run = Run()
+    for _ in range(6_000):
+        run.infer(10 * MS)
+    before = len(run.heard.said)
+    run.infer(50 * MS)
+    assert run.end()[before:] == [50 * MS]
+
+
+def test_of_a_level_that_scatters_few_windows_are_told() -> None:
+    run = Run()
+    for i in range(300):
+        run.infer(WINDOW_NS + (i * 7919 % 1009) * 40_000)
+    at_first = len(run.heard.said)
+    assert at_first >= ENOUGH / 2  # of half a minute
+    for i in range(30_000):
+        run.infer(WINDOW_NS + (i * 7919 % 1009) * 40_000)
+    assert len(run.end()) - at_first <= 2 * (ENOUGH * 5 + LEAST * 30_000)
+
+
+def test_after_a_rise_of_the_level_what_stands_out_is_few_again() -> None:
+    run = Run()
+    for _ in range(1_000):
+        run.infer(WINDOW_NS)
+    for _ in range(1_000):
+        run.infer(3 * WINDOW_NS)
+    assert len(run.end()) <= 300
+
+
+def test_what_is_not_slow_asks_the_kernel_no_more_often() -> None:
+    run = Run()
+    for latency_ns in (30 * MS, 20 * MS, 30 * MS, 10 * MS):
+        run.infer(latency_ns)
+    assert run.asked == 1
+    run.end()
+
+
+def test_what_was_counted_lies_between_the_last_look_and_the_end(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text("1000 500 3\n")
+    run = Run(str(file))
+    file.write_text("2000 12000500 4\n")
+    run.infer(20 * MS)
+    run.end()
+    assert run.heard.said[0][1]["waited_ns"] == 12 * MS
+    assert run.heard.said[0][1]["span_ns"] == 20 * MS
+
+
+@pytest.mark.parametrize("content", ["0 0 0\n", "", "a b c\n"])
+def test_a_kernel_that_keeps_no_account_leaves_the_wait_unknown(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text(content)
+    run = Run(str(file))
+    run.infer(20 * MS)
+    run.end()
+    assert run.heard.said[0][1]["waited_ns"] is None
+
+
+def test_a_kernel_without_the_file_leaves_the_wait_unknown(tmp_path: Path) -> None:
+    run = Run(str(tmp_path / "none"))
+    run.infer(20 * MS)
+    run.end()
+    assert run.heard.said[0][1]["waited_ns"] is None
+
+
+def test_page_faults_of_the_inference_are_counted() -> None:
+    run = Run()
+    touched = bytearray(64 * 2**20)  # pages that nobody had before
+    run.infer(20 * MS)
+    run.end()
+    assert touched
+    assert run.heard.said[0][1]["minor_faults"] > 0
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_watch_leaves_no_descriptor_behind() -> None:
+    before = descriptors()
+    for _ in range(3):
+        Run().end()
+    assert descriptors() == before
+
+
+def test_a_thread_beside_others_counts_its_own_alone() -> None:
+    """Another thread's page faults are none of its inferences'."""
+    found: list[int] = []
+
+    def watch() -> None:
+        run = Run()
+        ready.set()
+        done.wait(20)
+        run.infer(20 * MS)
+        run.end()
+        found.append(run.heard.said[0][1]["minor_faults"])
+
+    ready, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=watch)
+    thread.start()
+    ready.wait(20)
+    touched = bytearray(64 * 2**20)
+    done.set()
+    thread.join(20)
+    assert touched
+    assert found[0] < 1_000

@@ -1,0 +1,65 @@
+"""How a process ended, in words that say what is known and no more."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from edgetop.engines.postmortem import OomWitness, explain_exit
+
+
+def vmstat(path: Path, kills: int | str) -> Path:
+    path.write_text(f"nr_free_pages 12\noom_kill_other 99\noom_kill {kills}\npgfault 7\n")
+    return path
+
+
+@pytest.fixture
+def nothing_seen(tmp_path: Path) -> OomWitness:
+    return OomWitness(vmstat(tmp_path / "vmstat", 3))
+
+
+def test_the_oom_killer_struck_when_its_count_rose(tmp_path: Path) -> None:
+    path = vmstat(tmp_path / "vmstat", 3)
+    witness = OomWitness(path)
+    assert not witness.struck()
+    vmstat(path, 4)
+    assert witness.struck()
+    assert "out of memory" in explain_exit(-signal.SIGKILL, witness)
+
+
+@pytest.mark.parametrize("before", ["none", "garbage"])
+def test_without_a_count_nobody_is_accused(before: str, tmp_path: Path) -> None:
+    path = tmp_path / "vmstat"
+    if before == "garbage":
+        vmstat(path, "many")
+    witness = OomWitness(path)
+    vmstat(path, 4)
+    assert not witness.struck()
+
+
+def test_a_count_that_went_away_accuses_nobody(tmp_path: Path) -> None:
+    path = vmstat(tmp_path / "vmstat", 3)
+    witness = OomWitness(path)
+    path.unlink()
+    assert not witness.struck()
+
+
+@pytest.mark.parametrize("status", [0, 1, 3])
+def test_an_exit_of_its_own_is_told_with_its_status(status: int, nothing_seen: OomWitness) -> None:
+    assert explain_exit(status, nothing_seen) == f"it ended by itself with exit status {status}"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, "killed by SIGKILL (not by the kernel's OOM killer)"),
+        (signal.SIGSEGV, "killed by SIGSEGV (it crashed in native code)"),
+        (signal.SIGILL, "killed by SIGILL (an instruction this CPU has not"),
+        (signal.SIGABRT, "killed by SIGABRT (the runtime gave up"),
+        (signal.SIGBUS, "killed by SIGBUS (it crashed in native code, or"),
+        (signal.SIGTERM, "killed by SIGTERM"),
+        (signal.SIGRTMIN + 3, f"killed by signal {signal.SIGRTMIN + 3}"),
+    ],
+)
+def test_a_signal_is_told_by_its_name_and_what_it_means(number: int, said: str, nothing_seen: OomWitness) -> None:
+    assert explain_exit(-number, nothing_seen).startswith(said)

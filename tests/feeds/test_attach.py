@@ -1,0 +1,269 @@
+"""Who attaches to a session sees what its own screen shows, whenever he comes, and to the end."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.control.server import ControlServer
+from edgetop.control.wire import Answer
+from edgetop.feeds.attach import LATE_NS, SILENT_NS, AttachFeed
+from edgetop.feeds.protocol import Can
+from edgetop.recording.files import SOCKET
+from edgetop.recording.keep import Keep
+from edgetop.recording.recorder import Recorder
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NS
+from tests.support.asked import Asked
+from tests.support.clocks import ManualClock
+from tests.support.recordings import back_to_back, session, with_phases
+from tests.support.sessions import differences, folded
+from tests.support.waiting import wait_until
+
+WINDOWS_NS = (10 * NS, 60 * NS, 600 * NS, None)
+
+
+class Writer:
+    """A session that is recorded by another, batch by batch."""
+
+    def __init__(self, folder: Path, batches: Sequence[Batch], segment_bytes: int | None = None) -> None:
+        self.folder = folder
+        self._left = list(batches)
+        self._manifests = [batch.manifest for batch in batches if batch.manifest]
+        self._recorder = Recorder(folder, self._manifests[0], Keep())
+        if segment_bytes is not None:
+            self._recorder._opened()._journal._segment_bytes = segment_bytes
+        self.write(1)
+
+    def write(self, count: int) -> None:
+        for batch in self._left[:count]:
+            self._recorder.write(batch)
+        del self._left[:count]
+        if self._recorder._waiting:
+            self._recorder._journal()
+
+    def finish(self) -> None:
+        self.write(len(self._left))
+        self._recorder.finish(self._manifests[-1])
+
+    def die(self) -> None:
+        self._recorder._lock.release()
+
+
+class Viewer:
+    def __init__(self, folder: Path) -> None:
+        self.clock = ManualClock()
+        self.feed = AttachFeed(folder, self.clock)
+        self.analysis = Analysis()
+        self.restarts = 0
+
+    def look(self) -> Batch | None:
+        batch = self.feed.read()
+        if batch is not None:
+            self.analysis.fold(batch)
+            self.restarts += batch.restart
+        return batch
+
+    def views(self) -> list[object]:
+        return [self.analysis.view(window) for window in WINDOWS_NS]
+
+
+def made(seed: int, count: int = 400, latency_ms: float = 20) -> list[Batch]:
+    return list(session(with_phases(back_to_back(count, latency_ms * 1e6, seed)), seed))
+
+
+def assert_sees(viewer: Viewer, batches: Sequence[Batch]) -> None:
+    seen = folded(batches)
+    assert differences(viewer.views(), [seen.view(window) for window in WINDOWS_NS]) == []
+
+
+@settings(max_examples=5, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # shrinking is slow
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 200),
+    latency_ms=st.floats(0.5, 40),
+    looks=st.lists(st.integers(0, 12), max_size=4),
+    came_after=st.integers(0, 20),
+    segment_bytes=st.sampled_from([None, 4_000]),
+)
+def test_whenever_one_comes_the_view_is_that_of_the_live_run_and_so_is_its_end(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    count: int,
+    latency_ms: float,
+    looks: list[int],
+    came_after: int,
+    segment_bytes: int | None,
+) -> None:
+    batches = made(seed, count, latency_ms)
+    writer = Writer(tmp_path_factory.mktemp("attach") / "s.edgetop", batches, segment_bytes)
+    writer.write(came_after)
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    for look in looks:
+        assert_sees(viewer, batches[: len(batches) - len(writer._left)])
+        writer.write(look)
+        while viewer.look():
+            pass
+    writer.finish()
+    while viewer.look():
+        pass
+    assert viewer.feed.is_over
+    assert_sees(viewer, batches)
+    assert viewer.look() is None
+
+
+def test_several_watch_at_once_and_see_the_same(tmp_path: Path) -> None:
+    batches = made(1)
+    writer = Writer(tmp_path / "s.edgetop", batches)
+    viewers = [Viewer(writer.folder) for _ in range(3)]
+    while writer._left:
+        writer.write(5)
+        for viewer in viewers:
+            viewer.look()
+    writer.finish()
+    for viewer in viewers:
+        while viewer.look():
+            pass
+        assert_sees(viewer, batches)
+
+
+def test_who_was_there_at_the_end_does_not_begin_anew(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "s.edgetop", made(2))
+    writer.write(20)
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    viewer.analysis.reset()
+    writer.finish()
+    while viewer.look():
+        pass
+    assert viewer.feed.is_over
+    assert viewer.restarts == 1
+    assert viewer.analysis._since_reset is not None
+
+
+def test_who_slept_while_the_journal_became_tables_begins_anew(tmp_path: Path) -> None:
+    batches = made(3)
+    writer = Writer(tmp_path / "s.edgetop", batches, segment_bytes=500)
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    writer.write(30)
+    while viewer.look():
+        pass
+    assert viewer.restarts == 2
+    assert_sees(viewer, batches[:31])
+
+
+def test_a_session_that_is_killed_is_recovered_and_seen_to_its_end(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "s.edgetop", made(4))
+    writer.write(20)
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    writer.die()
+    assert viewer.look() is None
+    assert not viewer.feed.is_over
+    viewer.clock.advance(SILENT_NS / NS + 0.1)
+    batch = viewer.look()
+    assert batch is not None
+    assert batch.restart
+    assert viewer.feed.is_over
+    assert viewer.analysis.view(None).verdict.word == "CUT SHORT"
+
+
+def test_a_session_that_is_over_is_shown_as_it_ended(tmp_path: Path) -> None:
+    batches = made(5)
+    writer = Writer(tmp_path / "s.edgetop", batches)
+    writer.finish()
+    viewer = Viewer(writer.folder)
+    assert not viewer.feed.is_over
+    viewer.look()
+    assert viewer.feed.is_over
+    assert viewer.feed.can == Can.NOTHING
+    assert_sees(viewer, batches)
+
+
+def test_silence_is_told_and_so_is_that_it_is_over(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "s.edgetop", made(6))
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    assert viewer.feed.trouble == ""
+    viewer.clock.advance(LATE_NS / NS + 1)
+    viewer.look()
+    assert viewer.feed.trouble == "nothing came for 6.0s"
+    writer.write(3)
+    viewer.look()
+    assert viewer.feed.trouble == ""
+    writer.finish()
+
+
+def test_a_session_that_is_removed_is_told_and_over(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "s.edgetop", made(7))
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    shutil.rmtree(writer.folder)
+    assert viewer.look() is None
+    assert viewer.feed.is_over
+    assert "not a recorded session" in viewer.feed.trouble
+    writer.die()
+
+
+def test_orders_reach_the_session_without_a_wait(tmp_path: Path) -> None:
+    writer, asked = Writer(tmp_path / "s.edgetop", made(8)), Asked()
+    server = ControlServer(writer.folder, asked)
+    server.start()
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    assert viewer.feed.can == Can.VISIT | Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
+    for order, told in (
+        (lambda: viewer.feed.mark("door"), ("mark", "door")),
+        (lambda: viewer.feed.pause_recording(True), ("pause", True)),
+        (lambda: viewer.feed.pause_recording(False), ("pause", False)),
+        (viewer.feed.profile, ("profile", None)),
+        (viewer.feed.stop, ("stop", None)),
+    ):
+        order()
+        wait_until(lambda told=told: told in asked.asked)
+    server.finish(Answer(end_reason="user"))
+    viewer.feed.close(10)
+    assert viewer.feed.trouble == ""
+    assert len(asked.asked) == 5
+    writer.finish()
+
+
+def test_where_nobody_takes_orders_the_keys_are_absent_and_a_refusal_is_told(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "s.edgetop", made(9))
+    viewer = Viewer(writer.folder)
+    assert viewer.feed.can == Can.VISIT
+    (writer.folder / SOCKET).touch()  # of one that was killed
+    viewer.feed.mark("x")
+    viewer.feed.close(10)
+    assert viewer.feed.trouble == "cannot mark: s.edgetop: is not running, or takes no orders"
+    viewer.clock.advance(60)
+    writer.write(1)
+    viewer.look()
+    viewer.look()
+    assert viewer.feed.trouble == ""
+    writer.finish()
+
+
+def test_a_journal_that_cannot_be_true_is_shown_as_far_as_it_can(tmp_path: Path) -> None:
+    batches = made(10)
+    writer = Writer(tmp_path / "s.edgetop", batches)
+    viewer = Viewer(writer.folder)
+    viewer.look()
+    later = batches[5]
+    spoilt = later.inferences.copy()
+    spoilt["latency_ns"] = -1
+    readings = later.readings.copy()
+    readings["sensor"] = 60_000
+    writer._left[:0] = [Batch(later.until_ns, spoilt, readings=readings)]
+    writer.write(1)
+    batch = viewer.look()
+    assert batch is not None
+    assert len(batch.inferences) == 0
+    viewer.views()
+    writer.die()

@@ -1,0 +1,325 @@
+"""A session from afar is the session: whatever the link does, nothing twice and nothing missing at its end."""
+
+import threading
+
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.errors import EdgetopError, InputError
+from edgetop.feeds.conversation import LinkEndedError, UnreachableError
+from edgetop.feeds.protocol import Can
+from edgetop.feeds.remote import SILENCE_S, RemoteFeed
+from edgetop.relay import wire
+from edgetop.session.clock import SystemClock
+from edgetop.session.seconds import NS
+from tests.support.clocks import ManualClock
+from tests.support.relays import LiveRecording, Pipes, read_until
+from tests.support.scripts import Script
+from tests.support.sessions import differences, folded
+from tests.support.waiting import wait_until
+
+SOON = (0.01,)
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script(step_s=0.5).load().warm_up().begin().measure(4)
+
+
+@pytest.fixture
+def live(script, tmp_path) -> LiveRecording:
+    return LiveRecording(tmp_path / "s.edgetop", script.batches)
+
+
+@pytest.fixture
+def pipes(live) -> Pipes:
+    return Pipes(live.folder)
+
+
+@pytest.fixture
+def feed(pipes):
+    feed = RemoteFeed(pipes, "pi@board", SystemClock(), SOON)
+    yield feed
+    feed.close(0.1)
+
+
+def shown(analysis: Analysis):
+    return [analysis.view(window_ns) for window_ns in (10 * NS, 60 * NS, 600 * NS, None)]
+
+
+def go_on(script: Script, live: LiveRecording, seconds: float = 1.0) -> None:
+    before = len(script.batches)
+    script.measure(seconds)
+    live.put(*script.batches[before:])
+
+
+def end(script: Script, live: LiveRecording) -> None:
+    before = len(script.batches)
+    live.finish(*script.end().batches[before:])
+
+
+def test_the_view_at_the_end_is_the_one_on_the_board(feed, script, live):
+    analysis = Analysis()
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    go_on(script, live, 2)
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    end(script, live)
+    read_until(feed, analysis.fold, lambda: feed.is_over)
+    assert differences(shown(analysis), shown(folded(script.batches))) == []
+    assert feed.trouble == ""
+    assert feed.can is Can.NOTHING
+
+
+def test_a_dropped_link_comes_back_and_the_view_is_as_if_it_had_held(feed, script, live, pipes):
+    analysis = Analysis()
+    for _ in range(3):
+        read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+        links = len(pipes.links)
+        pipes.links[-1].hang_up()
+        go_on(script, live, 3)
+        wait_until(lambda links=links: len(pipes.links) > links)
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    end(script, live)
+    read_until(feed, analysis.fold, lambda: feed.is_over)
+    assert differences(shown(analysis), shown(folded(script.batches))) == []
+    assert pipes.asked_for == [None, *[str(live.folder)] * 3]
+    assert pipes.attended == [True, False, False, False]
+
+
+def test_only_what_was_missed_is_sent_again(feed, script, live, pipes):
+    analysis = Analysis()
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    wait_until(lambda: feed._position is not None)  # who is cut off in the middle of a past begins anew
+    pipes.links[0].hang_up()
+    wait_until(lambda: len(pipes.links) == 2)
+    restarts = []
+    go_on(script, live)
+    read_until(
+        feed, lambda batch: restarts.append(batch.restart) or analysis.fold(batch),
+        lambda: analysis.progress.view().now_ns == script.now_ns,
+    )  # fmt: skip
+    assert not any(restarts)
+
+
+def test_a_session_that_ended_while_the_link_was_down_is_shown_to_its_end(script, live, pipes):
+    pipes_then = [pipes]
+
+    def connect(session, attended):
+        if not attended:
+            wait_until(lambda: not pipes_then)
+        return pipes(session, attended)
+
+    feed = RemoteFeed(connect, "pi@board", SystemClock(), SOON)
+    analysis = Analysis()
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    pipes.links[0].hang_up()
+    end(script, live)
+    pipes_then.clear()
+    read_until(feed, analysis.fold, lambda: feed.is_over)
+    assert differences(shown(analysis), shown(folded(script.batches))) == []
+    feed.close(0.1)
+
+
+class Gone:
+    """Attempts to come back, none of which succeeds until it is let."""
+
+    def __init__(self, pipes: Pipes) -> None:
+        self._pipes = pipes
+        self.attempts = 0
+        self.is_back = False
+
+    def __call__(self, session, attended):
+        self.attempts += not attended
+        if attended or self.is_back:
+            return self._pipes(session, attended)
+        raise UnreachableError("no route to host")
+
+
+def test_the_screen_is_told_that_the_link_is_lost_and_when_it_is_tried_again(pipes):
+    clock, gone = ManualClock(), Gone(pipes)
+    feed = RemoteFeed(gone, "pi@board", clock, (0.01, 3600.0))
+    pipes.links[0].hang_up()
+    wait_until(lambda: gone.attempts == 1 and "3600" in feed.trouble)
+    assert feed.trouble == "LINK LOST, reconnecting in 3600 s"
+    clock.advance(3596.5)
+    assert feed.trouble == "LINK LOST, reconnecting in 4 s"
+    clock.advance(10)
+    assert feed.trouble == "LINK LOST, reconnecting"
+    assert not feed.can & (Can.STOP | Can.MARK | Can.PAUSE_RECORDING)
+    assert Can.VISIT in feed.can
+    feed.mark("nobody hears")
+    assert not feed.is_over
+    feed.close(0.1)
+
+
+def test_it_is_tried_until_it_succeeds(pipes, script, live):
+    gone = Gone(pipes)
+    feed = RemoteFeed(gone, "pi@board", SystemClock(), SOON)
+    pipes.links[0].hang_up()
+    wait_until(lambda: gone.attempts > 5)
+    gone.is_back = True
+    wait_until(lambda: feed.trouble == "")
+    analysis = Analysis()
+    read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
+    feed.close(0.1)
+
+
+def test_who_leaves_while_the_link_is_lost_need_not_wait(pipes):
+    feed = RemoteFeed(Gone(pipes), "pi@board", SystemClock(), (3600.0,))
+    pipes.links[0].hang_up()
+    wait_until(lambda: feed.trouble)
+    assert feed.close(10.0) == ()
+    assert not feed._thread.is_alive()
+
+
+def test_orders_reach_the_board(feed, pipes):
+    feed.mark("fan on")
+    feed.pause_recording(True)
+    feed.pause_recording(False)
+    feed.stop()
+    assert feed.close(20.0) == ()
+    assert sorted(pipes.given) == [("mark", "fan on"), ("pause", ""), ("resume", ""), ("stop", "")]
+
+
+def test_why_an_order_was_refused_is_shown_for_a_while(live):
+    def refuse(*_):
+        raise EdgetopError("s: is not running, or takes no orders")
+
+    clock = ManualClock()
+    feed = RemoteFeed(Pipes(live.folder, refuse), "pi@board", clock, SOON)
+    feed.mark("x")
+    wait_until(lambda: feed.trouble)
+    assert feed.trouble == "cannot mark: s: is not running, or takes no orders"
+    clock.advance(11)
+    assert not feed.trouble.startswith("cannot")
+    feed.close(0.1)
+
+
+def test_an_order_that_the_board_has_not_confirmed_is_told_when_one_leaves(live):
+    go = threading.Event()
+    feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(30)), "pi@board", SystemClock(), SOON)
+    feed.stop()
+    assert feed.close(0.3) == ("stop",)
+    go.set()
+
+
+def test_a_stop_is_confirmed_by_the_sessions_end(script, live):
+    go = threading.Event()
+    feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(30)), "pi@board", SystemClock(), SOON)
+    feed.stop()
+    end(script, live)
+    assert feed.close(20.0) == ()
+    go.set()
+
+
+class Scripted:
+    """A board that says what it is given, and then is silent, or ends."""
+
+    def __init__(self, *said: bytes, ends: bool = True, why: str = "") -> None:
+        self._said = list(said)
+        self._ends, self._why = ends, why
+        self.heard: list[bytes] = []
+        self.is_closed = False
+
+    def read(self, timeout_s):
+        if self._said:
+            return self._said.pop(0)
+        raise LinkEndedError if self._ends else TimeoutError
+
+    def write(self, data):
+        self.heard.append(data)
+
+    def hang_up(self):
+        self._ends = True
+
+    def close(self):
+        self.is_closed = True
+        return self._why
+
+
+def fails(*said: bytes, why: str = "") -> str:
+    link = Scripted(*said, why=why)
+    with pytest.raises(InputError) as told:
+        RemoteFeed(lambda *_: link, "pi@board", SystemClock(), SOON)
+    assert link.is_closed
+    return str(told.value)
+
+
+def test_a_board_with_another_protocol_is_told_before_a_screen_opens():
+    newer = wire.say(wire.HELLO, protocol=99, edgetop="9.9", format=1)
+    assert fails(newer).startswith("edgetop 9.9 on pi@board speaks relay protocol 99")
+
+
+def test_a_board_that_has_no_session_is_told_in_its_words():
+    assert fails(wire.hello(), wire.say(wire.FAILED, message="no session runs now")) == "pi@board: no session runs now"
+
+
+def test_why_ssh_ended_is_told():
+    assert fails(why="pi@board: Permission denied (publickey).") == "pi@board: Permission denied (publickey)."
+
+
+@pytest.mark.parametrize("said", [b"", b"\x00" * 100_000, wire.hello()[:-1] + b"?"])
+def test_what_is_no_relay_does_not_answer(said):
+    assert fails(said).startswith("pi@board")
+
+
+def test_garbage_in_the_stream_is_a_lost_link_and_not_more():
+    good = [wire.hello(), wire.say(wire.BEGIN, session="/x")]
+    bad = [
+        b"\x00" * 50,
+        wire.seal(wire.BATCH, b"garbage"),
+        wire.seal(wire.BATCH, b""),
+        wire.seal(wire.ACK, b"[]"),
+        wire.say(wire.ACK, number="x" * 10_000, error={}),
+        wire.seal(77, b"of a later version"),
+    ]
+    links = [Scripted(*good, said) for said in bad]
+    made = iter(links)
+    last = Scripted(*good, wire.say(wire.END))
+    feed = RemoteFeed(lambda *_: next(made, last), "pi@board", SystemClock(), SOON)
+    wait_until(lambda: feed.is_over)
+    assert all(link.is_closed for link in links)
+    assert feed.failure == ""
+    assert feed.read() is None
+    feed.close(0.1)
+
+
+def test_a_board_that_cannot_go_on_ends_it_with_its_reason():
+    link = Scripted(wire.hello(), wire.say(wire.BEGIN, session="/x"), wire.say(wire.FAILED, message="s: is damaged"))
+    feed = RemoteFeed(lambda *_: link, "pi@board", SystemClock(), SOON)
+    wait_until(lambda: feed.is_over)
+    assert feed.failure == "pi@board: s: is damaged"
+    assert feed.trouble == "LINK LOST: pi@board: s: is damaged"
+    feed.close(0.1)
+
+
+def test_a_board_that_is_updated_meanwhile_ends_it_with_the_misfit():
+    good = [wire.hello(), wire.say(wire.BEGIN, session="/x")]
+    links = iter([Scripted(*good), Scripted(wire.say(wire.HELLO, protocol=99, edgetop="9.9", format=1))])
+    feed = RemoteFeed(lambda *_: next(links), "pi@board", SystemClock(), SOON)
+    wait_until(lambda: feed.is_over)
+    assert "update edgetop here" in feed.failure
+    feed.close(0.1)
+
+
+def test_a_silent_board_is_told_of():
+    clock = ManualClock()
+    waiting = threading.Event()
+
+    class Silent(Scripted):
+        def read(self, timeout_s):
+            if self._said:
+                return self._said.pop(0)
+            assert timeout_s == SILENCE_S
+            waiting.wait(30)
+            raise LinkEndedError
+
+        def hang_up(self):
+            waiting.set()
+
+    link = Silent(wire.hello(), wire.say(wire.BEGIN, session="/x"))
+    feed = RemoteFeed(lambda *_: link, "pi@board", clock, (3600.0,))
+    assert feed.trouble == ""
+    clock.advance(6)
+    assert feed.trouble == "LINK SILENT for 6 s"
+    feed.close(1.0)

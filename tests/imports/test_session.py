@@ -1,0 +1,206 @@
+"""What was imported is a session like any other, and knows no more than the tool told."""
+
+import json
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.cli.summary import summary
+from edgetop.errors import InputError, RecordingError
+from edgetop.feeds.replay import ReplayFeed
+from edgetop.imports.measured import Measured, Times
+from edgetop.imports.read import read_all
+from edgetop.imports.session import BATCH_INFERENCES, Imported
+from edgetop.imports.trtexec import ORIGIN
+from edgetop.recording.reader import Recording
+from edgetop.recording.span import WHOLE
+from tests.support import trtexec
+from tests.support.clocks import ManualClock
+from tests.support.recordings import back_to_back, record, session
+from tests.support.sessions import differences, folded
+
+MS = 1_000_000
+NOW = datetime(2026, 11, 21, 10, 15, tzinfo=timezone.utc)
+
+
+def imported(folder, *texts, model=None, warmup_ms=200, force=False):
+    """A session of files that hold these texts."""
+    paths = [folder / f"{number}.json" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    place = folder / "s.edgetop"
+    Imported("s", model, read_all(paths, warmup_ms * MS)).record(place, NOW, force=force)
+    return place
+
+
+def analysed(folder):
+    recording = Recording(folder)
+    assert recording.problems == []
+    return folded(recording.play())
+
+
+def reported(folder):
+    return report_document(analysed(folder))
+
+
+def test_the_latency_is_that_of_the_times(tmp_path):
+    latency = reported(imported(tmp_path, trtexec.times(2000, spread=1.0)))["latency"]
+    assert (latency["count"], latency["errors"], latency["min_ms"]) == (2000, 0, 2.375)
+    assert latency["p50_ms"] == pytest.approx(2.875, rel=0.01)
+    # From the first copy to the end of the last one, as trtexec has it.
+    assert latency["throughput_hz"] == pytest.approx(2000 / (1999 * 2.5e-3 + 3.375e-3), rel=1e-3)
+
+
+def test_warmup_is_told_where_the_file_has_it_and_not_known_elsewhere(tmp_path):
+    whole = reported(imported(tmp_path, trtexec.times(200, begin_ms=150.0)))
+    assert whole["phases"]["warmup"] == {"runs": 20, "mean_ms": 2.375}
+    assert (whole["latency"]["count"], whole["session"]["methodology"]["warmup_runs"]) == (180, 20)
+    cut = reported(imported(tmp_path, trtexec.times(200), force=True))
+    assert cut["phases"]["warmup"] == {"runs": None, "mean_ms": None}
+    assert cut["session"]["methodology"]["warmup_runs"] is None
+    assert "warm-up - runs of - ms" in summary(cut)
+    assert "short-warmup" not in {warning["code"] for warning in cut["warnings"]}
+
+
+def test_a_short_warmup_is_advised_on_in_the_terms_of_the_tool(tmp_path):
+    (short,) = (
+        warning
+        for warning in reported(imported(tmp_path, trtexec.times(1000, begin_ms=190.0)))["warnings"]
+        if warning["code"] == "short-warmup"
+    )
+    assert short["advice"] == "give trtexec a longer --warmUp, and import with that as --warmup-time"
+
+
+def test_how_the_tool_ran_its_engine_is_not_made_up(tmp_path):
+    analysis = analysed(imported(tmp_path, trtexec.times()))
+    assert analysis.manifest.was_imported
+    assert "  engine   tensorrt (imported from trtexec) on TensorRT\n" in summary(report_document(analysis))
+
+
+def test_layers_are_operators_and_shares_are_of_the_latency_with_its_copies(tmp_path):
+    document = reported(imported(tmp_path, trtexec.times(1000), trtexec.profile()))
+    operators = document["operators"]
+    assert [(o["op_type"], o["provider"], round(o["mean_us"])) for o in operators] == [
+        ("Transfer", "TensorRT", 250),
+        ("Reformat", "TensorRT", 250),
+        ("Layer", "TensorRT", 1500),
+        ("Layer", "TensorRT", 250),
+        ("Transfer", "TensorRT", 125),
+    ]
+    assert document["partitions"] == 1
+    assert {w["code"] for w in document["warnings"]} == {"dominant-operator", "conversions-time"}
+
+
+def test_without_data_transfers_there_are_no_copies(tmp_path):
+    operators = reported(imported(tmp_path, trtexec.times(1000, h2d_ms=0, d2h_ms=0), trtexec.profile()))["operators"]
+    assert [o["op_type"] for o in operators] == ["Reformat", "Layer", "Layer"]
+
+
+def test_a_profile_alone_has_its_own_times_and_no_latency(tmp_path):
+    document = reported(imported(tmp_path, trtexec.profile()))
+    assert [o["mean_us"] for o in document["operators"]] == [250, 1500, 250]
+    assert (document["latency"]["count"], document["latency"]["p50_ms"]) == (0, None)
+    assert document["session"]["duration_ns"] == 800 * MS
+
+
+def test_times_alone_have_no_operators(tmp_path):
+    assert reported(imported(tmp_path, trtexec.times()))["operators"] is None
+
+
+def test_what_the_tool_does_not_tell_is_not_known(tmp_path):
+    document = reported(imported(tmp_path, trtexec.times(), trtexec.profile()))
+    manifest = document["session"]
+    assert manifest["engine"]["runtime"] == "tensorrt (imported from trtexec)"
+    assert manifest["engine"]["providers"] == ["TensorRT"]
+    assert manifest["methodology"]["notes"] == ["imported from 0.json and 1.json of trtexec"]
+    assert (manifest["model"]["path"], manifest["labels"]) == ("unknown", {"imported": "trtexec"})
+    assert {v for k, v in manifest["board"].items() if k != "simulated"} == {None}
+    assert (manifest["clock"]["boot_id"], manifest["clock"]["anchors"], manifest["sensors"]) == (None, [], [])
+    assert (manifest["state"], manifest["end_reason"]) == ("finished", "runs")
+    assert document["throttled"] is document["power"]["total_sensor"] is document["memory"]["rss_end_mib"] is None
+    assert document["temperature"] == {}
+
+
+def test_a_name_for_the_model_can_be_given(tmp_path):
+    assert reported(imported(tmp_path, trtexec.times(), model="r50.onnx"))["session"]["model"]["path"] == "r50.onnx"
+
+
+def test_names_are_kept_as_they_are_and_shown_harmless(tmp_path):
+    name = "\x1b[31mred [bold]" + "x" * 300 + '\ud800"'
+    text = trtexec.profile((("NAME", 1.0),)).replace('"NAME"', json.dumps(name))
+    document = reported(imported(tmp_path, text))
+    assert document["operators"][0]["name"].startswith("\x1b[31mred [bold]x")
+    assert "\x1b" not in summary(document)
+
+
+def test_events_are_in_the_order_of_time(tmp_path):
+    folder = imported(tmp_path, trtexec.times(1000, begin_ms=599_999.0), trtexec.profile(), warmup_ms=600_000)
+    events = [event for piece in Recording(folder).rows("events", WHOLE) for event in piece]
+    assert [event.t_ns for event in events] == sorted(event.t_ns for event in events)
+    assert [event.kind for event in events] == [
+        "imported", "profiler", "coarse-times", "phase", "phase", "profile-burst", "ended",
+    ]  # fmt: skip
+
+
+def test_a_replay_ends_in_the_view_of_the_recording(tmp_path):
+    folder = imported(tmp_path, trtexec.times(1000, begin_ms=150.0), trtexec.profile())
+    clock = ManualClock()
+    feed = ReplayFeed(Recording(folder), clock, speed=1.0, from_ns=0)
+    replayed = Analysis()
+    replayed.fold(feed.read())
+    clock.advance(60)
+    replayed.fold(feed.read())
+    whole = analysed(folder)
+    assert replayed.view(None).operators.bursts == 1
+    assert differences(report_document(replayed), report_document(whole)) == []
+    assert differences(replayed.view(None).operators, whole.view(None).operators) == []
+
+
+def test_more_inferences_than_a_batch_holds_come_whole(tmp_path):
+    count, each = BATCH_INFERENCES + 10, MS // 10
+    times = Times(np.arange(count) * each, np.full(count, each), count * each, warmup=5, step_ns=1, parts_ms={})
+    Imported("s", None, Measured(ORIGIN, ("t.json",), times, None)).record(tmp_path / "s.edgetop", NOW)
+    assert reported(tmp_path / "s.edgetop")["latency"]["count"] == count - 5
+
+
+def test_coarse_times_of_a_long_run_are_a_warning(tmp_path):
+    late = {w["code"]: w for w in reported(imported(tmp_path, trtexec.times(1000, begin_ms=600_000.0)))["warnings"]}
+    assert "steps of up to 0.062 ms, 2.6 % of the median" in late["coarse-times"]["message"]
+    early = reported(imported(tmp_path, trtexec.times(1000), force=True))["warnings"]
+    assert "coarse-times" not in {warning["code"] for warning in early}
+
+
+def test_what_lies_there_stays_unless_it_was_imported_and_may_be_replaced(tmp_path):
+    imported(tmp_path, trtexec.times(300))
+    with pytest.raises(InputError, match="--force replaces it"):
+        imported(tmp_path, trtexec.times(400))
+    assert reported(tmp_path / "s.edgetop")["latency"]["count"] == 300
+    imported(tmp_path, trtexec.times(400), force=True)
+    assert reported(tmp_path / "s.edgetop")["latency"]["count"] == 400
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "s.edgetop"]
+
+
+def test_what_was_not_imported_is_never_replaced(tmp_path):
+    record(tmp_path / "s.edgetop", list(session(back_to_back(50, 20e6))))
+    with pytest.raises(InputError, match="was not imported, and --force replaces nothing else"):
+        imported(tmp_path, trtexec.times(), force=True)
+    assert reported(tmp_path / "s.edgetop")["latency"]["count"] == 50
+
+
+def test_where_it_cannot_be_written_what_lay_there_is_put_back(tmp_path):
+    place = imported(tmp_path, trtexec.times(300))
+    measured = read_all([tmp_path / "0.json"])
+    broken = Imported("s", None, measured)
+    broken._batches = _breaks  # type: ignore[method-assign]
+    with pytest.raises(RecordingError):
+        broken.record(place, NOW, force=True)
+    assert reported(place)["latency"]["count"] == 300
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "s.edgetop"]
+
+
+def _breaks(*_manifests):
+    raise RecordingError("the disk is gone")
+    yield

@@ -1,0 +1,30 @@
+import subprocess
+import sys
+
+import pytest
+
+from edgetop.recording.export.formats import FORMATS, load
+from edgetop.recording.export.protocol import TABLES
+from edgetop.recording.schema import SCHEMAS
+from tests.support.exports import export
+
+
+def test_every_format_can_be_loaded():
+    assert all(callable(load(name).export) for name in FORMATS)
+
+
+def test_the_tables_are_those_of_the_format():
+    assert tuple(SCHEMAS) == TABLES
+
+
+def test_formats_are_listed_without_arrow():
+    code = "import sys, edgetop.recording.export.formats; print('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_damaged_is_told_and_the_rest_exported(form, recorded, tmp_path):
+    (recorded / "readings.parquet").write_bytes(b"PAR1 and nothing else")
+    (problem,) = export(recorded, form, tmp_path / "out")
+    assert "readings.parquet: is damaged" in problem
+    assert (tmp_path / "out").exists()

@@ -1,0 +1,156 @@
+"""Batches into Arrow columns and back: each pair is an identity."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.recording import columns
+from edgetop.recording.schema import EVENTS, INFERENCES, READINGS, SECONDS
+from edgetop.session.events import Event
+from edgetop.session.records import INFERENCE, READING
+from edgetop.session.seconds import ABSENT, NS, OF_DEADLINE, SECOND, SecondAggregator, Seconds
+from tests.support.scripted_engine import inferences
+
+LONG = st.integers(-(2**63), 2**63 - 1)
+IDS = tuple(f"temp/zone-{i}" for i in range(5))
+
+quick = settings(max_examples=60, deadline=None)
+
+
+@quick
+@given(st.lists(st.tuples(LONG, LONG, LONG, st.integers(0, 255), st.integers(0, 2), st.booleans()), max_size=40))
+def test_inferences_come_back(rows: list[tuple[int, ...]]) -> None:
+    given_in = np.array(rows, INFERENCE)
+    arrow = columns.inferences_to_arrow(given_in)
+    assert arrow.schema.equals(INFERENCES, check_metadata=True)
+    assert columns.inferences_from_arrow(pa.Table.from_batches([arrow])).tobytes() == given_in.tobytes()
+
+
+def test_some_of_many_inferences_come_back() -> None:
+    some = inferences(range(100))[3:50:7]
+    table = pa.Table.from_batches([columns.inferences_to_arrow(some)])
+    assert columns.inferences_from_arrow(table).tolist() == some.tolist()
+
+
+@quick
+@given(st.lists(st.tuples(LONG, st.integers(0, 4), st.floats(allow_nan=False)), max_size=40))
+def test_readings_come_back_to_the_last_bit(rows: list[tuple[int, int, float]]) -> None:
+    given_in = np.array(rows, READING)
+    arrow = columns.readings_to_arrow(given_in, IDS)
+    assert arrow.schema.equals(READINGS, check_metadata=True)
+    assert columns.readings_from_arrow(pa.Table.from_batches([arrow]), IDS).tobytes() == given_in.tobytes()
+
+
+def test_readings_are_told_by_id_and_not_by_place() -> None:
+    given_in = np.array([(0, i, float(i)) for i in range(5)], READING)
+    table = pa.Table.from_batches([columns.readings_to_arrow(given_in, IDS)])
+    assert columns.readings_from_arrow(table, IDS[::-1])["sensor"].tolist() == [4, 3, 2, 1, 0]
+
+
+def test_readings_of_a_sensor_that_nobody_knows_are_left_out() -> None:
+    given_in = np.array([(i, i, float(i)) for i in range(5)], READING)
+    table = pa.Table.from_batches([columns.readings_to_arrow(given_in, IDS)])
+    assert columns.readings_from_arrow(table, IDS[1:3]).tolist() == [(1, 0, 1.0), (2, 1, 2.0)]
+
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+JSON = st.none() | st.booleans() | LONG | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+WELL_FORMED = st.text(max_size=20)
+EVENT = st.builds(
+    Event, LONG, WELL_FORMED, st.sampled_from(["info", "warning", "critical"]), TEXT, TEXT,
+    st.dictionaries(TEXT, JSON, max_size=3),
+)  # fmt: skip
+
+
+def storable(text: str) -> str:
+    """Lone surrogates, which stand for bytes that are not UTF-8, as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@quick
+@given(st.lists(EVENT, max_size=4))
+def test_events_come_back_with_whatever_text_they_hold(events: Sequence[Event]) -> None:
+    arrow = columns.events_to_arrow(events)
+    assert arrow.schema.equals(EVENTS, check_metadata=True)
+    back = columns.events_from_arrow(pa.Table.from_batches([arrow]))
+    assert back == tuple(
+        Event(e.t_ns, e.kind, e.severity, storable(e.source), storable(e.message), e.data) for e in events
+    )
+
+
+def test_a_file_name_that_is_no_text_is_told_with_escapes() -> None:
+    event = Event(1, "log", "info", "caf\udce9", "no such file: \udcff", {"name": "\udcff"})
+    (back,) = columns.events_from_arrow(pa.Table.from_batches([columns.events_to_arrow([event])]))
+    assert (back.source, back.message, back.data) == ("caf\\udce9", "no such file: \\udcff", event.data)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null"])
+def test_data_that_is_no_object_is_none(text: str) -> None:
+    row = {"t_ns": 1, "kind": "log", "severity": "info", "source": "s", "message": "m", "data": text}
+    (event,) = columns.events_from_arrow(pa.Table.from_pylist([row], EVENTS))
+    assert event.data == {}
+
+
+def test_an_events_data_is_a_json_object() -> None:
+    event = Event(1, "phase", "info", "engine", "begins", {"phase": "measure", "runs": None})
+    (data,) = columns.events_to_arrow([event])["data"].to_pylist()
+    assert json.loads(data) == {"phase": "measure", "runs": None}
+
+
+STARTS = st.lists(st.integers(0, 6 * NS), max_size=50).map(sorted)
+
+
+@quick
+@given(
+    starts=STARTS,
+    latencies=st.lists(st.integers(0, 2**41), min_size=50, max_size=50),
+    ok=st.lists(st.booleans(), min_size=50, max_size=50),
+    deadline_ns=st.none() | st.integers(0, 2**41),
+    is_paced=st.booleans(),
+)
+def test_seconds_come_back(
+    starts: list[int], latencies: list[int], ok: list[bool], deadline_ns: int | None, is_paced: bool
+) -> None:
+    records = inferences(starts, latencies[: len(starts)])
+    records["ok"], records["wait_ns"] = ok[: len(starts)], latencies[: len(starts)][::-1]
+    aggregator = SecondAggregator(deadline_ns, is_paced=is_paced)
+    for seconds in (aggregator.add(records), aggregator.close()):
+        arrow = columns.seconds_to_arrow(seconds)
+        assert arrow.schema.equals(SECONDS, check_metadata=True)
+        same(columns.seconds_from_arrow(pa.Table.from_batches([arrow])), seconds)
+
+
+def same(back: Seconds, given_in: Seconds) -> None:
+    assert back.rows.tobytes() == given_in.rows.tobytes()
+    for name in ("offsets", "bucket", "bucket_count"):
+        assert getattr(back, name).tolist() == getattr(given_in, name).tolist()
+        assert getattr(back, name).dtype == getattr(given_in, name).dtype
+    assert (back.response is None) == (given_in.response is None or not len(given_in))
+    if back.response is not None and given_in.response is not None:
+        same(back.response, given_in.response)
+
+
+def test_some_of_many_seconds_come_back() -> None:
+    seconds = SecondAggregator().add(inferences([i * NS // 3 for i in range(40)]))
+    table = pa.Table.from_batches([columns.seconds_to_arrow(seconds)]).slice(2, 5)
+    back = columns.seconds_from_arrow(table)
+    assert back.rows.tolist() == seconds.rows[2:7].tolist()
+    assert back.bucket_count.tolist() == seconds.bucket_count[seconds.offsets[2] : seconds.offsets[7]].tolist()
+    assert back.offsets[0] == 0
+
+
+def test_what_a_second_has_not_is_null_in_the_file() -> None:
+    rows = np.zeros(1, SECOND)
+    for name in (*OF_DEADLINE, "min_ns", "max_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns"):
+        rows[name] = ABSENT
+    nothing = Seconds(rows, np.zeros(2, np.int32), np.empty(0, np.int16), np.empty(0, np.int32))
+    (row,) = columns.seconds_to_arrow(nothing).to_pylist()
+    absent = {name for name, value in row.items() if value is None}
+    assert absent == {name for name in row if name.startswith("response")} | {
+        name for name in SECOND.names if rows[name][0] == ABSENT
+    }

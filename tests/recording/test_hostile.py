@@ -1,0 +1,191 @@
+"""Recordings that come from elsewhere: as much as is sound, one line for the rest, never a traceback."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.cli.summary import summary
+from edgetop.feeds.replay import ReplayFeed
+from edgetop.recording.reader import Recording
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NS
+from tests.support.clocks import ManualClock
+from tests.support.commands import edgetop
+from tests.support.recordings import back_to_back, content, first_manifest, record, session, with_phases
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("original") / "s.edgetop"
+    return record(folder, list(session(with_phases(back_to_back(600, 20e6)), seed=5)))
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, original: Path) -> Path:
+    return shutil.copytree(original, tmp_path / "s.edgetop")
+
+
+def opened(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Its report, and what was wrong with it."""
+    recording, analysis = Recording(folder), Analysis()
+    for batch in recording.play(inferences=True):
+        analysis.fold(batch)
+        analysis.view(None)
+    document = report_document(analysis)
+    json.dumps(document, allow_nan=False)
+    summary(document)
+    replayed(folder)
+    return document, recording.problems
+
+
+def replayed(folder: Path) -> None:
+    """It can be played and gone about in."""
+    feed, analysis = ReplayFeed(Recording(folder), ManualClock()), Analysis()
+    for t_ns in (0, feed.transport.end_ns, feed.transport.end_ns // 2):
+        feed.seek(t_ns)
+        batch = feed.read()
+        assert batch is not None
+        analysis.fold(batch)
+        analysis.view(None)
+
+
+def changed(path: Path, **columns: Callable[[pa.ChunkedArray], Any]) -> None:
+    """Rewrite some columns of a table."""
+    table = pq.read_table(path)
+    for name, change in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(change(table[name])))
+    pq.write_table(table, path)
+
+
+def first_is(value: object) -> Callable[[pa.ChunkedArray], list[object]]:
+    return lambda column: [value, *column.to_pylist()[1:]]
+
+
+SPOILT: dict[str, tuple[str, dict[str, Any]]] = {
+    "time before all time": ("inferences", {"t_ns": first_is(-(2**63))}),
+    "time after all time": ("seconds", {"t_ns": first_is(2**62)}),
+    "latency that is none": ("inferences", {"latency_ns": first_is(-5)}),
+    "a second that does not begin one": ("seconds", {"t_ns": first_is(5)}),
+    "buckets below zero": ("seconds", {"bucket": lambda c: [[-1] * len(b) for b in c.to_pylist()]}),
+    "buckets beyond the last": ("seconds", {"bucket": lambda c: [[32_000] * len(b) for b in c.to_pylist()]}),
+    "counts below zero": ("seconds", {"bucket_count": lambda c: [[-9] * len(b) for b in c.to_pylist()]}),
+    "lists of absurd length": ("seconds", dict.fromkeys(["bucket", "bucket_count"], first_is([1] * 1_000_000))),
+    "counts that the histogram denies": ("seconds", {"count": first_is(2**31 - 1)}),
+    "a spread that is no number": ("seconds", {"m2_ns2": first_is(float("nan"))}),
+    "readings that are no numbers": ("readings", {"value": first_is(float("nan"))}),
+    "readings without end": ("readings", {"value": first_is(float("inf"))}),
+    "events in no time": ("events", {"t_ns": first_is(2**63 - 1)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_rows_that_cannot_be_true_are_left_out_and_told(recorded: Path, case: str) -> None:
+    name, columns = SPOILT[case]
+    changed(recorded / f"{name}.parquet", **columns)
+    document, (problem,) = opened(recorded)
+    assert problem.startswith(f"{recorded}/{name}.parquet: rows that cannot be true are left out")
+    if "buckets" not in case and "counts below" not in case:
+        assert document["latency"]["count"] > 400
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"latency_ns": lambda c: ["text"] * len(c)},
+        {"t_ns": lambda c: [None] * len(c)},
+        {"ok": lambda c: [{"a": 1}] * len(c)},
+        {"phase": lambda c: ["unheard-of"] * len(c)},
+    ],
+)
+def test_columns_of_another_type_are_damage(recorded: Path, columns: dict[str, Any]) -> None:
+    changed(recorded / "inferences.parquet", **columns)
+    document, problems = opened(recorded)
+    assert document["latency"]["count"] > 400
+    assert all("inferences.parquet: " in problem for problem in problems)
+
+
+def test_a_table_without_its_end_costs_itself_alone(recorded: Path) -> None:
+    path = recorded / "readings.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    document, (problem,) = opened(recorded)
+    assert problem.startswith(f"{path}: is damaged")
+    assert document["latency"]["count"] > 400
+
+
+def test_a_damaged_row_group_costs_itself_alone(recorded: Path) -> None:
+    path = recorded / "inferences.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=100, write_page_checksum=True)
+    group = pq.ParquetFile(path).metadata.row_group(2).column(1)
+    data = bytearray(path.read_bytes())
+    data[group.data_page_offset + group.total_compressed_size // 2] ^= 1
+    path.write_bytes(data)
+    recording = Recording(recorded)
+    assert sum(len(batch.inferences) for batch in recording.play(inferences=True)) == 500
+    (problem,) = recording.problems
+    assert "is damaged" in problem
+
+
+ESCAPES = "\x1b]0;owned\x07[bold red]\x1b[2J\u202e\n\r"
+
+
+def test_escapes_and_markup_in_names_stay_text(recorded: Path) -> None:
+    manifest = json.loads((recorded / "session.json").read_text())
+    manifest["name"] = manifest["model"]["path"] = manifest["board"]["model"] = ESCAPES
+    manifest["end_reason"] = ESCAPES
+    manifest["engine"]["providers"] = [ESCAPES]
+    for sensor in manifest["sensors"]:
+        sensor["id"] = f"temp/{ESCAPES}"
+    (recorded / "session.json").write_text(json.dumps(manifest))
+    changed(recorded / "events.parquet", message=lambda c: [ESCAPES] * len(c), severity=lambda c: ["critical"] * len(c))
+    done = edgetop("report", recorded, home=recorded.parent)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert "\r" not in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "link to nothing"])
+@pytest.mark.parametrize("name", ["inferences", "seconds"])
+def test_what_is_no_file_is_not_read_as_a_table(recorded: Path, name: str, kind: str) -> None:
+    path = recorded / f"{name}.parquet"
+    outside = shutil.copy(path, recorded.parent / "outside.parquet")
+    path.unlink()
+    {
+        "link": lambda: path.symlink_to(outside),
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+        "link to nothing": lambda: path.symlink_to("nowhere"),
+    }[kind]()
+    _, (problem,) = opened(recorded)
+    assert problem.startswith(f"{path}: is damaged")
+
+
+def test_one_line_says_what_is_wrong_and_the_rest_is_reported(recorded: Path) -> None:
+    (recorded / "readings.parquet").unlink()
+    (recorded / "events.parquet").write_bytes(b"PAR1")
+    before = content(recorded)
+    done = edgetop("report", recorded, "--json", home=recorded.parent)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["latency"]["count"] > 400
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"edgetop: {recorded}/readings.parquet: is missing (and 1 more;")
+    assert content(recorded) == before
+
+
+def test_an_age_without_rows_is_passed_over_in_one_step(tmp_path: Path) -> None:
+    inferences = back_to_back(10, 1e6)
+    inferences["t_ns"][5:] += 9 * 365 * 86_400 * NS
+    folder = record(tmp_path / "s.edgetop", [Batch(manifest=first_manifest(), inferences=inferences)])
+    batches = list(Recording(folder).play(inferences=True))
+    assert len(batches) < 6
+    assert np.concatenate([batch.inferences for batch in batches])["t_ns"].tolist() == inferences["t_ns"].tolist()

@@ -1,0 +1,94 @@
+"""Which sessions are found, wherever they were recorded."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, RECOVERING, WriterLock, is_live, write_manifest
+from edgetop.recording.known import REGISTER, known, live, register
+from tests.support.recordings import first_manifest
+
+
+def keep(folder: Path, session_id: str, created: str = "2026-11-21T10:00:00.000000Z") -> Path:
+    folder.mkdir(parents=True)
+    write_manifest(folder, replace(first_manifest(folder.stem), id=session_id, created_utc=created))
+    return folder
+
+
+def running(folder: Path, session_id: str, created: str) -> tuple[Path, WriterLock]:
+    keep(folder, session_id, created)
+    (folder / JOURNAL).mkdir()
+    return folder, WriterLock(folder)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_a_session_elsewhere_is_found_by_those_who_know_the_home_alone(home: Path, tmp_path: Path) -> None:
+    at_home, far = keep(home / "a.edgetop", "aaaa"), keep(tmp_path / "far" / "b.edgetop", "bbbb")
+    register(home, far, "bbbb")
+    assert known(home) == [at_home, far]
+    assert (home / REGISTER).stat().st_mode & 0o777 == 0o700
+
+
+def test_one_at_home_needs_no_link(home: Path) -> None:
+    register(home, keep(home / "a.edgetop", "aaaa"), "aaaa")
+    assert not (home / REGISTER).exists()
+
+
+def test_one_that_is_found_twice_is_one(home: Path, tmp_path: Path) -> None:
+    far = keep(tmp_path / "far" / "b.edgetop", "bbbb")
+    register(home, far, "bbbb")
+    (tmp_path / "link").symlink_to(tmp_path / "far")
+    assert known(home, tmp_path / "far") == [far]
+    assert known(home, tmp_path / "link") == [far]
+
+
+def test_a_link_that_leads_to_another_session_or_to_none_is_removed(home: Path, tmp_path: Path) -> None:
+    for name, now in (("gone", None), ("other", "cccc"), ("garbage", "")):
+        register(home, keep(tmp_path / f"{name}.edgetop", name), name)
+        manifest = tmp_path / f"{name}.edgetop" / MANIFEST
+        if now is None:
+            manifest.unlink()
+        elif now:
+            write_manifest(manifest.parent, replace(first_manifest(), id=now))
+        else:
+            manifest.write_text("{")
+    (home / REGISTER / "file").touch()
+    (home / REGISTER / "loop").symlink_to(home / REGISTER / "loop")
+    assert known(home) == []
+    assert list((home / REGISTER).iterdir()) == []
+
+
+def test_where_nothing_was_ever_recorded_nothing_is_known(home: Path) -> None:
+    assert known(home) == []
+    assert live(home) == []
+
+
+def test_those_that_run_come_the_newest_first(home: Path, tmp_path: Path) -> None:
+    keep(home / "over.edgetop", "0000")
+    one, lock = running(home / "one.edgetop", "1111", "2026-11-21T10:00:00.000000Z")
+    two, other_lock = running(tmp_path / "far" / "two.edgetop", "2222", "2026-11-21T11:00:00.000000Z")
+    register(home, two, "2222")
+    assert [folder for folder, _ in live(home)] == [two, one]
+    other_lock.release()
+    assert [folder for folder, _ in live(home)] == [one]
+    lock.release()
+    assert live(home) == []
+
+
+def test_a_session_lives_as_long_as_its_lock_is_held_and_looking_does_not_take_it(tmp_path: Path) -> None:
+    folder, lock = running(tmp_path / "s.edgetop", "1", "")
+    assert is_live(folder)
+    assert is_live(folder)
+    (folder / JOURNAL / RECOVERING).touch()
+    assert not is_live(folder)  # it is being recovered
+    (folder / JOURNAL / RECOVERING).unlink()
+    lock.release()
+    assert not is_live(folder)
+    WriterLock(folder).release()
+    (folder / LOCK).unlink()
+    assert not is_live(folder)

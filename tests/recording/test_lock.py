@@ -1,0 +1,67 @@
+"""The writer's lock: it says whether a writer lives, whatever became of it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetop.errors import RecordingError
+from edgetop.recording.files import WriterLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from edgetop.recording.files import WriterLock
+lock = WriterLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path)
+    with pytest.raises(RecordingError, match=f"{tmp_path}: another edgetop is writing it"):
+        WriterLock(tmp_path)
+    lock.release()
+
+
+def test_a_lock_that_was_let_go_can_be_taken(tmp_path: Path) -> None:
+    for _ in range(2):
+        lock = WriterLock(tmp_path)
+        lock.release()
+        lock.release()  # twice is once
+
+
+def test_a_refusal_leaves_the_lock_with_its_holder(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path)
+    for _ in range(2):
+        with pytest.raises(RecordingError):
+            WriterLock(tmp_path)
+    lock.release()
+
+
+def test_a_writer_that_is_killed_lets_go(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout
+        assert writer.stdout.readline() == "held\n"
+        with pytest.raises(RecordingError):
+            WriterLock(tmp_path)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        WriterLock(tmp_path).release()
+
+
+def test_a_child_does_not_hold_the_lock(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path)
+    command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, close_fds=False) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stdout.readline() == "up\n"
+        lock.release()
+        WriterLock(tmp_path).release()
+        assert child.poll() is None
+        child.stdin.close()

@@ -1,0 +1,342 @@
+"""A dead session is completed when it is opened: once, wholly, and whatever interrupts it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.recording import footer
+from edgetop.recording.catalog import Catalog, RowGroup
+from edgetop.recording.files import read_manifest, write_manifest
+from edgetop.recording.reader import Recording
+from edgetop.recording.recorder import Recorder
+from edgetop.recording.schema import SCHEMAS
+from edgetop.session.batch import Batch, merge
+from edgetop.session.clock import boot_id
+from edgetop.session.seconds import NS
+from tests.support.recordings import (
+    SENSORS,
+    back_to_back,
+    content,
+    first_manifest,
+    journal_of,
+    left_by_a_dead_writer,
+    played,
+    record,
+    session,
+    until,
+    with_phases,
+)
+from tests.support.sessions import seconds_of
+
+TABLES = {f"{name}.parquet" for name in SCHEMAS}
+COMPLETE = TABLES | {"session.json", "session.json.lock"}
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[Batch]:
+    """Half a minute, as a conductor hands it on."""
+    return list(session(with_phases(back_to_back(1_500, 20e6)), seed=4))
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory, batches: list[Batch]) -> Path:
+    """What a writer left that was killed after 20 seconds; its journal has several segments, some in tables already."""
+    folder = tmp_path_factory.mktemp("left") / "s.edgetop"
+    left_by_a_dead_writer(folder, until(batches, 20), segment_bytes=4_000)
+    assert len(journal_of(folder)) > 1
+    assert (folder / "journal/inferences-0000.partial").stat().st_size > 1_000
+    return folder
+
+
+@pytest.fixture
+def dead(tmp_path: Path, left: Path) -> Path:
+    return shutil.copytree(left, tmp_path / "s.edgetop")
+
+
+def test_everything_that_was_journalled_comes_back(dead: Path, batches: list[Batch]) -> None:
+    given, back = merge(until(batches, 20)), played(dead)
+    assert back.inferences.tobytes() == given.inferences[: len(back.inferences)].tobytes()
+    assert back.inferences["t_ns"][-1] > 19 * NS
+    assert back.readings.tobytes() == given.readings[: len(back.readings)].tobytes()
+    assert back.events[:-1] == given.events[: len(back.events) - 1]
+
+
+def test_the_second_that_was_begun_is_completed_with_what_came_of_it(dead: Path) -> None:
+    back = played(dead)
+    from_singles = seconds_of(back.inferences)
+    assert back.seconds.rows.tobytes() == from_singles.rows.tobytes()
+    assert back.seconds.histogram().tolist() == from_singles.histogram().tolist()
+
+
+def test_the_state_and_one_event_say_how_it_ended(dead: Path) -> None:
+    back = played(dead)
+    manifest = read_manifest(dead)
+    assert (manifest.state, manifest.end_reason) == ("recovered", "power-loss")  # of a boot that is not this one
+    assert manifest.duration_ns == back.until_ns
+    assert 19 * NS < back.until_ns <= 20 * NS
+    (event,) = [event for event in back.events if event.kind == "recovered"]
+    assert event == back.events[-1]
+    assert event.message == "power was lost after 00:00:20: at most 6 s is lost"
+    assert event.data["warmup_runs"] == 149
+    assert manifest.methodology.warmup_runs == 149
+    assert manifest.methodology.measure_runs == sum(back.inferences["phase"] == 2)
+
+
+def test_a_writer_that_died_in_this_boot_was_killed(tmp_path: Path, batches: list[Batch]) -> None:
+    here = [replace(b, manifest=_of_this_boot(b)) if b.manifest else b for b in until(batches, 5)]
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", here)
+    assert Recording(folder).manifest.end_reason == "writer-killed"
+    assert "edgetop was killed" in played(folder).events[-1].message
+    assert "at most 1 s is lost" in played(folder).events[-1].message
+
+
+def _of_this_boot(batch: Batch):
+    assert batch.manifest
+    return replace(batch.manifest, clock=replace(batch.manifest.clock, boot_id=boot_id()))
+
+
+def test_a_second_opening_changes_nothing(dead: Path) -> None:
+    Recording(dead)
+    before = content(dead)
+    assert set(before) == COMPLETE
+    played(dead)
+    assert content(dead) == before
+
+
+def test_a_recovered_session_reports_like_one_that_ended(dead: Path) -> None:
+    document = report(dead)
+    assert document["phases"]["warmup"]["runs"] == 149
+    assert document["latency"]["count"] == int(played(dead).seconds.rows["count"].sum())
+    assert "recovered" in [warning["code"] for warning in document["warnings"]]
+
+
+def report(folder: Path):
+    analysis = Analysis()
+    for batch in Recording(folder).play():
+        analysis.fold(batch)
+    return report_document(analysis)
+
+
+def test_where_nothing_can_be_written_it_is_completed_in_memory(dead: Path, tmp_path: Path) -> None:
+    before = content(dead)
+    lock = dead / "session.json.lock"
+    lock.unlink()
+    lock.mkdir()  # no lock to be had, as on a medium that cannot be written
+    unwritten = Recording(dead)
+    assert unwritten.manifest.state == "recovered"
+    in_memory, document = merge(list(unwritten.play(inferences=True))), report(dead)
+    lock.rmdir()
+    assert {**content(dead), "session.json.lock": b""} == before
+    assert in_memory.inferences.tobytes() == played(dead).inferences.tobytes()
+    assert in_memory.seconds.rows.tobytes() == played(dead).seconds.rows.tobytes()
+    assert in_memory.events == played(dead).events
+    assert document == report(dead)
+
+
+def test_a_writer_that_died_before_its_first_batch_left_a_session(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
+    recorder._lock.release()
+    back = played(tmp_path / "s.edgetop")
+    assert [event.kind for event in back.events] == ["recovered"]
+    assert {path.name for path in (tmp_path / "s.edgetop").iterdir()} == COMPLETE
+
+
+def test_a_session_that_had_ended_is_only_finished(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", batches)
+    assert read_manifest(folder).state == "live"
+    whole, back = merge(batches), played(folder)
+    assert (back.manifest.state, back.manifest.end_reason) == ("finished", "runs")
+    assert back.events == whole.events
+    assert back.inferences.tobytes() == whole.inferences.tobytes()
+    assert report(folder) == report(record(tmp_path / "other.edgetop", batches))
+
+
+def test_a_session_whose_tables_were_only_not_published_is_published(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = record(tmp_path / "s.edgetop", batches)
+    (folder / "journal").mkdir()
+    for name in sorted(TABLES)[:2]:
+        before = (folder / name).read_bytes()
+        assert before
+    assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
+    assert not (folder / "journal").exists()
+
+
+def test_a_torn_batch_is_dropped_and_told(dead: Path) -> None:
+    last = journal_of(dead)[-1]
+    last.write_bytes(last.read_bytes()[:-5])
+    event = played(dead).events[-1]
+    assert event.kind == "recovered"
+    assert event.data["torn_bytes"] > 20
+    assert "a torn batch of" in event.message
+
+
+def test_a_rotten_batch_is_passed_over_and_told(dead: Path) -> None:
+    last = journal_of(dead)[-1]
+    data = bytearray(last.read_bytes())
+    data[len(data) // 2] ^= 1
+    last.write_bytes(data)
+    back = played(dead)
+    assert back.events[-1].data["damaged_bytes"] + back.events[-1].data["torn_bytes"] > 0
+    assert read_manifest(dead).state == "recovered"
+
+
+def test_every_truncation_of_the_last_batches_opens_and_loses_only_those(tmp_path: Path, batches: list[Batch]) -> None:
+    source = left_by_a_dead_writer(tmp_path / "source.edgetop", until(batches, 6))
+    (segment,) = journal_of(source)
+    whole = segment.read_bytes()
+    full = merge(list(Recording(shutil.copytree(source, tmp_path / "whole.edgetop")).play(inferences=True)))
+    for cut in range(len(whole) - 1_200, len(whole), 43):
+        folder = shutil.copytree(source, tmp_path / f"{cut}.edgetop")
+        journal_of(folder)[0].write_bytes(whole[:cut])
+        back = played(folder)
+        assert back.until_ns >= full.until_ns - 1.5 * NS
+        assert back.inferences.tobytes() == full.inferences[: len(back.inferences)].tobytes()
+        before = content(folder)
+        assert played(folder).events == back.events
+        assert content(folder) == before
+
+
+INTERRUPTED = """
+import os, shutil, sys
+from pathlib import Path
+from edgetop.recording.recovery import recover
+from edgetop.recording.reader import Recording
+
+left, work = map(Path, sys.argv[1:])
+CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree"}
+
+def dies_at(count):
+    seen = 0
+    def hook(event, arguments):
+        nonlocal seen
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT
+        if event in CHANGES or writes:
+            seen += 1
+            if seen == count:
+                os._exit(9)
+    sys.addaudithook(hook)
+
+recover(shutil.copytree(left, work / "whole.edgetop"))  # loads what would be loaded in each child
+for count in range(1, 200):
+    folder = shutil.copytree(left, work / f"{count}.edgetop")
+    child = os.fork()
+    if not child:
+        dies_at(count)
+        recover(folder)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        print(count)
+        break
+"""
+
+
+def test_a_recovery_that_is_killed_at_any_step_is_made_good_by_the_next(batches: list[Batch], tmp_path: Path) -> None:
+    left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 5), segment_bytes=1_000)
+    assert len(journal_of(left)) > 1
+    assert (left / "journal/inferences-0000.partial").exists()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(left), str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    steps = int(done.stdout)
+    assert steps > 15
+    whole = played(tmp_path / f"{steps}.edgetop")
+    for step in range(1, steps):
+        back = played(tmp_path / f"{step}.edgetop")
+        assert back.inferences.tobytes() == whole.inferences.tobytes()
+        assert back.readings.tobytes() == whole.readings.tobytes()
+        assert back.seconds.rows.tobytes() == whole.seconds.rows.tobytes()
+        assert back.events == whole.events
+        assert {path.name for path in (tmp_path / f"{step}.edgetop").iterdir()} == COMPLETE
+
+
+# What does not belong into a session.
+
+
+def test_nothing_outside_is_written_whatever_links_lie_there(dead: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    for name in ("session.json.tmp", "journal/catalog", "journal/closing", *(f"{name}.parquet" for name in SCHEMAS)):
+        (dead / name).unlink(missing_ok=True)
+        (dead / name).symlink_to(outside / "precious")
+    Recording(dead)
+    assert content(outside) == {"precious": b"precious"}
+
+
+def test_a_journal_that_is_a_link_is_no_journal(dead: Path, tmp_path: Path) -> None:
+    (dead / "journal").rename(tmp_path / "outside")
+    (dead / "journal").symlink_to(tmp_path / "outside")
+    before = content(tmp_path / "outside")
+    list(Recording(dead).play())
+    assert content(tmp_path / "outside") == before
+
+
+def foreign(journal: Path, entry: bytes | None = None) -> None:
+    """Another row group of inferences, whole in itself, that is none of ours; `entry` in place of its index."""
+    table = pa.table({"t_ns": ["text"], "phase": [None], "more": [1]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    body, end = footer.split(sink.getvalue().to_pybytes())
+    (journal / "inferences-0007.partial").write_bytes(footer.MAGIC + body)
+    (index,) = footer.row_groups_of(end, 0)
+    ours = (journal / "catalog").read_bytes()
+    Catalog(journal).append(RowGroup("inferences", 7, 4, len(body), 1, "nowhere", entry or index))
+    (journal / "catalog").write_bytes((journal / "catalog").read_bytes() + ours)
+
+
+@pytest.mark.parametrize("entry", [None, b"\0", b"\xff" * 30])
+def test_row_groups_that_are_none_of_ours_are_told_and_nothing_is_destroyed(
+    dead: Path, tmp_path: Path, entry: bytes | None
+) -> None:
+    clean = played(shutil.copytree(dead, tmp_path / "clean.edgetop"))
+    foreign(dead / "journal", entry)
+    for _ in range(2):
+        recording = Recording(dead)
+        batch = merge(list(recording.play(inferences=True)))
+        assert batch.inferences.tobytes() == clean.inferences.tobytes()
+        assert batch.seconds.rows.tobytes() == clean.seconds.rows.tobytes()
+        assert batch.events == clean.events
+        assert recording.problems
+
+
+@pytest.mark.parametrize("name", ["catalog", "the last segment", "00000099.journal"])
+@pytest.mark.parametrize("data", [b"", b"\0" * 5_000, b"garbage" * 999])
+def test_a_journal_of_garbage_is_opened_with_what_is_sound(dead: Path, name: str, data: bytes) -> None:
+    path = journal_of(dead)[-1] if name == "the last segment" else dead / "journal" / name
+    path.write_bytes(data)
+    recording = Recording(dead)
+    assert recording.manifest.state == "recovered"
+    merge(list(recording.play(inferences=True)))
+    assert report(dead)["latency"]["count"] > 0
+    write_manifest(dead, read_manifest(dead))
+
+
+def test_a_session_of_two_recoverers_is_recovered_once(dead: Path) -> None:
+    command = [sys.executable, "-m", "edgetop", "report", str(dead), "--json"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    results = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], results
+    counts = [json.loads(out)["latency"]["count"] for out, _ in results]
+    assert counts == [report(dead)["latency"]["count"]] * 2
+    assert [event.kind for event in played(dead).events].count("recovered") == 1
+
+
+def test_sensors_are_named_by_the_journal_itself(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", until(batches, 6))
+    write_manifest(folder, replace(read_manifest(folder), sensors=()))
+    names = set(pq.read_table(_opened(folder) / "readings.parquet")["sensor"].to_pylist())
+    assert names == {info.id for info in SENSORS}
+
+
+def _opened(folder: Path) -> Path:
+    Recording(folder)
+    return folder

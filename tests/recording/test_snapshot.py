@@ -1,0 +1,176 @@
+"""A session is opened while its writer goes on: as it is at one moment, and without disturbing it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetop.recording.files import WriterLock
+from edgetop.recording.journal import FellBehindError
+from edgetop.recording.reader import Recording
+from edgetop.recording.recorder import Recorder
+from edgetop.session.batch import Batch, merge
+from edgetop.session.seconds import NS, concatenate
+from tests.support.recordings import back_to_back, content, first_manifest, played, session, until, with_phases
+
+
+@pytest.fixture(scope="module")
+def batches() -> list[Batch]:
+    """Half a minute, as a conductor hands it on."""
+    return list(session(with_phases(back_to_back(1_500, 20e6)), seed=4))
+
+
+def test_a_live_session_is_read_as_it_is_and_not_touched(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder._opened()._journal._segment_bytes = 4_000
+    for batch in until(batches, 20):
+        recorder.write(batch)
+    before = content(folder)
+    recording = Recording(folder)
+    assert recording.is_live
+    assert recording.manifest.state == "live"
+    back = merge(list(recording.play(inferences=True)))
+    assert recording.problems == []
+    assert content(folder) == before
+    assert back.inferences["t_ns"][-1] > 19 * NS
+    assert not [event for event in back.events if event.kind == "recovered"]
+    for batch in batches[len(until(batches, 20)) :]:
+        recorder.write(batch)
+    manifest = batches[-1].manifest
+    assert manifest
+    recorder.finish(manifest)
+    assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
+
+
+def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> None:
+    given = back_to_back(300_000, 20e3)
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder._opened()._journal._segment_bytes = 150_000
+    recorder.write(Batch(0, manifest=first_manifest()))
+    for tick, piece in enumerate(np.array_split(given, 30), 1):
+        recorder.write(Batch(tick * NS, piece))
+        back = merge(list(Recording(folder).play(inferences=True)))
+        assert back.inferences.tobytes() == given[: len(back.inferences)].tobytes()
+        assert len(back.inferences) == tick * 10_000
+    recorder.discard()
+
+
+def test_a_snapshot_stays_whole_while_the_writer_goes_on_and_finishes(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder._opened()._journal._segment_bytes = 4_000
+    for batch in until(batches, 20):
+        recorder.write(batch)
+    playing = Recording(folder).play(inferences=True, step_s=1)
+    seen = [next(playing)]
+    for batch in batches[len(until(batches, 20)) :]:
+        recorder.write(batch)
+    manifest = batches[-1].manifest
+    assert manifest
+    recorder.finish(manifest)
+    back = merge([*seen, *playing])
+    assert back.inferences.tobytes() == merge(batches).inferences[: len(back.inferences)].tobytes()
+    assert back.inferences["t_ns"][-1] > 19 * NS
+
+
+@pytest.mark.parametrize("does", ["finishes", "compacts"])
+def test_what_the_writer_does_while_a_session_is_opened_moves_no_row(does: str, tmp_path: Path) -> None:
+    """At each file that opening looks at, the writer does all that it has to do."""
+    command = [sys.executable, "-c", MEANWHILE, does, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
+
+
+MEANWHILE = """
+import sys
+from pathlib import Path
+from edgetop.recording.reader import Recording
+from edgetop.recording.recorder import Recorder
+from edgetop.session.batch import merge
+from tests.support.recordings import first_manifest, session, back_to_back
+
+does, home = sys.argv[1:]
+batches = list(session(back_to_back(200, 20e6)))
+whole = merge(batches).inferences
+armed = None
+
+def hook(event, arguments):
+    global armed
+    if armed and event == "open" and str(arguments[0]).startswith(str(armed[1].folder)):
+        armed[0] -= 1
+        if not armed[0]:
+            recorder, armed = armed[1], None
+            if does == "finishes":
+                recorder.finish(batches[-1].manifest)
+            while does == "compacts" and recorder._opened().compact():
+                pass
+
+sys.addaudithook(hook)
+for count in range(1, 100):
+    recorder = Recorder(Path(home) / f"{count}.edgetop", first_manifest())
+    recorder._opened()._journal._segment_bytes = 1_000
+    for place, batch in enumerate(batches):
+        recorder.write(batch)
+        if place > len(batches) / 2:
+            recorder._tables_after_ns = 2**62
+    armed = [count, recorder]
+    recording = Recording(recorder.folder)
+    is_over = bool(armed)
+    armed = None
+    back = merge(list(recording.play(inferences=True))).inferences
+    assert recording.problems == [], recording.problems
+    assert back.tobytes() == whole[: len(back)].tobytes()
+    assert len(back) >= len(whole) - 30
+    if is_over:
+        print(count)
+        break
+"""
+
+
+def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder._opened()._journal._segment_bytes = 4_000
+    for batch in until(batches, 11):
+        recorder.write(batch)
+    recording = Recording(folder)
+    seen = merge(list(recording.play(inferences=True)))
+    follower, read = recording.follow(), []
+    for batch in batches[len(until(batches, 11)) :]:
+        recorder.write(batch)
+        read += follower.read()
+    followed = merge(read)
+    whole = merge(batches)
+    both = np.concatenate([seen.inferences, followed.inferences])
+    assert both.tobytes() == whole.inferences[: len(both)].tobytes()
+    assert concatenate([seen.seconds, followed.seconds]).rows.tobytes() == whole.seconds.rows.tobytes()
+    assert seen.events + followed.events == whole.events
+    recorder.discard()
+
+
+def test_who_follows_too_slowly_is_told_so(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder._opened()._journal._segment_bytes = 4_000
+    recorder.write(batches[0])
+    follower = Recording(folder).follow()
+    for batch in batches[1:]:
+        recorder.write(batch)
+    with pytest.raises(FellBehindError):
+        list(follower.read())
+    recorder.discard()
+
+
+def test_a_second_writer_and_a_recovery_are_refused_while_one_lives(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder.write(batches[0])
+    with pytest.raises(Exception, match="another edgetop is writing it"):
+        WriterLock(folder)
+    assert Recording(folder).is_live
+    recorder.discard()

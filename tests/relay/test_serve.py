@@ -1,0 +1,245 @@
+"""The board's side of a link: versions first, then the session; it obeys, and it never outlives its viewer."""
+
+import json
+import os
+import select
+import threading
+
+import pytest
+
+from edgetop import __version__
+from edgetop.errors import EdgetopError, InputError
+from edgetop.relay import serve, wire
+from edgetop.relay.encoding import Decoder
+from edgetop.relay.serve import Link, LinkLostError
+from edgetop.relay.wire import Frame, FrameParser
+from edgetop.session.batch import merge
+from edgetop.session.clock import SystemClock
+from edgetop.session.manifest import FORMAT_VERSION
+from edgetop.session.seconds import NS
+from tests.support.clocks import ManualClock
+from tests.support.relays import LiveRecording, PipeLink
+from tests.support.scripts import Script
+from tests.support.sessions import differences
+from tests.support.waiting import wait_until
+
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script(step_s=0.5).load().warm_up().begin().measure(3)
+
+
+@pytest.fixture
+def live(script, tmp_path) -> LiveRecording:
+    return LiveRecording(tmp_path / "s.edgetop", script.batches)
+
+
+class Viewer:
+    """The other end, frame by frame."""
+
+    def __init__(self, link: PipeLink) -> None:
+        self.link = link
+        self._parser, self._frames = FrameParser(), []
+
+    def next(self) -> Frame:
+        while not self._frames:
+            self._frames += self._parser.feed(self.link.read(PATIENCE_S))
+        return self._frames.pop(0)
+
+    def until(self, kind: int) -> Frame:
+        while (frame := self.next()).kind != kind:
+            pass
+        return frame
+
+
+@pytest.fixture
+def orders() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def viewer(live, orders):
+    link = PipeLink(live.folder, lambda _, order, note: orders.append((order, note)))
+    yield Viewer(link)
+    link.close()
+
+
+def test_it_says_what_it_is_before_it_is_asked(viewer):
+    hello = viewer.next()
+    assert hello.kind == wire.HELLO
+    assert hello.message == {"protocol": wire.PROTOCOL, "edgetop": __version__, "format": FORMAT_VERSION}
+
+
+def test_it_says_what_to_ask_for_to_come_back_and_then_all_there_is(viewer, live, script):
+    viewer.link.write(wire.hello())
+    assert viewer.until(wire.BEGIN).message == {"session": str(live.folder)}
+    decoder, batches = Decoder(), []
+    while not batches or batches[-1].until_ns < script.now_ns:
+        batches.append(decoder.decode(viewer.until(wire.BATCH).payload)[0])
+    assert differences(merge(batches).seconds, script.whole().seconds) == []
+
+
+@pytest.mark.parametrize(("protocol", "older"), [(wire.PROTOCOL + 1, "here"), (0, "on the laptop")])
+def test_a_viewer_of_another_protocol_is_told_and_gets_nothing(viewer, protocol, older):
+    viewer.link.write(wire.say(wire.HELLO, protocol=protocol, edgetop="9.9", format=1))
+    viewer.next()
+    message = viewer.next().words("message")
+    assert message.startswith(f"edgetop 9.9 on the laptop speaks relay protocol {protocol}")
+    assert message.endswith(f"update edgetop {older}")
+
+
+def test_why_there_is_no_session_is_told(tmp_path):
+    def find():
+        raise InputError("no session is running", "start one with edgetop run")
+
+    frames = spoken(wire.hello(), find)
+    assert [frame.kind for frame in frames] == [wire.HELLO, wire.FAILED]
+    assert frames[1].words("message") == "no session is running (start one with edgetop run)"
+
+
+def spoken(said: bytes, find) -> list[Frame]:
+    """All that a relay says to who says that and then nothing more."""
+    there, sink = os.pipe()
+    source, back = os.pipe()
+    os.write(sink, said)
+    os.close(sink)
+    link = Link(there, back, SystemClock())
+    serve.serve(link, find, lambda *_: None, SystemClock())
+    link.close()
+    os.close(back)
+    os.close(there)
+    with os.fdopen(source, "rb") as answers:
+        return list(FrameParser().feed(answers.read()))
+
+
+@pytest.mark.parametrize("said", [b"", b"x" * 1_000, wire.hello()[:-1] + b"?", wire.say(wire.ALIVE)])
+def test_who_says_nothing_sensible_gets_a_hello_and_no_more(said, live):
+    assert [frame.kind for frame in spoken(said, lambda: live.folder)] == [wire.HELLO]
+
+
+@pytest.mark.parametrize("position", [[1, 2, 3, 4], "all", [1, 2, 3, 4, True], [2**70, 0, 0, 0, 0], {"a": 1}])
+def test_a_position_that_is_none_begins_anew(position):
+    assert serve._position(Frame(wire.HELLO, json.dumps({"position": position}).encode())) is None
+
+
+def test_orders_are_carried_out_and_confirmed(viewer, orders):
+    viewer.link.write(wire.hello())
+    for number, (order, note) in enumerate([("mark", "fan on"), ("pause", ""), ("resume", "")], 1):
+        viewer.link.write(wire.say(wire.COMMAND, number=number, do=order, note=note))
+        assert viewer.until(wire.ACK).message == {"number": number, "error": ""}
+    assert orders == [("mark", "fan on"), ("pause", ""), ("resume", "")]
+
+
+@pytest.mark.parametrize("order", ["rm -rf", "", None, 5])
+def test_an_order_that_is_none_is_refused(viewer, orders, order):
+    viewer.link.write(wire.hello() + wire.say(wire.COMMAND, number=1, do=order))
+    assert viewer.until(wire.ACK).message == {"number": 1, "error": "no such order"}
+    assert orders == []
+
+
+def test_why_an_order_was_refused_is_told(live):
+    def refuse(*_):
+        raise EdgetopError("it belongs to another user")
+
+    link = PipeLink(live.folder, refuse)
+    viewer = Viewer(link)
+    link.write(wire.hello() + wire.say(wire.COMMAND, number=7, do="stop"))
+    assert viewer.until(wire.ACK).message == {"number": 7, "error": "it belongs to another user"}
+    link.close()
+
+
+def test_the_stream_goes_on_while_an_order_takes_its_time(live, script):
+    go, started = threading.Event(), threading.Event()
+
+    def slow(*_):
+        started.set()
+        go.wait(PATIENCE_S)
+
+    link = PipeLink(live.folder, slow)
+    viewer = Viewer(link)
+    link.write(wire.hello() + wire.say(wire.COMMAND, number=1, do="stop"))
+    viewer.until(wire.BATCH)
+    assert started.wait(PATIENCE_S)
+    script.batches.clear()
+    live.put(*script.measure(1).batches)
+    decoder_free = viewer.until(wire.BATCH)
+    assert decoder_free.payload
+    go.set()
+    assert viewer.until(wire.ACK).number("number") == 1
+    link.close()
+
+
+def test_too_many_orders_at_once_are_refused(live):
+    go = threading.Event()
+    link = PipeLink(live.folder, lambda *_: go.wait(PATIENCE_S))
+    viewer = Viewer(link)
+    link.write(wire.hello())
+    for number in range(serve.MAX_ORDERS + 1):
+        link.write(wire.say(wire.COMMAND, number=number, do="mark"))
+    assert viewer.until(wire.ACK).message == {"number": serve.MAX_ORDERS, "error": "too many orders at once"}
+    go.set()
+    link.close()
+
+
+def test_it_ends_when_the_session_does_and_says_so(viewer, live, script):
+    viewer.link.write(wire.hello())
+    viewer.until(wire.BATCH)
+    script.batches.clear()
+    live.finish(*script.end().batches)
+    viewer.until(wire.END)
+    wait_until(lambda: not viewer.link._thread.is_alive())
+
+
+def test_it_ends_when_its_viewer_leaves(viewer):
+    viewer.link.write(wire.hello())
+    viewer.until(wire.BATCH)
+    viewer.link.hang_up()
+    wait_until(lambda: not viewer.link._thread.is_alive())
+
+
+@pytest.fixture
+def ends():
+    """A link whose time a test moves, and the viewer's ends of its pipes."""
+    there, sink = os.pipe()
+    source, back = os.pipe()
+    clock = ManualClock()
+    link = Link(there, back, clock)
+    yield link, clock, sink, source
+    link.close()
+    for end in (there, sink, source, back):
+        os.close(end)
+
+
+def test_a_viewer_that_is_silent_for_a_minute_is_gone(ends):
+    link, clock, sink, _ = ends
+    clock.advance(59.999)
+    assert link.heard(clock.monotonic_ns()) == []
+    os.write(sink, wire.hello())
+    assert len(link.heard(None)) == 1
+    clock.advance(59.999)
+    assert link.heard(0) == []
+    clock.advance(0.001)
+    with pytest.raises(LinkLostError):
+        link.heard(clock.monotonic_ns() + NS)
+
+
+def test_a_viewer_that_takes_nothing_for_a_minute_is_gone(ends, monkeypatch):
+    monkeypatch.setattr(serve, "PATIENCE_NS", 1_000_000)
+    link, _, _, source = ends
+    with pytest.raises(LinkLostError):
+        link.send(b"x" * 2_000_000)
+    assert select.select([source], [], [], 0)[0]
+
+
+def test_a_viewer_that_is_gone_is_noticed_when_it_is_told_something():
+    there, sink = os.pipe()
+    source, back = os.pipe()
+    os.close(source)
+    link = Link(there, back, SystemClock())
+    with pytest.raises(LinkLostError):
+        link.send(b"x")
+    link.close()
+    for end in (there, sink, back):
+        os.close(end)

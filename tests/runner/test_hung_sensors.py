@@ -1,0 +1,34 @@
+"""A real run beside sensors that hang: each costs only itself."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.support import onnx_models
+from tests.support.hung_sources import CADENCE_S, hanging, run_beside, steady
+
+SECONDS = 2.5
+GAP_MS = 1500.0  # far above what taking over costs (300 ms), on a machine that others use too
+
+
+def test_sensors_that_hang_cost_only_themselves(tmp_path: Path) -> None:
+    model = tmp_path / "half.onnx"
+    model.write_bytes(onnx_models.onnx_half_ms())
+    with hanging(tmp_path) as stuck:
+        good = steady(6)
+        figures = run_beside(model, SECONDS, [stuck[0], *good[:3], stuck[1], *good[3:], stuck[2]])
+        assert [source.reads for source in stuck] == [1, 1, 6]
+    assert figures.outcome.error is None
+    assert figures.outcome.end_reason == "duration"
+    assert min(figures.reads) > SECONDS / CADENCE_S / 2
+    assert figures.late_ms.max() < GAP_MS
+    assert len(figures.latency_ms) > 100
+    assert np.percentile(figures.latency_ms, 50) < 100
+
+
+def test_one_that_hangs_is_told(tmp_path: Path) -> None:
+    model = tmp_path / "half.onnx"
+    model.write_bytes(onnx_models.onnx_half_ms())
+    with hanging(tmp_path) as stuck:
+        figures = run_beside(model, 2.5, [stuck[0], *steady(1)])
+    assert "sensor-stuck sensor temp/unopened" in figures.events

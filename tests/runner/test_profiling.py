@@ -1,0 +1,134 @@
+"""Profiling alone: bursts among inferences that are not instrumented, and an end whatever the engine says."""
+
+from collections.abc import Callable
+
+import pytest
+
+from edgetop.engines.protocol import (
+    BurstTaken,
+    Died,
+    Ended,
+    EngineUpdate,
+    Failed,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+)
+from edgetop.errors import EngineDiedError, InputError
+from edgetop.runner.profiling import BETWEEN_BURSTS, MAX_BURSTS_A_RUN, Profiled, Profiling
+from edgetop.session.operators import Operator
+from tests.support.scripted_engine import ScriptedEngine, inferences, said
+
+MS = 1_000_000
+CHOSEN = ProfilerChosen("runs", "")
+OPERATORS = (Operator("a", "Conv", "CPU", 5, 5 * MS),)
+
+
+class Board:
+    """An engine of 1 ms inferences, and its clock: each poll brings ten, each burst that is asked for five runs."""
+
+    isolation = "process"
+
+    def __init__(
+        self,
+        *,
+        bursts_fail: bool = False,
+        run_ms: Callable[[int], int] = lambda _: 2,
+        opening: tuple[Message, ...] = (CHOSEN, PhaseBegan("measure", 0)),
+    ) -> None:
+        """`run_ms`: of which burst, from 1, how long an instrumented inference takes."""
+        self.now_ns = 0
+        self.asked = 0
+        self.calls: list[str] = []
+        self._bursts_fail = bursts_fail
+        self._run_ms = run_ms
+        self._opening = opening
+        self._due = False
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def poll(self) -> EngineUpdate:
+        if self._opening:
+            opening, self._opening = self._opening, ()
+            return said(*opening)
+        messages: list[Message] = []
+        if self._due:
+            self._due = False
+            self.now_ns += 10 * MS
+            if not self._bursts_fail:
+                run_ns = self._run_ms(self.asked) * MS
+                messages.append(BurstTaken(self.now_ns, 10 * MS, (run_ns,) * 5, OPERATORS, ((0, MS),)))
+        starts = [self.now_ns + i * MS for i in range(10)]
+        self.now_ns += 10 * MS
+        return said(*messages, records=inferences(starts))
+
+    def stop(self) -> None: ...
+
+    def profile(self) -> None:
+        self.asked += 1
+        self._due = True
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def profiled(self, runs: int, told: Callable[[Profiled], None] = lambda _: None) -> Profiled:
+        return Profiling(self, told, pause=lambda _: None, clock_ns=lambda: self.now_ns).run(runs)
+
+
+def test_there_are_as_many_runs_as_were_asked_for_and_others_between_them() -> None:
+    board = Board()
+    profiled = board.profiled(12)
+    assert (profiled.runs, len(profiled.bursts), board.asked) == (15, 3, 3)
+    assert profiled.measured >= 4 * BETWEEN_BURSTS
+    assert (profiled.p50_ns, profiled.run_ns) == (MS, 2 * MS)
+    assert board.calls == ["start", "close"]
+
+
+def test_bursts_that_something_else_disturbed_are_left_out_and_others_had_for_them() -> None:
+    profiled = Board(run_ms=lambda burst: 3 if burst == 1 else 2).profiled(10)
+    assert (profiled.all_runs, profiled.runs, profiled.run_ns) == (15, 10, 2 * MS)
+
+
+def test_where_most_are_disturbed_there_is_an_end() -> None:
+    profiled = Board(run_ms=lambda burst: 2 if burst == 1 else 3).profiled(10)
+    assert (profiled.all_runs, profiled.runs) == (30, 5)
+
+
+def test_progress_is_told() -> None:
+    seen: list[int] = []
+    Board().profiled(12, lambda profiled: seen.append(profiled.runs))
+    assert sorted(set(seen)) == [0, 5, 10, 15]
+
+
+def test_bursts_that_fail_come_to_an_end() -> None:
+    board = Board(bursts_fail=True)
+    with pytest.raises(InputError, match="every instrumented inference failed"):
+        board.profiled(3)
+    assert board.asked == 3 * MAX_BURSTS_A_RUN
+    assert board.calls == ["start", "close"]
+
+
+def test_failed_inferences_and_those_of_the_warm_up_are_not_measured() -> None:
+    engine = ScriptedEngine(said(CHOSEN, records=inferences([1, 2], phase=1)), said(Failed("inference", "x")))
+    profiling = Profiling(engine, pause=lambda _: None)
+    with pytest.raises(EngineDiedError):
+        profiling.run(1)
+    assert profiling.profiled.measured == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "text"),
+    [
+        (ProfilerChosen("", "no such library"), InputError, "no such library"),
+        (Failed("model", "m.onnx: broken", "get another"), InputError, "get another"),
+        (Failed("inference", "ten in a row"), EngineDiedError, "ten in a row"),
+        (Died("killed by SIGSEGV", loading=False), EngineDiedError, "SIGSEGV"),
+        (Ended("runs", 0), EngineDiedError, "before it was asked"),
+    ],
+)
+def test_whatever_goes_wrong_is_one_error_and_the_engine_is_closed(message: Message, error: type, text: str) -> None:
+    board = Board(opening=(CHOSEN, message))
+    with pytest.raises(error, match=text):
+        board.profiled(5)
+    assert board.calls == ["start", "close"]

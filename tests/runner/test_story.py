@@ -1,0 +1,273 @@
+"""The story: what the engine says and the clocks do, as events and fields of the manifest."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgetop.engines.protocol import (
+    Died,
+    Ended,
+    Failed,
+    Loaded,
+    LogLine,
+    Message,
+    PhaseBegan,
+    RecordsLost,
+    SlowInference,
+    StageMemory,
+    Started,
+)
+from edgetop.engines.spec import EngineSpec
+from edgetop.runner.story import Story
+from edgetop.sensors.protocol import Missing, sensor
+from edgetop.session.clock import Anchor
+from edgetop.session.events import Event
+from edgetop.session.manifest import TensorInfo
+from edgetop.session.records import FIRST, WARMUP
+from tests.support.clocks import NS, ManualClock
+from tests.support.manifests import begun
+from tests.support.scripted_engine import inferences
+
+LOADED = Loaded(
+    runtime="onnxruntime",
+    version="1.31.1",
+    why="the only one that runs ONNX",
+    providers=("CPUExecutionProvider",),
+    dropped_providers=(),
+    inputs=(TensorInfo("x", (1, 4096), "float32"),),
+    assumptions=(),
+    init_ns=66_000_000,
+)
+
+
+def story_and_clock(**spec: Any) -> tuple[Story, ManualClock]:
+    clock = ManualClock()
+    return Story(begun(clock), EngineSpec("model.onnx", "onnx", **spec), clock), clock
+
+
+def told(story: Story) -> list[Event]:
+    return list(story.take_events())
+
+
+def heard(message: Message) -> Event:
+    """The one event that a message becomes."""
+    story, clock = story_and_clock()
+    clock.advance(2)
+    story.engine_said(message)
+    (event,) = story.take_events()
+    return event
+
+
+def test_an_event_is_told_at_the_sessions_time_and_taken_once() -> None:
+    story, clock = story_and_clock()
+    clock.advance(1.5)
+    story.tell("mark", "info", "user", "here", weight=3)
+    assert told(story) == [Event(1_500_000_000, "mark", "info", "user", "here", {"weight": 3})]
+    assert told(story) == []
+
+
+def test_the_manifest_is_taken_at_first_and_where_it_changed() -> None:
+    story, _ = story_and_clock()
+    assert story.take_manifest() is story.manifest
+    assert story.take_manifest() is None
+    story.engine_said(LOADED)
+    assert story.take_manifest() is story.manifest
+
+
+def test_what_was_loaded_stands_in_the_manifest() -> None:
+    story, _ = story_and_clock()
+    story.engine_said(LOADED)
+    engine = story.manifest.engine
+    assert (engine.runtime, engine.version, engine.init_ns) == ("onnxruntime", "1.31.1", 66_000_000)
+    assert engine.providers == ("CPUExecutionProvider",)
+    assert story.manifest.model.inputs == LOADED.inputs
+    (event,) = told(story)
+    assert (event.kind, event.severity) == ("engine-loaded", "info")
+    assert "the only one that runs ONNX" in event.message
+
+
+def test_each_assumption_and_what_the_runtime_left_out_is_a_warning() -> None:
+    story, _ = story_and_clock()
+    story.engine_said(replace(LOADED, assumptions=("a is 1", "b is 2"), dropped_providers=("CUDAExecutionProvider",)))
+    events = [(event.kind, event.severity, event.message) for event in told(story)][1:]
+    assert events[:2] == [("assumed-shape", "warning", "a is 1"), ("assumed-shape", "warning", "b is 2")]
+    kind, severity, message = events[2]
+    assert (kind, severity) == ("provider-dropped", "critical")
+    assert "CUDAExecutionProvider" in message
+    assert "runs on CPUExecutionProvider" in message
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "severity", "source", "part"),
+    [
+        (Started(17, "3.11.2"), "engine-started", "info", "engine", "3.11.2"),
+        (LogLine("warning", "engine stderr", "careful"), "log", "warning", "engine stderr", "careful"),
+        (LogLine("warning", "engine", "no", "inference-failed"), "inference-failed", "warning", "engine", "no"),
+        (RecordsLost(812), "records-lost", "critical", "engine", "812"),
+        (Failed("inference", "it broke"), "engine-failed", "critical", "engine", "it broke"),
+        (Died("killed by SIGSEGV", loading=False), "engine-died", "critical", "engine", "SIGSEGV"),
+    ],
+)
+def test_what_the_engine_says_is_told_now(message: Message, kind: str, severity: str, source: str, part: str) -> None:
+    event = heard(message)
+    assert (event.t_ns, event.kind, event.severity, event.source) == (2 * NS, kind, severity, source)
+    assert part in event.message
+
+
+def test_what_the_engine_holds_at_a_stage_is_told_at_that_time() -> None:
+    story, clock = story_and_clock()
+    clock.advance(2)
+    story.engine_said(StageMemory("model", clock.monotonic_ns() - NS, 58_880, 26_624, None))
+    (event,) = story.take_events()
+    assert (event.t_ns, event.kind, event.severity) == (NS, "engine-memory", "info")
+    assert event.message == "57.5 MiB resident with the model loaded"
+    assert event.data == {"stage": "model", "rss_mib": 57.5, "anon_mib": 26.0}
+
+
+def test_lost_records_and_last_words_are_data_too() -> None:
+    assert heard(RecordsLost(812)).data == {"count": 812}
+    assert heard(Died("killed", loading=True, last_words="out of memory")).data == {"last_words": "out of memory"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "data"),
+    [
+        ("first", {"phase": "first"}),
+        ("idle", {"phase": "idle", "duration_ns": 30 * NS}),
+        ("warmup", {"phase": "warmup", "runs": 7}),
+        ("measure", {"phase": "measure", "runs": 100, "duration_ns": 5 * NS}),
+    ],
+)
+def test_a_phase_is_told_at_the_time_at_which_it_began(phase: str, data: dict[str, Any]) -> None:
+    story, clock = story_and_clock(idle_ns=30 * NS, warmup_runs=7, runs=100, duration_ns=5 * NS)
+    began_ns = clock.monotonic_ns() + 3 * NS
+    clock.advance(60)
+    story.engine_said(PhaseBegan(phase, began_ns))
+    (event,) = told(story)
+    assert (event.t_ns, event.kind, event.data) == (3 * NS, "phase", data)
+    assert story.is_measuring == (phase == "measure")
+
+
+def test_sensors_stand_in_the_manifest_and_what_is_missing_is_told_with_its_fix() -> None:
+    story, _ = story_and_clock()
+    sensors = (sensor("temp", "cpu", "/sys"),)
+    story.sensors_known(sensors, (Missing("CPU clocks", "no cpufreq"), Missing("power", "no rail", "sudo more")))
+    assert story.manifest.sensors == sensors
+    events = [(event.kind, event.source, event.message, event.data["fix"]) for event in told(story)]
+    assert events == [
+        ("sensor-missing", "sensor CPU clocks", "no cpufreq", None),
+        ("sensor-missing", "sensor power", "no rail", "sudo more"),
+    ]
+
+
+def test_the_end_tells_what_was_done() -> None:
+    story, clock = story_and_clock()
+    story.inferences_came(inferences([1 * NS], 40_000_000, FIRST))
+    story.inferences_came(inferences([2 * NS, 3 * NS], [5, 7], WARMUP))
+    story.inferences_came(inferences([4 * NS, 5 * NS, 6 * NS], 2_000_000))
+    story.inferences_came(inferences([7 * NS], 2_000_000, ok=False))
+    clock.advance(9)
+    story.ended("runs")
+    (event,) = told(story)
+    assert (event.t_ns, event.kind) == (9 * NS, "ended")
+    assert event.data == {"reason": "runs", "last_end_ns": 7_002_000_000, "warmup_runs": 2, "warmup_ns": 12}
+    manifest = story.manifest
+    assert (manifest.state, manifest.end_reason, manifest.duration_ns) == ("finished", "runs", 9 * NS)
+    assert (manifest.methodology.warmup_runs, manifest.methodology.measure_runs) == (2, 4)
+    assert manifest.engine.first_ns == 40_000_000
+
+
+def test_without_a_last_inference_the_measurement_ends_when_the_engine_says() -> None:
+    story, clock = story_and_clock()
+    story.engine_said(Ended("stop", clock.monotonic_ns() + 4 * NS))
+    clock.advance(5)
+    story.ended("user")
+    (event,) = told(story)
+    assert event.data["last_end_ns"] == 4 * NS
+
+
+def watched(story: Story) -> list[tuple[str, object]]:
+    story.watch_wall_clock()
+    return [(event.kind, event.data["step_s"]) for event in story.take_events()]
+
+
+def test_a_wall_clock_that_goes_with_the_monotonic_one_is_no_event() -> None:
+    story, clock = story_and_clock()
+    for _ in range(50):
+        clock.advance(3600)
+        assert watched(story) == []
+    assert len(story.manifest.clock.anchors) == 1
+
+
+@pytest.mark.parametrize("step_s", [0.101, -0.101, 86_400.0, -3.5])
+def test_a_step_of_the_wall_clock_is_told_once_and_anchored(step_s: float) -> None:
+    story, clock = story_and_clock()
+    clock.advance(10)
+    clock.step_wall(step_s)
+    assert watched(story) == [("clock-step", pytest.approx(step_s))]
+    assert watched(story) == []
+    anchors = story.manifest.clock.anchors
+    assert anchors[1] == Anchor(10 * NS, clock.utc().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    assert story.take_manifest() is story.manifest
+
+
+@pytest.mark.parametrize("step_s", [0.1, -0.1, 0.05])
+def test_a_small_step_is_none(step_s: float) -> None:
+    story, clock = story_and_clock()
+    clock.step_wall(step_s)
+    assert watched(story) == []
+
+
+def test_each_of_several_steps_has_its_anchor() -> None:
+    story, clock = story_and_clock()
+    for step_s in (5.0, -2.0, 1.0):
+        clock.advance(1)
+        clock.step_wall(step_s)
+        assert watched(story) == [("clock-step", pytest.approx(step_s))]
+    assert [anchor.t_ns for anchor in story.manifest.clock.anchors] == [0, NS, 2 * NS, 3 * NS]
+
+
+def test_a_step_does_not_bend_the_time_of_the_session() -> None:
+    story, clock = story_and_clock()
+    clock.advance(2)
+    clock.step_wall(-3600)
+    story.watch_wall_clock()
+    assert story.now_ns() == 2 * NS
+
+
+def test_a_slow_inference_is_told_at_the_time_at_which_it_began() -> None:
+    story, clock = story_and_clock()
+    began_ns = clock.monotonic_ns() + NS
+    clock.advance(2)
+    story.engine_said(SlowInference(began_ns, 50_000_000, 60_000_000, 3, 1, 20, 30_000_000))
+    (event,) = told(story)
+    assert (event.t_ns, event.kind, event.severity) == (NS, "slow-inference", "info")
+    assert event.message == "50.000 ms, the slowest of its tenth of a second"
+    assert event.data == {
+        "latency_ns": 50_000_000, "span_ns": 60_000_000, "preempted": 3, "major_faults": 1, "minor_faults": 20,
+        "waited_ns": 30_000_000,
+    }  # fmt: skip
+
+
+TYPES = {"NonMaxSuppression": 2, "If": 1}
+
+
+@pytest.mark.parametrize("input_words", ["random", "zeros", "faces.npy, random"])
+def test_work_that_depends_on_values_is_told_once_where_these_are_made_up(input_words: str) -> None:
+    story, _ = story_and_clock()
+    story.manifest = replace(story.manifest, load=replace(story.manifest.load, input=input_words))
+    story.data_dependent({})
+    assert told(story) == []
+    story.data_dependent(TYPES)
+    story.data_dependent(TYPES)
+    (event,) = told(story)
+    assert (event.kind, event.severity) == ("data-dependent", "warning")
+    assert "NonMaxSuppression (2), If depends" in event.message
+
+
+def test_work_on_real_samples_is_not_doubted() -> None:
+    story, _ = story_and_clock()
+    story.manifest = replace(story.manifest, load=replace(story.manifest.load, input="faces.npy"))
+    story.data_dependent(TYPES)
+    assert told(story) == []

@@ -1,0 +1,244 @@
+"""A captured board replays as it was, tells nobody whose it was, and cannot hurt who opens it."""
+
+import os
+import stat
+import tarfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from edgetop.sensors.capture.archive import pack, write_archive
+from edgetop.sensors.capture.collect import Capture, collect
+from edgetop.sensors.capture.private import Private
+from edgetop.sensors.root import Root
+from edgetop.sensors.survey import survey_board
+from tests.support.trees import link, plant
+
+BOARDS = Path(__file__).parents[2] / "boards"
+NAMES = sorted(folder.parent.name for folder in BOARDS.glob("*/tree"))
+
+ZONE = {"sys/class/thermal/thermal_zone0/type": "cpu-thermal\n", "sys/class/thermal/thermal_zone0/temp": "50000\n"}
+
+
+def unpacked(capture: Capture, folder: Path) -> Root:
+    path = folder / "board.tar.gz"
+    write_archive(capture, path, force=True)
+    with tarfile.open(path) as archive:
+        archive.extractall(folder / "out", filter="data")
+    return Root(folder / "out/tree")
+
+
+def told(root: Root) -> list[object]:
+    survey = survey_board(root)
+    survey.read_due()
+    return [survey.board, survey.missing, *((row.info, row.value) for row in survey.rows)]
+
+
+@pytest.mark.parametrize("board", NAMES)
+def test_every_known_board_replays_as_it_was(board: str, tmp_path: Path) -> None:
+    root = Root(BOARDS / board / "tree")
+    assert told(unpacked(collect(root), tmp_path)) == told(root)
+
+
+def test_links_are_kept_and_files_lie_where_the_kernel_has_them(tmp_path: Path) -> None:
+    device = "sys/devices/virtual/thermal"
+    files = {
+        f"{device}/thermal_zone0/type": "cpu-thermal\n",
+        f"{device}/thermal_zone0/temp": "50000\n",
+        f"{device}/cooling_device0/type": "cpufreq-cpu0\n",
+        "sys/firmware/devicetree/base/model": "Board\0",
+    }
+    root = plant(tmp_path / "board", files)
+    link(tmp_path / "board", "sys/class/thermal/thermal_zone0", "../../devices/virtual/thermal/thermal_zone0")
+    link(tmp_path / "board", f"{device}/thermal_zone0/cdev0", "../cooling_device0")
+    link(tmp_path / "board", "proc/device-tree", "../sys/firmware/devicetree/base")
+    link(tmp_path / "board", "sys/class/thermal/thermal_zone1", "../../devices/virtual/thermal/gone")
+    plant(tmp_path / "board", {"sys/devices/platform/fan/serial": "not wanted"})
+    link(tmp_path / "board", "sys/class/hwmon/hwmon0", "../../devices/platform/fan")
+    capture = collect(root)
+    assert capture.links == {
+        "proc/device-tree": "../sys/firmware/devicetree/base",
+        "sys/class/thermal/thermal_zone0": "../../devices/virtual/thermal/thermal_zone0",
+        f"{device}/thermal_zone0/cdev0": "../cooling_device0",
+    }
+    assert set(capture.files) == set(files)
+    replayed = unpacked(capture, tmp_path)
+    assert replayed.read_text("sys/class/thermal/thermal_zone0/cdev0/type") == "cpufreq-cpu0"
+
+
+def test_a_file_that_cannot_be_read_fails_in_the_same_way_when_replayed(tmp_path: Path) -> None:
+    root = plant(tmp_path / "board", {**ZONE, "unreadable.txt": "EAGAIN sys/class/thermal/thermal_zone0/temp\n"})
+    capture = collect(root)
+    assert [note for note in capture.notes if "thermal_zone0/temp: EAGAIN" in note]
+    replayed = unpacked(capture, tmp_path)
+    with pytest.raises(BlockingIOError):
+        replayed.read_text("sys/class/thermal/thermal_zone0/temp")
+    assert replayed.exists("sys/class/thermal/thermal_zone0/temp")
+
+
+def test_a_pipe_is_left_out_and_noted(tmp_path: Path) -> None:
+    root = plant(tmp_path / "board", ZONE)
+    (tmp_path / "board/sys/class/thermal/thermal_zone0/temp").unlink()
+    os.mkfifo(tmp_path / "board/sys/class/thermal/thermal_zone0/temp")
+    capture = collect(root)
+    assert "sys/class/thermal/thermal_zone0/temp" not in capture.files
+    assert "sys/class/thermal/thermal_zone0/temp: not a regular file" in capture.notes
+
+
+class Blocking(Root):
+    """A board of which one file never answers."""
+
+    def read_bytes(self, relative: str, at_most: int | None = None) -> bytes:
+        if relative.endswith("/temp"):
+            read_end, _ = os.pipe()
+            os.read(read_end, 1)
+        return super().read_bytes(relative, at_most)
+
+
+def test_a_file_that_blocks_is_given_up_and_the_rest_is_taken(tmp_path: Path) -> None:
+    plant(tmp_path / "board", {**ZONE, "proc/meminfo": "MemTotal: 1 kB\n"})
+    capture = collect(Blocking(tmp_path / "board"), file_deadline_s=0.05)
+    assert capture.files["proc/meminfo"] == b"MemTotal: 1 kB\n"
+    assert capture.files["unreadable.txt"] == b"ETIMEDOUT sys/class/thermal/thermal_zone0/temp\n"
+
+
+def test_a_board_that_takes_too_long_is_cut_short(tmp_path: Path) -> None:
+    capture = collect(plant(tmp_path / "board", ZONE), deadline_s=-1.0)
+    assert capture.files == {}
+    assert "what would have come after is missing" in capture.notes[0]
+
+
+def test_a_file_that_is_too_large_is_left_out(tmp_path: Path) -> None:
+    root = plant(tmp_path / "board", {"proc/meminfo": "x" * (1 << 20) + "y"})
+    capture = collect(root)
+    assert capture.files["proc/meminfo"] == b""
+    assert capture.files["unreadable.txt"] == b"EFBIG proc/meminfo\n"
+
+
+PRIVATE = {
+    "etc/hostname": "gate-camera-7\n",
+    "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+    "etc/passwd": "root:x:0:0::/root:/bin/sh\nmarta:x:1000:1000:Marta Beispiel,,,:/home/marta:/bin/sh\n",
+    "proc/device-tree/serial-number": "10000000abcdef01\0",
+    "sys/class/dmi/id/product_serial": "5CG1234XYZ\n",
+    "sys/class/dmi/id/product_uuid": "4c4c4544-0035-3010-8051-b9c04f4d3232\n",
+    "sys/class/net/eth0/address": "d8:3a:dd:01:02:03\n",
+    "proc/cpuinfo": "processor\t: 0\nSerial\t\t: 10000000abcdef01\nModel\t\t: Raspberry Pi 5\n",
+    "proc/cmdline": "console=tty1 root=PARTUUID=4e639091-02 ip=10.0.0.7 psi=1 cgroup_enable=memory\n",
+    "proc/swaps": "Filename\tType\tSize\tUsed\tPriority\n/home/marta/swap file\tfile\t100\t0\t-2\n",
+    "proc/net/dev": " face |bytes\n  eth0: 1 2\nenxd83add010203: 3 4\n",
+}
+SECRETS = (
+    "gate-camera-7", "0123456789abcdef", "marta", "beispiel", "10000000abcdef01", "5cg1234xyz", "4c4c4544",
+    "d8:3a:dd", "d83add", "10.0.0.7", "4e639091",
+)  # fmt: skip
+
+
+def test_nothing_private_is_in_the_archive(tmp_path: Path) -> None:
+    loose = {
+        "sys/class/hwmon/hwmon0/name": "gate-camera-7 10000000abcdef01\n",
+        "sys/class/hwmon/hwmon0/temp1_label": "Marta Beispiel's, marta\n",
+        "sys/class/hwmon/hwmon0/in1_label": "D8-3A-DD-01-02-03 4C4C4544-0035-3010-8051-B9C04F4D3232\n",
+        "sys/class/power_supply/hid-d8:3a:dd:01:02:03-battery/capacity": "80\n",
+        "commands/vcgencmd_get_throttled": "throttled=0x0 on gate-camera-7, 5CG1234XYZ\n",
+    }
+    root = plant(tmp_path / "board", {**ZONE, **PRIVATE, **loose})
+    capture = collect(root)
+    everything = str(capture).lower() + "".join(content.decode().lower() for content in capture.files.values())
+    assert [secret for secret in SECRETS if secret in everything] == []
+    assert capture.files["proc/cpuinfo"] == b"processor\t: 0\nModel\t\t: Raspberry Pi 5\n"
+    assert capture.files["proc/cmdline"] == b"psi=1 cgroup_enable=memory\n"
+    assert capture.files["proc/net/dev"] == b" face |bytes\n  eth0: 1 2\nnet2: 3 4\n"
+    assert capture.files["proc/swaps"].splitlines()[1] == b"/swapfile\tfile\t100\t0\t-2"
+    assert [note for note in capture.notes if note.startswith("1 paths were left out")]
+
+
+def test_what_has_the_form_of_an_address_is_removed_though_nobody_knows_it(tmp_path: Path) -> None:
+    private = Private(plant(tmp_path, {}))
+    for text in ("02:00:5e:10:00:ff", "C0-FF-EE-00-11-22", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "0f" * 16):
+        assert set(private.scrub(f"at {text}, ".encode()).decode()) <= set("at x:-,")
+
+
+def test_a_host_called_after_its_board_does_not_blank_the_board(tmp_path: Path) -> None:
+    files = {
+        "etc/hostname": "raspberrypi\n",
+        "etc/passwd": "cpu:x:1000:1000::/:/bin/sh\n",
+        "proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0",
+        "proc/stat": "cpu 1 2\n",
+        **ZONE,
+    }
+    root = plant(tmp_path, files)
+    capture = collect(root)
+    assert capture.files["proc/device-tree/compatible"] == b"raspberrypi,5-model-b\0brcm,bcm2712\0"
+    assert capture.files["proc/stat"] == b"cpu 1 2\n"
+    assert Private(root).scrub(b"cpu-thermal") == b"cpu-thermal"
+
+
+def test_numbers_stay_as_they_are(tmp_path: Path) -> None:
+    private = Private(plant(tmp_path, PRIVATE))
+    for content in (b"65997277274\n", b"50000\n", b"0000:00:1d.0", b"fb000000.gpu 0@300000000Hz", b"0x50005"):
+        assert private.scrub(content) == content
+
+
+@pytest.mark.parametrize("name", ["thermal_zone\x1b[31m", "thermal_zone\n0", "thermal_zone \udcff", "thermal_zoneé"])
+def test_a_name_the_kernel_would_not_give_is_left_out(tmp_path: Path, name: str) -> None:
+    root = plant(tmp_path, {f"sys/class/thermal/{name}/type": "x\n", **ZONE})
+    capture = collect(root)
+    assert set(capture.files) == set(ZONE)
+    assert [note for note in capture.notes if "not one the kernel gives" in note]
+
+
+def test_links_that_lead_out_or_round_in_a_circle_are_not_followed(tmp_path: Path) -> None:
+    plant(tmp_path / "outside", {"temp": "secret\n", "type": "secret\n"})
+    root = plant(tmp_path / "board", ZONE)
+    link(tmp_path / "board", "sys/class/thermal/thermal_zone1", tmp_path / "outside")
+    link(tmp_path / "board", "sys/class/thermal/thermal_zone2", "thermal_zone2")
+    capture = collect(root)
+    assert (set(capture.files), capture.links) == (set(ZONE), {})
+
+
+def test_the_archive_tells_no_owner_and_no_time_and_stays_in_its_folder(tmp_path: Path) -> None:
+    root = plant(tmp_path / "board", ZONE)
+    link(tmp_path / "board", "sys/class/thermal/thermal_zone0/cdev0", "../thermal_zone0")
+    path = tmp_path / "board.tar.gz"
+    write_archive(collect(root), path, force=False)
+    assert path.read_bytes()[4:8] == b"\0\0\0\0"  # gzip's own time (RFC 1952)
+    with tarfile.open(path) as archive:
+        for member in archive:
+            assert (member.uid, member.gid, member.uname, member.gname, member.mtime) == (0, 0, "", "", 0)
+            assert member.isfile() or member.isdir() or member.issym()
+            assert member.name == "notes.txt" or PurePosixPath(member.name).parts[0] == "tree"
+            assert ".." not in PurePosixPath(member.name).parts
+
+
+def test_the_same_board_gives_the_same_archive(tmp_path: Path) -> None:
+    root = plant(tmp_path, ZONE)
+    assert pack(collect(root)) == pack(collect(root))
+
+
+def test_the_file_is_for_its_owner_alone_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+    capture, path = collect(plant(tmp_path / "board", ZONE)), tmp_path / "board.tar.gz"
+    before = os.umask(0)
+    try:
+        write_archive(capture, path, force=False)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text("precious")
+    with pytest.raises(FileExistsError):
+        write_archive(capture, path, force=False)
+    assert path.read_text() == "precious"
+    write_archive(capture, path, force=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() == pack(capture)
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "board", path]
+
+
+def test_a_link_in_the_way_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    link(tmp_path, "board.tar.gz", "precious")
+    capture = collect(plant(tmp_path / "board", ZONE))
+    with pytest.raises(FileExistsError):
+        write_archive(capture, tmp_path / "board.tar.gz", force=False)
+    write_archive(capture, tmp_path / "board.tar.gz", force=True)
+    assert (tmp_path / "precious").read_text() == "precious"

@@ -1,0 +1,229 @@
+"""Which cgroup the engine is in, and what it holds: version 1, 2, both, nested, and none."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.sensors import cgroup
+from edgetop.sensors.protocol import Found, Gap, Missing, Source
+from edgetop.sensors.root import Root
+from edgetop.sensors.sampler import read_source
+from tests.support.trees import plant
+
+PID = 4711
+V2_MOUNT = "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+V1_MOUNT = "38 32 0:33 / /sys/fs/cgroup/memory rw,nosuid shared:14 - cgroup cgroup rw,memory\n"
+HYBRID_MOUNT = V1_MOUNT + "33 32 0:28 / /sys/fs/cgroup/unified rw,nosuid shared:10 - cgroup2 cgroup2 rw\n"
+OTHER_MOUNTS = "24 30 0:22 / /sys rw - sysfs sysfs rw\n1 1 8:1 / /memory rw - ext4 /dev/memory rw\nnonsense\n"
+MIB = 1 << 20
+
+USER = "sys/fs/cgroup/user.slice/user-1000.slice"
+SCOPE = f"{USER}/session-3.scope"
+
+
+def process(cgroups: str, mounts: str) -> dict[str, str]:
+    return {f"proc/{PID}/cgroup": cgroups, f"proc/{PID}/mountinfo": OTHER_MOUNTS + mounts}
+
+
+def v2_group(folder: str, current_mib: int, limit: str = "max", oom_kill: int = 0) -> dict[str, str]:
+    return {
+        f"{folder}/memory.current": f"{current_mib * MIB}\n",
+        f"{folder}/memory.peak": f"{current_mib * MIB * 2}\n",
+        f"{folder}/memory.max": f"{limit}\n",
+        f"{folder}/memory.events": f"low 0\nhigh 0\nmax 3\noom 1\noom_kill {oom_kill}\noom_group_kill 0\n",
+    }
+
+
+V2 = process("0::/user.slice/user-1000.slice/session-3.scope\n", V2_MOUNT)
+V1_FOLDER = "sys/fs/cgroup/memory/docker/abc"
+V1_FILES = {
+    f"{V1_FOLDER}/memory.usage_in_bytes": "52428800\n",
+    f"{V1_FOLDER}/memory.max_usage_in_bytes": "62914560\n",
+    f"{V1_FOLDER}/memory.limit_in_bytes": "104857600\n",
+    f"{V1_FOLDER}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+}
+V1 = {**process("9:name=systemd:/docker/abc\n4:cpuset,memory:/docker/abc\n0::/docker/abc\n", V1_MOUNT), **V1_FILES}
+V1_READ = {
+    "mem/cgroup": 50.0, "mem/cgroup-peak": 60.0, "mem/cgroup-limit": 100.0, "mem/cgroup-left": 50.0,
+}  # fmt: skip
+
+
+def found_in(tmp_path: Path, *trees: dict[str, str]) -> Found:
+    root = plant(tmp_path, {name: content for tree in trees for name, content in tree.items()})
+    return cgroup.discover_engine(PID, shares_process=False, host=root)
+
+
+def only(found: Found) -> Source:
+    (source,) = found.sources
+    return source
+
+
+def read(source: Source) -> dict[str, float | Gap]:
+    return {info.id: value for info, value in zip(source.sensors, source.read(), strict=True)}
+
+
+def amounts(source: Source) -> dict[str, float | Gap]:
+    return {name: value for name, value in read(source).items() if name.startswith("mem/")}
+
+
+def test_version_2_without_a_limit_has_none_to_tell(tmp_path: Path) -> None:
+    source = only(found_in(tmp_path, V2, v2_group(SCOPE, 100)))
+    assert amounts(source) == {"mem/cgroup": 100.0, "mem/cgroup-peak": 200.0}
+    assert source.sensors[0].source == f"/{SCOPE}/memory.current"
+
+
+def test_a_limit_is_told_with_what_is_left(tmp_path: Path) -> None:
+    source = only(found_in(tmp_path, V2, v2_group(SCOPE, 100, limit=str(512 * MIB))))
+    assert amounts(source)["mem/cgroup-limit"] == 512.0
+    assert amounts(source)["mem/cgroup-left"] == 412.0
+
+
+def test_a_limit_further_up_counts_with_what_its_other_members_hold(tmp_path: Path) -> None:
+    tree = v2_group(SCOPE, 100, limit=str(400 * MIB)) | v2_group(USER, 700, limit=str(750 * MIB))
+    source = only(found_in(tmp_path, V2, tree))
+    assert amounts(source)["mem/cgroup-limit"] == 400.0
+    assert amounts(source)["mem/cgroup-left"] == 50.0
+
+
+def test_a_group_without_accounting_is_accounted_in_the_one_above(tmp_path: Path) -> None:
+    source = only(found_in(tmp_path, V2, v2_group(USER, 700), {f"{SCOPE}/cgroup.procs": f"{PID}\n"}))
+    assert amounts(source)["mem/cgroup"] == 700.0
+    assert source.sensors[0].source == f"/{USER}/memory.current"
+
+
+def test_a_limit_that_is_taken_away_is_a_gap(tmp_path: Path) -> None:
+    source = only(found_in(tmp_path, V2, v2_group(SCOPE, 100, limit=str(512 * MIB))))
+    plant(tmp_path, {f"{SCOPE}/memory.max": "max\n"})
+    assert amounts(source)["mem/cgroup-limit"] == amounts(source)["mem/cgroup-left"] == Gap("no limit is set any more")
+    assert amounts(source)["mem/cgroup"] == 100.0
+
+
+def test_more_than_the_limit_leaves_nothing_and_not_less(tmp_path: Path) -> None:
+    source = only(found_in(tmp_path, V2, v2_group(SCOPE, 513, limit=str(512 * MIB))))
+    assert amounts(source)["mem/cgroup-left"] == 0.0
+
+
+def test_a_kernel_without_peak_tells_the_rest(tmp_path: Path) -> None:
+    tree = v2_group(SCOPE, 100)
+    del tree[f"{SCOPE}/memory.peak"]
+    assert amounts(only(found_in(tmp_path, V2, tree))) == {"mem/cgroup": 100.0}
+
+
+def test_kills_are_told_when_they_happen_and_not_those_from_before(tmp_path: Path) -> None:
+    at_s = iter((10.0, 12.0))
+    plant(tmp_path, v2_group(SCOPE, 100, oom_kill=5))
+    source = cgroup.CgroupMemory(Root(tmp_path), cgroup.Group(cgroup.V2, (SCOPE,)), lambda: next(at_s))
+    assert isinstance(read(source)["rate/oom-kills"], Gap)
+    plant(tmp_path, v2_group(SCOPE, 100, oom_kill=6))
+    assert read(source)["rate/oom-kills"] == 0.5
+
+
+def test_version_1_is_read_by_its_own_names(tmp_path: Path) -> None:
+    assert amounts(only(found_in(tmp_path, V1))) == V1_READ
+
+
+@pytest.mark.parametrize("number", ["9223372036854771712", "8796093018112"], ids=["64 bits", "32 bits"])
+def test_the_number_by_which_version_1_says_no_limit_is_none(tmp_path: Path, number: str) -> None:
+    unlimited = {f"{V1_FOLDER}/memory.limit_in_bytes": f"{number}\n"}
+    assert "mem/cgroup-limit" not in amounts(only(found_in(tmp_path, V1, unlimited)))
+
+
+def test_on_a_hybrid_system_the_hierarchy_that_accounts_memory_counts(tmp_path: Path) -> None:
+    empty = {"sys/fs/cgroup/unified/docker/abc/cgroup.procs": "4711\n"}
+    hybrid = process("4:memory:/docker/abc\n0::/docker/abc\n", HYBRID_MOUNT)
+    assert amounts(only(found_in(tmp_path, hybrid, V1_FILES, empty))) == V1_READ
+
+
+def test_on_a_hybrid_system_memory_may_be_in_version_2(tmp_path: Path) -> None:
+    hybrid = process("3:cpu:/\n0::/a\n", HYBRID_MOUNT.replace("rw,memory", "rw,cpu"))
+    source = only(found_in(tmp_path, hybrid, v2_group("sys/fs/cgroup/unified/a", 10)))
+    assert amounts(source)["mem/cgroup"] == 10.0
+
+
+def test_in_a_container_the_mount_begins_at_its_own_group(tmp_path: Path) -> None:
+    mount = V1_MOUNT.replace(" / /sys/fs/cgroup/memory", " /docker/abc /sys/fs/cgroup/memory")
+    files = {name.replace("/docker/abc", ""): content for name, content in V1_FILES.items()}
+    container = process("4:memory:/docker/abc\n", mount)
+    assert amounts(only(found_in(tmp_path, container, files))) == V1_READ
+
+
+@pytest.mark.parametrize("path", ["/../other", "/system.slice/docker-abd.scope"])
+def test_a_group_outside_of_what_is_mounted_is_missing_and_not_another(tmp_path: Path, path: str) -> None:
+    mount = V2_MOUNT.replace(" / /sys/fs/cgroup", " /system.slice/docker-abc.scope /sys/fs/cgroup")
+    found = found_in(tmp_path, process(f"0::{path}\n", mount), v2_group("sys/fs/cgroup", 10))
+    (missing,) = found.missing
+    assert found.sources == ()
+    assert "not mounted here" in missing.why
+
+
+def test_a_blank_in_a_mount_point_is_written_as_an_escape(tmp_path: Path) -> None:
+    mount = V2_MOUNT.replace("/sys/fs/cgroup", "/sys/fs/c\\040group")
+    source = only(found_in(tmp_path, process("0::/a\n", mount), v2_group("sys/fs/c group/a", 10)))
+    assert amounts(source)["mem/cgroup"] == 10.0
+
+
+def test_memory_cgroups_that_are_off_are_told_with_the_line_that_turns_them_on(tmp_path: Path) -> None:
+    controllers = {"sys/fs/cgroup/cgroup.controllers": "cpuset cpu io pids\n"}
+    (missing,) = found_in(tmp_path, V2, controllers).missing
+    assert missing.why == "the kernel's memory cgroups are off"
+    assert missing.fix is not None
+    assert "cgroup_enable=memory" in missing.fix
+
+
+def test_no_cgroups_at_all_are_told_the_same(tmp_path: Path) -> None:
+    (missing,) = found_in(tmp_path, process("", "")).missing
+    assert missing.why == "the kernel's memory cgroups are off"
+
+
+def test_a_group_that_nobody_accounts_is_told_how_to_start_in_one_that_is(tmp_path: Path) -> None:
+    (missing,) = found_in(tmp_path, V2, {"sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n"}).missing
+    assert missing.fix is not None
+    assert "systemd-run" in missing.fix
+
+
+def test_a_process_that_is_gone_is_missing(tmp_path: Path) -> None:
+    (missing,) = cgroup.discover_engine(PID, shares_process=False, host=Root(tmp_path)).missing
+    assert missing.why == f"/proc/{PID}/cgroup: No such file or directory"
+
+
+def test_on_this_machine_it_is_found_or_said_why_not() -> None:
+    found = cgroup.discover_engine(os.getpid(), shares_process=True)
+    assert bool(found.sources) != bool(found.missing)
+    for source in found.sources:
+        held = read(source)["mem/cgroup"]
+        assert isinstance(held, float)
+        assert held > 0
+
+
+NUMBERS = st.sampled_from(("max", "", "-5", "9" * 400, "²", "oom_kill", "oom_kill -1", "oom_kill 1_0", "\0", "12", "0"))
+FILES = st.dictionaries(
+    st.sampled_from([f"{folder}/{name}" for folder in (SCOPE, USER) for name in ("memory.current", "memory.peak",
+                    "memory.max", "memory.events")]),
+    NUMBERS | st.text(max_size=20),
+)  # fmt: skip
+LINES = st.sampled_from((V2[f"proc/{PID}/cgroup"], "0::/\n", "4:memory:/a\n", ":::::", "0::\0", "0::/a\0b\n"))
+MOUNTS = st.sampled_from((V2_MOUNT, V1_MOUNT, HYBRID_MOUNT, V2_MOUNT[:40], V2_MOUNT.replace("cgroup ", "\\000 ")))
+
+
+@settings(deadline=None, max_examples=60)
+@given(files=FILES, later=FILES, lines=LINES | st.text(max_size=30), mounts=MOUNTS | st.text(max_size=60))
+def test_no_content_breaks_it_or_makes_up_a_value(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, str], later: dict[str, str], lines: str, mounts: str
+) -> None:
+    tree = tmp_path_factory.mktemp("cgroup")
+    found = found_in(tree, files, process(lines, mounts))
+    assert all(isinstance(missing, Missing) and missing.why for missing in found.missing)
+    plant(tree, later)
+    for source in found.sources:
+        for values in (read_source(source), read_source(source)):
+            if not isinstance(values, Gap):
+                assert len(values) == len(source.sensors)
+                assert all(isinstance(value, Gap) or value >= 0 for value in values)
+                assert isinstance(values[0], Gap) or any(ch.isdigit() for ch in {**files, **later}[_current(source)])
+
+
+def _current(source: Source) -> str:
+    return source.sensors[0].source.lstrip("/")

@@ -1,0 +1,167 @@
+"""The load of all other processes, and the names of those that take most of it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from edgetop.sensors.competitors import AGAIN_S, COMPETING, EVERY_S, Competitors
+from edgetop.sensors.protocol import Gap, News
+from edgetop.sensors.sampler import read_source
+from tests.support.trees import plant
+
+HZ = os.sysconf("SC_CLK_TCK")
+ENGINE, OWN, SHELL = 70, 60, 1
+
+
+class Machine:
+    """A /proc whose processes take as much of a core as the test says."""
+
+    def __init__(self, tree: Path) -> None:
+        self._tree = tree
+        self.now_s = 100.0
+        self.used = {ENGINE: 0.0, OWN: 0.0}
+        self.names = {ENGINE: "engine", OWN: "edgetop"}
+        self.parents = {ENGINE: OWN, OWN: SHELL}
+        self.began: dict[int, int] = {}
+        self.write()
+        self.source = Competitors(ENGINE, tree / "proc", lambda: self.now_s, own=OWN)
+
+    def start(self, pid: int, name: str, parent: int = SHELL, used_s: float = 0.0) -> None:
+        self.used[pid], self.names[pid], self.parents[pid] = used_s, name, parent
+
+    def stop(self, pid: int) -> None:
+        del self.used[pid]
+        shutil.rmtree(self._tree / f"proc/{pid}")
+
+    def write(self) -> None:
+        busy = int(sum(self.used.values()) * HZ)
+        files = {"proc/stat": f"cpu  {busy} 0 0 900 0 0 0 0 0 0\ncpu0 1 2 3\n", "proc/net/x": "no process\n"}
+        for pid, seconds in self.used.items():
+            ticks = int(seconds * HZ)
+            rest = f"1 1 0 -1 4194304 1 0 0 0 {ticks} 0 0 0 20 0 1 0 {self.began.get(pid, 55)} 9 9"
+            files[f"proc/{pid}/stat"] = f"{pid} ({self.names[pid]}) R {self.parents[pid]} {rest}\n"
+        plant(self._tree, files)
+
+    def run(self, seconds: float = 1.0, **percent: float) -> tuple[float | Gap, list[News]]:
+        """A second in which each, by its name, took so much of a core; what is read after it."""
+        for pid, name in self.names.items():
+            if pid in self.used:
+                self.used[pid] += seconds * percent.get(name, 0.0) / 100
+        self.now_s += seconds
+        self.write()
+        (value,) = self.source.read()
+        return value, list(self.source.take_news())
+
+
+def test_the_load_of_others_leaves_the_engine_and_edgetop_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "sshd")
+    assert isinstance(machine.run()[0], Gap)
+    assert machine.run(engine=100, edgetop=3, sshd=12)[0] == pytest.approx(12, abs=2)
+
+
+def test_where_processes_are_counted_ahead_of_the_cpus_others_took_nothing(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "sshd", used_s=5)
+    machine.run()
+    machine.used[80] -= 0.03  # the difference of two counts steps back
+    assert machine.run(engine=100)[0] == 0
+    assert machine.run(engine=100, sshd=50)[0] == pytest.approx(50, abs=5)
+
+
+def test_who_takes_much_is_named_the_most_first(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    for pid, name in ((80, "stress-ng"), (81, "rsync"), (82, "idle")):
+        machine.start(pid, name)
+    machine.run()
+    _, (news,) = machine.run(**{"stress-ng": 98, "rsync": 40, "idle": 1})
+    assert news.kind == COMPETING
+    assert news.message == "other processes took the CPU, of a core: stress-ng 98 %, rsync 40 %"
+    assert news.data == {"name": "stress-ng", "cpu_pct": pytest.approx(98, abs=2)}
+
+
+def test_several_processes_of_one_name_are_one(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "worker")
+    machine.start(81, "worker")
+    machine.run()
+    _, (news,) = machine.run(worker=45)
+    assert news.data["cpu_pct"] == pytest.approx(90, abs=4)
+
+
+def test_nobody_is_named_while_others_take_little(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "sshd")
+    machine.run()
+    assert [machine.run(sshd=20)[1] for _ in range(30)] == [[]] * 30
+
+
+def test_what_the_engine_and_edgetop_started_are_no_competitors(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "profiler", parent=ENGINE)
+    machine.start(81, "jtop", parent=OWN)
+    machine.run()
+    assert machine.run(profiler=50, jtop=50)[1] == []
+
+
+def test_one_that_began_meanwhile_counts_with_all_it_used(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "sshd")
+    machine.run()
+    machine.start(90, "make", used_s=0.9)
+    _, (news,) = machine.run()
+    assert news.data["name"] == "make"
+
+
+def test_a_number_that_is_used_again_is_another_process(tmp_path: Path) -> None:
+    """Which has used less than the one before."""
+    machine = Machine(tmp_path)
+    machine.start(80, "old", used_s=50.0)
+    machine.start(81, "sshd", used_s=60.0)
+    machine.run()
+    machine.start(80, "new", used_s=0.9)
+    machine.began[80] = 9_000
+    machine.used[81] += 50.0  # so that the machine's own count does not go back
+    _, (news,) = machine.run()
+    assert "new 90 %" in news.message
+
+
+def test_the_same_names_are_told_again_only_after_a_while(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "stress-ng")
+    machine.run()
+    told = [bool(machine.run(**{"stress-ng": 90})[1]) for _ in range(int(2 * AGAIN_S))]
+    assert told[0]
+    assert 2 <= sum(told) <= 3
+
+
+def test_while_it_is_quiet_processes_are_looked_at_now_and_then(tmp_path: Path) -> None:
+    """So that what it takes does not depend on how many there are."""
+    machine = Machine(tmp_path)
+    machine.run()
+    looked = 0
+    seen = machine.source._seen
+    for _ in range(int(4 * EVERY_S)):
+        machine.run()
+        looked += machine.source._seen is not seen
+        seen = machine.source._seen
+    assert looked == 4
+
+
+def test_a_process_that_ends_while_it_is_read_is_passed_over(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.start(80, "stress-ng")
+    (tmp_path / "proc/81").mkdir()
+    plant(tmp_path, {"proc/82/stat": "82 (cut"})
+    machine.run()
+    assert machine.run(**{"stress-ng": 90})[1]
+    machine.stop(80)
+    assert machine.run()[1] == []
+
+
+def test_a_machine_that_does_not_tell_its_load_makes_a_gap(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    plant(tmp_path, {"proc/stat": "intr 1\n"})
+    assert isinstance(read_source(machine.source), Gap)

@@ -1,0 +1,81 @@
+"""Power that hwmon chips tell by themselves."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from edgetop.sensors import hwmon_power
+from edgetop.sensors.protocol import Gap
+from edgetop.sensors.root import Root
+from tests.support.trees import link, plant
+
+
+def chips(tree: Path, *each: Mapping[str, str]) -> Root:
+    return plant(
+        tree,
+        {f"sys/class/hwmon/hwmon{i}/{file}": f"{text}\n" for i, of in enumerate(each) for file, text in of.items()},
+    )
+
+
+def read(root: Root) -> dict[str, float | Gap]:
+    return {source.sensors[0].id: source.read()[0] for source in hwmon_power.discover(root).sources}
+
+
+AMDGPU = {"name": "amdgpu", "power1_average": "31009000", "power1_label": "PPT", "power1_cap": "100000000"}
+INA226 = {"name": "ina226", "power1_input": "5125000", "in1_input": "5000", "curr1_input": "1025"}
+
+
+def test_a_chip_tells_its_power_in_watts(tmp_path: Path) -> None:
+    assert read(chips(tmp_path, AMDGPU, INA226)) == {"power/PPT": 31.009, "power/ina226": 5.125}
+
+
+def test_what_a_chip_says_of_itself_is_an_estimate_and_what_measures_another_is_not(tmp_path: Path) -> None:
+    sources = hwmon_power.discover(chips(tmp_path, AMDGPU, INA226)).sources
+    assert [source.sensors[0].accuracy for source in sources] == ["firmware-estimate", "on-board-monitor"]
+    assert {source.sensors[0].role for source in sources} == {"part"}
+
+
+def test_of_input_and_average_the_input_counts(tmp_path: Path) -> None:
+    root = chips(tmp_path, {"name": "chip", "power1_average": "1000000", "power1_input": "2000000"})
+    assert read(root) == {"power/chip": 2.0}
+
+
+def test_a_label_of_the_device_tree_names_the_rail_and_two_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    labelled = INA226 | {"label": "VDD/5V"}
+    assert list(read(chips(tmp_path, labelled, labelled))) == ["power/VDD-5V", "power/VDD-5V-2"]
+
+
+def test_a_battery_is_not_read_twice(tmp_path: Path) -> None:
+    battery = {"name": "BAT0", "power1_input": "9000000", "in0_input": "11400"}
+    root = chips(tmp_path, battery, battery | {"name": "bq27542_0"})
+    plant(tmp_path, {"sys/class/power_supply/BAT0/type": "Battery\n"})
+    plant(tmp_path, {"sys/devices/i2c/power_supply/bq27542-0/type": "Battery\n"})
+    link(tmp_path, "sys/class/hwmon/hwmon1/device", "../../../devices/i2c/power_supply/bq27542-0")
+    assert read(root) == {}
+
+
+def test_jetsons_monitor_is_left_to_who_knows_its_rails(tmp_path: Path) -> None:
+    assert read(chips(tmp_path, {"name": "ina3221", "power1_input": "1000000"})) == {}
+
+
+def test_a_chip_is_read_no_faster_than_it_is_renewed(tmp_path: Path) -> None:
+    root = chips(tmp_path, INA226 | {"update_interval": "2253"}, INA226, INA226 | {"update_interval": "soon"})
+    pace = [(source.cadence_s, source.fastest_s) for source in hwmon_power.discover(root).sources]  # type: ignore[attr-defined]
+    assert pace == [(2.253, 2.253), (1.0, 0.1), (1.0, 0.1)]
+
+
+@pytest.mark.parametrize("text", ["", "n/a", "9" * 30])
+def test_what_is_no_number_is_an_error_of_the_read(tmp_path: Path, text: str) -> None:
+    (source,) = hwmon_power.discover(chips(tmp_path, INA226 | {"power1_input": text})).sources
+    with pytest.raises(ValueError, match="not a number"):
+        source.read()
+
+
+def test_what_no_board_draws_is_a_gap(tmp_path: Path) -> None:
+    assert isinstance(read(chips(tmp_path, INA226 | {"power1_input": "4294967295000000"}))["power/ina226"], Gap)
+
+
+def test_a_board_without_such_chips_misses_nothing(tmp_path: Path) -> None:
+    found = hwmon_power.discover(chips(tmp_path, {"name": "coretemp", "temp1_input": "50000", "power1_cap": "1"}))
+    assert (found.sources, found.missing) == ((), ())

@@ -1,0 +1,117 @@
+"""Discrete NVIDIA GPUs: what they tell, what they do not support, and machines without one."""
+
+import importlib
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from edgetop.sensors import nvml
+from edgetop.sensors.protocol import Found, Gap
+from edgetop.sensors.root import Root
+from tests.support.fake_nvml import FakeGpu, FakeNvml, discrete, jetsons
+from tests.support.trees import plant
+
+
+def found(*gpus: FakeGpu, **more: int) -> Found:
+    return nvml.discover_gpus(lambda _: FakeNvml(*gpus, **more))
+
+
+def read(of: Found) -> dict[str, float | Gap]:
+    return {
+        info.id: value
+        for source in of.sources
+        for info, value in zip(source.sensors, source.read(), strict=True)
+    }  # fmt: skip
+
+
+def test_a_gpu_tells_power_heat_clock_load_and_memory() -> None:
+    gpu = discrete()
+    del gpu.answers["nvmlDeviceGetTotalEnergyConsumption"]
+    gpu.fails["nvmlDeviceGetTotalEnergyConsumption"] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    of = found(gpu)
+    assert read(of) == {
+        "power/gpu": 71.25, "temp/gpu": 43.0, "freq/gpu": 1980.0, "load/gpu": 37.0, "mem/accelerator": 2048.0,
+    }  # fmt: skip
+    infos = {info.id: info for source in of.sources for info in source.sensors}
+    assert infos["freq/gpu"].max == 2100.0
+    assert (infos["power/gpu"].role, infos["power/gpu"].accuracy) == ("part", "on-board-monitor")
+
+
+def test_power_comes_from_the_energy_counter_where_there_is_one() -> None:
+    gpu = discrete()
+    of = found(gpu)
+    assert isinstance(read(of)["power/gpu"], Gap)  # a difference needs two
+    gpu.answers["nvmlDeviceGetTotalEnergyConsumption"] += 0.5
+    watts = read(of)["power/gpu"]
+    assert isinstance(watts, float)
+    assert watts > 0
+    assert watts != 71.25
+
+
+def test_power_is_a_source_of_its_own_so_that_its_rate_is_too() -> None:
+    assert [[info.kind for info in source.sensors] for source in found(discrete()).sources] == [
+        ["power"], ["temp", "freq", "load", "mem"],
+    ]  # fmt: skip
+
+
+def test_two_gpus_are_told_apart() -> None:
+    ids = set(read(found(discrete(), discrete())))
+    assert {"power/gpu0", "power/gpu1", "load/gpu0", "mem/accelerator1"} <= ids
+
+
+def test_what_is_not_supported_is_left_out() -> None:
+    gpu = discrete()
+    gpu.fails |= dict.fromkeys(("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMaxClockInfo"), 3)
+    of = found(gpu)
+    assert "load/gpu" not in read(of)
+    assert next(info for source in of.sources for info in source.sensors if info.kind == "freq").max is None
+
+
+def test_a_jetsons_own_gpu_is_missing_in_one_line() -> None:
+    of = found(jetsons())
+    assert of.sources == ()
+    (missing,) = of.missing
+    assert "Jetson" in missing.why
+
+
+def test_a_gpu_that_is_lost_is_a_gap_of_each_of_its_sensors() -> None:
+    gpu = discrete()
+    of = found(gpu)
+    gpu.fails |= dict.fromkeys(gpu.answers, pynvml.NVML_ERROR_GPU_IS_LOST)
+    assert set(read(of).values()) == {Gap("NVML: GPU is lost")}
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"), (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, "NVML Shared")],
+)
+def test_a_driver_that_does_not_answer_is_missing_in_its_own_words(number: int, words: str) -> None:
+    of = found(discrete(), init_fails=number)
+    assert of.sources == ()
+    (missing,) = of.missing
+    assert words in missing.why
+
+
+def test_bindings_that_are_not_installed_are_missing_with_the_extra() -> None:
+    def load(name: str) -> object:
+        raise ImportError(name)
+
+    (missing,) = nvml.discover_gpus(load).missing
+    assert missing.fix == "pip install 'edgetop[nvml]'"
+
+
+def test_on_a_captured_board_or_without_the_driver_nothing_is_asked(tmp_path: Path) -> None:
+    def load(name: str) -> object:
+        raise AssertionError(name)
+
+    root = plant(tmp_path, {nvml.DRIVER: "NVRM version: 535\n"})
+    assert nvml.discover(root, load) == Found()
+    if not Path("/", nvml.DRIVER).exists():
+        assert nvml.discover(Root(), load) == Found()
+
+
+def test_the_real_bindings_say_what_this_machine_has() -> None:
+    """Here, most likely, that there is no library: as one line, whatever it is."""
+    of = nvml.discover_gpus(importlib.import_module)
+    assert of.sources or len(of.missing) == 1 or of == Found()

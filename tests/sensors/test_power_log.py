@@ -1,0 +1,164 @@
+"""A power log as a sensor: aligned, averaged, followed as it grows, in bounded memory."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgetop.errors import InputError
+from edgetop.sensors.log_formats import FORMATS
+from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow
+from edgetop.sensors.protocol import Past
+
+HEADER = "time_s,power_w\n"
+
+
+class Session:
+    """A log in a file, read at the session times that a test says."""
+
+    def __init__(self, tmp_path: Path, *, offset_s: float = 0.0, bin_s: float = 0.1) -> None:
+        self.path = tmp_path / "log.csv"
+        self.now_s = 0.0
+        spec = LogSpec(self.path, "csv", None, offset_s)
+        self.log = PowerLog(spec, lambda: round(self.now_s * NS), bin_s)
+
+    def append(self, *rows: tuple[float, float], end: str = "\n") -> None:
+        with self.path.open("a") as file:
+            file.write("\n".join(f"{t!r},{w!r}" for t, w in rows) + end)
+
+    def read(self, now_s: float) -> list[tuple[float, float]]:
+        """Everything that has become past, in s and W."""
+        self.now_s = now_s
+        (past,) = self.log.read()
+        assert isinstance(past, Past)
+        return [(t_ns / NS, watts) for t_ns, watts in past.samples]
+
+
+def begun(tmp_path: Path, rows: Sequence[tuple[float, float]] = (), **more: float) -> Session:
+    session = Session(tmp_path, **more)
+    session.path.write_text(HEADER)
+    if rows:
+        session.append(*rows)
+    return session
+
+
+def test_samples_are_averaged_over_bins_at_the_middle_of_their_times(tmp_path: Path) -> None:
+    session = begun(tmp_path, [(0.02, 4.0), (0.04, 6.0), (0.13, 8.0), (0.25, 1.0)])
+    assert session.read(10.0) == [pytest.approx((0.03, 5.0)), pytest.approx((0.13, 8.0))]
+
+
+def test_the_offset_puts_the_logs_time_on_the_sessions(tmp_path: Path) -> None:
+    rows = [(float(t), 10.0 + t) for t in range(6)]
+    assert begun(tmp_path, rows, offset_s=-2.5).read(60.0) == [(0.5, 13.0), (1.5, 14.0)]
+    assert begun(tmp_path, rows, offset_s=2.5).read(60.0) == [
+        (2.5, 10.0), (3.5, 11.0), (4.5, 12.0), (5.5, 13.0), (6.5, 14.0),
+    ]  # fmt: skip
+
+
+def test_a_log_of_the_time_to_come_is_told_when_that_has_come(tmp_path: Path) -> None:
+    session = begun(tmp_path, [(float(t), 10.0 + t) for t in range(100)])
+    assert [t for t, _ in session.read(2.5)] == [0.0, 1.0, 2.0]
+    assert session.read(2.9) == []
+    assert [t for t, _ in session.read(5.5)] == [3.0, 4.0, 5.0]
+
+
+def test_what_is_appended_is_read_and_a_line_that_is_not_whole_yet_waits(tmp_path: Path) -> None:
+    session = begun(tmp_path)
+    assert session.read(1.0) == []
+    session.append((1.0, 5.0), (2.0, 6.0), (3.0, 7.0), end="")
+    assert session.read(10.0) == [(1.0, 5.0)]
+    with session.path.open("a") as file:
+        file.write("5\n4.0,8.0\n")  # and so the third was 3.0,7.05
+    assert session.read(10.0) == [(2.0, 6.0), (3.0, 7.05)]
+
+
+def test_rows_without_a_value_are_gaps(tmp_path: Path) -> None:
+    session = begun(tmp_path)
+    with session.path.open("a") as file:
+        file.write("0.5,4\nnan,nan\n1.5,\n\nend of capture\n2.5,6\n3.5,7\n")
+    assert session.read(10.0) == [(0.5, 4.0), (2.5, 6.0)]
+
+
+def test_rows_that_go_back_in_time_are_left_out(tmp_path: Path) -> None:
+    session = begun(tmp_path, [(1.0, 5.0), (2.0, 6.0), (1.5, 99.0), (3.0, 7.0), (4.0, 8.0)])
+    assert session.read(10.0) == [(1.0, 5.0), (2.0, 6.0), (3.0, 7.0)]
+
+
+def test_a_file_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
+    session = begun(tmp_path, [(1.0, 5.0), (2.0, 6.0)])
+    session.read(10.0)
+    session.path.write_text("Time (ms),Power (mW)\n")
+    session.read(10.0)
+    with session.path.open("a") as file:
+        file.write("11000,1500\n12000,2500\n")
+    assert session.read(20.0) == [(11.0, 1.5)]
+
+
+def test_a_file_that_is_not_there_yet_is_an_error_of_that_read(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        session.read(1.0)
+    session.path.write_text(HEADER)
+    session.append((1.0, 5.0), (2.0, 6.0))
+    assert session.read(10.0) == [(1.0, 5.0)]
+
+
+def test_a_wrong_first_line_is_told_at_every_read(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.path.write_text("nothing,of,use\n1,2,3\n")
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no column of time"):
+            session.read(1.0)
+
+
+def test_a_file_without_lines_is_no_log(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.path.write_bytes(b"\0" * 100_000)
+    with pytest.raises(ValueError, match="no line ends"):
+        session.read(1.0)
+
+
+def test_a_large_file_is_read_in_pieces_and_keeps_its_energy(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    watts = 5 + random.random(150_000)
+    session = begun(tmp_path)
+    with session.path.open("a") as file:
+        file.writelines(f"{i * 1e-4:.4f},{w:.6f}\n" for i, w in enumerate(watts.tolist()))
+    assert session.path.stat().st_size > 2 * PIECE_BYTES
+    pieces = []
+    while piece := session.read(100.0):
+        pieces.append(piece)
+    assert len(pieces) > 2
+    told = [pair for piece in pieces for pair in piece]
+    assert len(told) == 149  # 15 s in tenths, of which the last is still open
+    assert np.mean([w for _, w in told]) == pytest.approx(watts[:149_000].mean(), rel=1e-6)
+
+
+def test_it_is_the_boards_total_by_an_external_shunt_and_says_how_it_is_aligned(tmp_path: Path) -> None:
+    log = PowerLog(LogSpec(tmp_path / "a.csv", "ppk2", 5.1, -2.0), lambda: 0)
+    (info,) = log.sensors
+    assert (info.id, info.role, info.accuracy) == ("power/log", "total", "external-shunt")
+    assert info.note == "ppk2 log, its time 0 at session time -2 s, means of 0.1 s, at 5.1 V"
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_a_log_that_is_not_what_it_is_said_to_be_is_refused(tmp_path: Path, log_format: str) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("Dear diary,\n")
+    with pytest.raises(InputError, match=r"notes\.txt: no column"):
+        follow(LogSpec(path, log_format, 5.0), lambda: 0)
+
+
+def test_a_log_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a file"):
+        follow(LogSpec(tmp_path, "csv", None), lambda: 0)
+    with pytest.raises(InputError, match="no such file"):
+        follow(LogSpec(tmp_path / "a" / "b.csv", "csv", None), lambda: 0)
+
+
+def test_a_log_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "later.csv").touch()
+    (source,) = follow(LogSpec(tmp_path / "later.csv", "csv", None), lambda: NS).sources
+    (tmp_path / "later.csv").write_text(HEADER + "0,1\n0.5,2\n")
+    assert source.read() == [Past("a log tells of the past", ((0, 1.0),))]

@@ -1,0 +1,296 @@
+"""session.json: its keys are a contract, and garbage in it is told by its key."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.session.clock import Anchor
+from edgetop.session.manifest import (
+    BackgroundProcess,
+    Battery,
+    Board,
+    ClockInfo,
+    Constraints,
+    EngineInfo,
+    HistogramInfo,
+    Load,
+    Manifest,
+    Methodology,
+    Model,
+    SensorInfo,
+    TensorInfo,
+    from_json,
+    to_json,
+)
+from tests.support.sessions import make_manifest
+
+RICH = make_manifest(
+    SensorInfo("temp/cpu", "°C", "/sys/x", trips={"passive": 85.0, "critical": 105.0}),
+    SensorInfo("cooling/0-fan", "state", "/sys/y", throttles=False, max_state=4),
+    SensorInfo("freq/cpu0", "MHz", "/sys/z", max=2400.0, note="one of four"),
+    SensorInfo("power/VDD_IN", "W", "i2c", role="total", accuracy="external-shunt", simulated=True),
+    state="finished",
+    end_reason="duration",
+    duration_ns=60_000_000_000,
+    clock=ClockInfo(123, "a-boot", (Anchor(0, "2026-11-21T10:15:02.123456Z"), Anchor(7, "2026-11-21T11:15:02.0Z"))),
+    histogram=HistogramInfo(20, 6),
+    board=Board("Pi 5", "bcm2712", "6.6", "Debian", "Cortex-A76", 4, 8 * 2**30, "MAXN", "ondemand", True),
+    model=Model("m.onnx", "abc", 5, "onnx", (TensorInfo("x", (1, 3, 224, 224), "float32"),), "fp32"),
+    engine=EngineInfo("onnxruntime", "1.20", ("XNNPACK", "CPU"), 4, "thread", 5, 6, 2),
+    load=Load("fixed", 30.0, 33_000_000, 2, 8, "x.npy"),
+    methodology=Methodology(
+        50,
+        1000,
+        1.5,
+        2.5,
+        35.0,
+        "box",
+        {"temp/cpu": 41.5},
+        (BackgroundProcess("cron", 0.5),),
+        "fifo",
+        ("a", "b"),
+        Battery(3.7, 1000.0, 2.0, 0.15),
+    ),
+    constraints=Constraints(1.5, 512 * 2**20),
+    labels={"build": "17", "naïve": "ü"},
+)
+
+
+def rebuilt(manifest: Manifest) -> Manifest:
+    return from_json(json.loads(json.dumps(to_json(manifest))))
+
+
+def test_what_is_written_is_what_is_read() -> None:
+    assert rebuilt(RICH) == RICH
+
+
+def texts() -> st.SearchStrategy[str | None]:
+    return st.one_of(st.none(), st.text())
+
+
+def accuracies() -> st.SearchStrategy[str | None]:
+    return st.sampled_from([None, "external-shunt", "on-board-monitor", "firmware-estimate"])
+
+
+def trips() -> st.SearchStrategy[dict[str, float] | None]:
+    return st.one_of(st.none(), st.dictionaries(st.text(), st.floats(allow_nan=False)))
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.builds(Board, texts(), texts(), texts(), texts(), texts(), st.integers(0), st.integers(), texts(), texts()),
+    st.builds(
+        Load,
+        st.sampled_from(["closed", "fixed", "poisson"]),
+        st.one_of(st.none(), st.floats(allow_nan=False)),
+        st.one_of(st.none(), st.integers()),
+        st.integers(),
+    ),
+    st.dictionaries(st.text(), st.text()),
+    st.lists(st.builds(TensorInfo, st.text(), st.lists(st.integers()).map(tuple), st.text())).map(tuple),
+    st.lists(st.builds(SensorInfo, st.text(), st.text(), st.text(), texts(), accuracies(), st.booleans(), trips())).map(
+        tuple
+    ),
+)
+def test_any_manifest_survives_its_file(
+    board: Board, load: Load, labels: dict[str, str], inputs: tuple[TensorInfo, ...], sensors: tuple[SensorInfo, ...]
+) -> None:
+    manifest = make_manifest(*sensors, board=board, load=load, labels=labels, model=Model("m", inputs=inputs))
+    assert rebuilt(manifest) == manifest
+
+
+# As the section "session.json" of the format has them.
+KEYS = {
+    "": (
+        "format_version id name state end_reason edgetop_version created_utc duration_ns clock histogram board model"
+        " engine load methodology constraints labels sensors"
+    ),
+    "clock": "origin_monotonic_ns boot_id anchors",
+    "histogram": "unit_ns sub_bucket_bits",
+    "board": "model soc kernel os cpu cores memory_bytes power_mode governor simulated",
+    "model": "path sha256 size_bytes format inputs precision",
+    "engine": "runtime version providers threads isolation init_ns first_ns partitions",
+    "load": "mode rate_hz deadline_ns streams batch input delay_ns duty_on_ns duty_off_ns seed",
+    "methodology": (
+        "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure start_temperatures background"
+        " scheduler notes battery stream_runs"
+    ),
+    "constraints": "cpus memory_bytes",
+}
+
+
+@pytest.mark.parametrize("where", KEYS)
+def test_keys_and_their_order_are_those_of_the_format(where: str) -> None:
+    document = to_json(RICH)
+    assert list(document[where] if where else document) == KEYS[where].split()
+
+
+def test_lists_hold_objects_with_the_keys_of_the_format() -> None:
+    document = to_json(RICH)
+    assert list(document["clock"]["anchors"][0]) == ["t_ns", "utc"]
+    assert list(document["model"]["inputs"][0]) == ["name", "shape", "dtype"]
+    assert list(document["methodology"]["background"][0]) == ["name", "cpu_pct"]
+    assert list(document["methodology"]["battery"]) == ["volts", "capacity_mah", "rate_hz", "extra_w"]
+    sensor = list(document["sensors"][0])
+    assert sensor[:6] == ["id", "unit", "source", "role", "accuracy", "simulated"]
+    assert {"trips", "throttles", "max_state", "max"} <= set(sensor)
+
+
+def test_no_key_tells_who_or_which_machine() -> None:
+    text = json.dumps(to_json(RICH)).lower()
+    assert not [word for word in ("serial", "host", "user") if word in text]
+
+
+def test_keys_that_are_not_known_are_ignored() -> None:
+    document = to_json(RICH)
+    document["added_later"] = 1
+    document["board"]["added_later"] = {}
+    document["sensors"][0]["added_later"] = None
+    assert from_json(document) == RICH
+
+
+def test_what_a_file_leaves_out_is_not_known() -> None:
+    document = to_json(make_manifest())
+    for key in ("end_reason", "duration_ns", "methodology", "constraints", "labels", "sensors", "histogram"):
+        del document[key]
+    document["board"] = {}
+    manifest = from_json(document)
+    assert manifest.duration_ns is manifest.end_reason is manifest.board.memory_bytes is None
+    assert manifest.histogram == HistogramInfo(10, 7)
+
+
+def test_what_nobody_said_is_none() -> None:
+    document = to_json(make_manifest(SensorInfo("temp/cpu", "°C", "x"), board=Board()))
+    objects = {where: part for where, part in document.items() if isinstance(part, dict)}
+    none = {where: [key for key, value in part.items() if value is None] for where, part in objects.items()}
+    assert none["board"] == KEYS["board"].split()[:-1]
+    assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions"]
+    assert none["load"] == ["rate_hz", "deadline_ns", "batch", "delay_ns", "duty_on_ns", "duty_off_ns", "seed"]
+    assert none["model"] == ["sha256", "size_bytes", "format", "precision"]
+    assert none["constraints"] == ["cpus", "memory_bytes"]
+    assert set(none["methodology"]) == set(KEYS["methodology"].split()) - {
+        "start_temperatures", "background", "notes", "stream_runs",
+    }  # fmt: skip
+    assert document["end_reason"] is document["duration_ns"] is document["sensors"][0]["trips"] is None
+
+
+@pytest.mark.parametrize("key", ["format_version", "id", "name", "state", "created_utc", "clock", "model", "load"])
+def test_a_key_that_must_be_there_is_named(key: str) -> None:
+    document = to_json(RICH)
+    del document[key]
+    with pytest.raises(ValueError, match=rf"session\.json: {key} is missing"):
+        from_json(document)
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path of every value of a document."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+def wrong_values(right: object) -> list[object]:
+    """Values of every other type."""
+    number = isinstance(right, int | float) and not isinstance(right, bool)
+    candidates = ["text", 1.5, True, [1], {"a": 1}]
+    if isinstance(right, str):
+        candidates[0] = 7
+    if number:
+        candidates = ["5", True, [5], {}, *([1.5] if isinstance(right, int) else [])]
+    if isinstance(right, bool):
+        candidates = ["true", 1, 0, []]
+    if isinstance(right, list):
+        candidates = ["text", 5, {}, True]
+    if isinstance(right, Mapping):
+        candidates = ["text", 5, [], True]
+    return candidates
+
+
+def with_value(path: tuple[str | int, ...], value: object) -> dict[str, Any]:
+    document = json.loads(json.dumps(to_json(RICH)))
+    holder = document
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    return document
+
+
+def value_at(path: tuple[str | int, ...]) -> object:
+    value: Any = to_json(RICH)
+    for key in path:
+        value = value[key]
+    return value
+
+
+# What an error names: keys of the format, not those that a user chose.
+OF_LISTS = "t_ns utc name shape dtype cpu_pct id unit source role trips throttles max_state max note"
+KNOWN_KEYS = {key for keys in (*KEYS.values(), OF_LISTS) for key in keys.split()}
+
+CHECKED = [path for path in places(to_json(RICH)) if value_at(path) is not None]
+
+
+@pytest.mark.parametrize("path", CHECKED, ids=lambda path: ".".join(map(str, path)))
+def test_a_value_of_the_wrong_type_is_told_by_its_key(path: tuple[str | int, ...]) -> None:
+    key = next(part for part in reversed(path) if isinstance(part, str) and part in KNOWN_KEYS)
+    for wrong in wrong_values(value_at(path)):
+        with pytest.raises(ValueError, match=rf"^session\.json: .*{key}"):
+            from_json(with_value(path, wrong))
+
+
+def test_none_is_refused_where_a_value_must_be() -> None:
+    for path in (("id",), ("clock",), ("labels",), ("sensors",), ("board", "simulated"), ("load", "mode")):
+        with pytest.raises(ValueError, match=path[-1]):
+            from_json(with_value(path, None))
+
+
+def test_states_and_modes_that_are_not_known_are_refused() -> None:
+    for path in (("state",), ("load", "mode")):
+        with pytest.raises(ValueError, match=path[-1]):
+            from_json(with_value(path, "sleeping"))
+
+
+def test_a_whole_number_stands_for_a_float() -> None:
+    manifest = from_json(with_value(("load", "rate_hz"), 30))
+    assert manifest.load.rate_hz == 30.0
+    assert isinstance(manifest.load.rate_hz, float)
+
+
+def test_a_number_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(ValueError, match="rate_hz"):
+        from_json(with_value(("load", "rate_hz"), 10**400))
+
+
+@pytest.mark.parametrize("document", [None, 5, "text", [], True])
+def test_what_is_not_an_object_is_no_manifest(document: Any) -> None:
+    with pytest.raises(ValueError, match="not an object"):
+        from_json(document)
+
+
+def test_a_sensor_knows_its_kind_and_its_label() -> None:
+    sensor = SensorInfo("freqcap/cpu0/big", "MHz", "x")
+    assert (sensor.kind, sensor.label) == ("freqcap", "cpu0/big")
+
+
+def test_a_load_asks_for_the_rate_of_all_its_streams_over_its_duty_cycle() -> None:
+    load = Load(mode="fixed", rate_hz=30.0, streams=2, duty_on_ns=2_000_000_000, duty_off_ns=8_000_000_000)
+    assert (load.is_paced, load.stream_hz, load.asked_hz) == (True, 6.0, 12.0)
+    assert load.longest_rest_ns == 8_033_333_333
+    assert (Load().is_paced, Load().asked_hz, Load().longest_rest_ns) == (False, None, 0)
+
+
+@pytest.mark.parametrize("rate_hz", [0.0, -5.0, float("inf"), float("nan"), 1e-300, None])
+def test_a_rate_that_cannot_be_plans_nothing(rate_hz: float | None) -> None:
+    load = Load(mode="poisson", rate_hz=rate_hz, streams=0, duty_on_ns=-5, duty_off_ns=5)
+    assert (load.is_paced, load.asked_hz, load.longest_rest_ns) == (False, None, 5)
+
+
+def test_only_what_ran_nowhere_that_is_known_was_imported() -> None:
+    labels = {"imported": "trtexec"}
+    assert make_manifest(labels=labels, clock=ClockInfo(0, None)).was_imported
+    assert not make_manifest(labels=labels, clock=ClockInfo(0, "a-boot")).was_imported
+    assert not make_manifest(clock=ClockInfo(0, None)).was_imported

@@ -1,0 +1,270 @@
+"""Small ONNX models for the tests, each made from nothing and returned as a file's bytes.
+
+IR version 8 and opset 13, so that every onnxruntime edgetop meets can load them. The same call
+gives the same bytes each time.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.helper import make_node, make_tensor_value_info
+
+Array = NDArray[np.generic]
+
+FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
+
+HOSTILE_INPUT = "[red]x[/red]\x1b[31m"
+HOSTILE_NODE = "[bold]add[/] \x1b]0;owned\x07 \x1b[2J"
+HOSTILE_OUTPUT = "[/]y\r\n\x1b[0m"
+
+
+def _model(
+    inputs: list[ValueInfoProto],
+    nodes: list[NodeProto],
+    outputs: list[ValueInfoProto],
+    constants: Mapping[str, Array] | None = None,
+    domains: Mapping[str, int] | None = None,
+) -> bytes:
+    """The file of one graph; `domains` are the operator sets beside ONNX's own."""
+    initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "test", inputs, outputs, initializers)
+    opsets = [helper.make_opsetid(domain, version) for domain, version in {"": 13, **(domains or {})}.items()]
+    model = helper.make_model(graph, ir_version=8, opset_imports=opsets, producer_name="edgetop-tests")
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def noise(*shape: int, scale: float = 1.0, seed: int = 0) -> NDArray[np.float32]:
+    """Weights: uniform from -scale to scale, from a stream that numpy has frozen."""
+    return ((2 * np.random.RandomState(seed).random_sample(shape) - 1) * scale).astype(np.float32)
+
+
+def onnx_tiny() -> bytes:
+    """About 20 microseconds, for tests that want many inferences in little time: `x` [1,4096] to `y`."""
+    return _model(
+        [make_tensor_value_info("x", FLOAT, [1, 4096])],
+        [
+            make_node("Mul", ["x", "factor"], ["scaled"], "scale"),
+            make_node("Tanh", ["scaled"], ["bent"], "bend"),
+            make_node("Add", ["bent", "x"], ["shifted"], "shift"),
+            make_node("Sin", ["shifted"], ["waved"], "wave"),
+            make_node("Relu", ["waved"], ["y"], "relu"),
+        ],
+        [make_tensor_value_info("y", FLOAT, [1, 4096])],
+        {"factor": noise(4096)},
+    )
+
+
+def onnx_half_ms() -> bytes:
+    """About half a millisecond on one thread of a desktop: `x` [64,256] to `y`."""
+    return _matmul_chain(rows=64, depth=7)
+
+
+def onnx_ten_ms() -> bytes:
+    """About ten milliseconds on one thread of a desktop: `x` [512,256] to `y`."""
+    return _matmul_chain(rows=512, depth=17)
+
+
+def _matmul_chain(rows: int, depth: int, width: int = 256) -> bytes:
+    """`depth` times a product with the same weights and a Relu, scaled so that values keep their size."""
+    nodes = []
+    tensor = "x"
+    for i in range(depth):
+        result = "y" if i == depth - 1 else f"layer{i}/relu"
+        nodes.append(make_node("MatMul", [tensor, "weights"], [f"layer{i}/matmul"], f"layer{i}/matmul"))
+        nodes.append(make_node("Relu", [f"layer{i}/matmul"], [result], f"layer{i}/relu"))
+        tensor = result
+    return _model(
+        [make_tensor_value_info("x", FLOAT, [rows, width])],
+        nodes,
+        [make_tensor_value_info("y", FLOAT, [rows, width])],
+        {"weights": noise(width, width, scale=(6 / width) ** 0.5)},
+    )
+
+
+# Of the branches of a ladder: five that take the most time, each clearly less than the one before, and small ones.
+LADDER = (2048, 1400, 950, 640, 430, *[48] * 16)
+
+
+def onnx_ladder() -> bytes:
+    """83 operators of which the five largest can be told apart: `x` [64,256] to `y`, a branch for each of LADDER."""
+    nodes, constants, total = [], {}, ""
+    for i, width in enumerate(LADDER):
+        constants[f"up{i}"] = noise(256, width, scale=0.05, seed=i)
+        constants[f"down{i}"] = noise(width, 8, scale=0.05, seed=100 + i)
+        nodes.append(make_node("MatMul", ["x", f"up{i}"], [f"wide{i}"], f"rung{i}"))
+        nodes.append(make_node("MatMul", [f"wide{i}", f"down{i}"], [f"bare{i}"], f"back{i}"))
+        nodes.append(make_node("Tanh", [f"bare{i}"], [f"narrow{i}"], f"bend{i}"))
+        if total:
+            nodes.append(make_node("Add", [total, f"narrow{i}"], [f"sum{i}"], f"add{i}"))
+        total = f"sum{i}" if total else "narrow0"
+    nodes[-1].output[0] = "y"
+    inputs, outputs = ("x", [64, 256]), ("y", [64, 8])
+    return _model(
+        [make_tensor_value_info(inputs[0], FLOAT, inputs[1])],
+        nodes,
+        [make_tensor_value_info(outputs[0], FLOAT, outputs[1])],
+        constants,
+    )
+
+
+def onnx_branch() -> bytes:
+    """An If whose chosen branch holds a large MatMul: what it takes is in two events, of the If and of the MatMul."""
+    then = helper.make_graph(
+        [make_node("MatMul", ["x", "w"], ["big"], "inner")],
+        "then",
+        [],
+        [make_tensor_value_info("big", FLOAT, [64, 256])],
+    )
+    otherwise = helper.make_graph(
+        [make_node("Identity", ["x"], ["same"])], "else", [], [make_tensor_value_info("same", FLOAT, [64, 256])]
+    )
+    nodes = [
+        make_node("ReduceMax", ["x"], ["peak"], "peak", keepdims=0),
+        make_node("Less", ["peak", "two"], ["is_small"], "less"),
+        make_node("If", ["is_small"], ["chosen"], "if", then_branch=then, else_branch=otherwise),
+        make_node("Relu", ["chosen"], ["y"], "relu"),
+    ]
+    return _model(
+        [make_tensor_value_info("x", FLOAT, [64, 256])],
+        nodes,
+        [make_tensor_value_info("y", FLOAT, [64, 256])],
+        {"w": noise(256, 256, scale=0.05), "two": np.array(2, np.float32)},
+    )
+
+
+def onnx_many_inputs() -> bytes:
+    """An input of every kind that can be fed, a rank-0 one among them; `total` is the sum of all their elements."""
+    inputs = {
+        "image": (FLOAT, [1, 3, 4, 4]),
+        "tokens": (INT64, [8]),
+        "mask": (BOOL, [8]),
+        "levels": (TensorProto.INT8, [2, 5]),
+        "pixels": (TensorProto.UINT8, [1, 6]),
+        "step": (INT64, []),
+    }
+    nodes = []
+    for name in inputs:
+        nodes.append(make_node("Cast", [name], [f"{name}/float"], f"{name}/cast", to=FLOAT))
+        nodes.append(make_node("ReduceSum", [f"{name}/float"], [f"{name}/sum"], f"{name}/sum", keepdims=0))
+    nodes.append(make_node("Sum", [f"{name}/sum" for name in inputs], ["total"], "total"))
+    return _model(
+        [make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        nodes,
+        [make_tensor_value_info("total", FLOAT, [])],
+    )
+
+
+def onnx_dynamic() -> bytes:
+    """Batch, height and width are free, and any will do: `x` [N,3,H,W] to `y` [N,8]."""
+    return _model(
+        [make_tensor_value_info("x", FLOAT, ["N", 3, "H", "W"])],
+        [
+            make_node("Conv", ["x", "weights"], ["conv"], "conv", pads=[1, 1, 1, 1]),
+            make_node("Relu", ["conv"], ["relu"], "relu"),
+            make_node("GlobalAveragePool", ["relu"], ["pool"], "pool"),
+            make_node("Flatten", ["pool"], ["y"], "flatten"),
+        ],
+        [make_tensor_value_info("y", FLOAT, ["N", 8])],
+        {"weights": noise(8, 3, 3, 3)},
+    )
+
+
+def onnx_needs_width(width: int) -> bytes:
+    """Declares `x` [N,W] free, yet refuses at run time every W but `width`: a wrong assumption about a shape."""
+    return _model(
+        [make_tensor_value_info("x", FLOAT, ["N", "W"])],
+        [make_node("MatMul", ["x", "weights"], ["y"], "project")],
+        [make_tensor_value_info("y", FLOAT, ["N", 4])],
+        {"weights": noise(width, 4)},
+    )
+
+
+def onnx_stateful() -> bytes:
+    """A recurrent model as streaming ones are: `x` [1,1,8], state `h` and `c` in, `y`, `h_out` and `c_out` out."""
+    state = [1, 1, 16]
+    lstm = ["x", "weights", "recurrence", "bias", "", "h", "c"]
+    return _model(
+        [
+            make_tensor_value_info("x", FLOAT, [1, 1, 8]),
+            make_tensor_value_info("h", FLOAT, state),
+            make_tensor_value_info("c", FLOAT, state),
+        ],
+        [make_node("LSTM", lstm, ["y", "h_out", "c_out"], "lstm", hidden_size=16)],
+        [
+            make_tensor_value_info("y", FLOAT, [1, 1, 1, 16]),
+            make_tensor_value_info("h_out", FLOAT, state),
+            make_tensor_value_info("c_out", FLOAT, state),
+        ],
+        {
+            "weights": noise(1, 64, 8, scale=0.3),
+            "recurrence": noise(1, 64, 16, scale=0.3, seed=1),
+            "bias": noise(1, 128, scale=0.3, seed=2),
+        },
+    )
+
+
+def onnx_string_input() -> bytes:
+    """Takes text, `words` [3], which no generated input can be."""
+    return _model(
+        [make_tensor_value_info("words", STRING, [3])],
+        [make_node("Identity", ["words"], ["same"], "same")],
+        [make_tensor_value_info("same", STRING, [3])],
+    )
+
+
+def onnx_unknown_operator(name: str = "Frobnicate", domain: str = "com.example") -> bytes:
+    """A valid file that no runtime can load, for want of the operator `domain`.`name`."""
+    return _model(
+        [make_tensor_value_info("x", FLOAT, [1, 4])],
+        [make_node(name, ["x"], ["y"], "mystery", domain=domain)],
+        [make_tensor_value_info("y", FLOAT, [1, 4])],
+        domains={domain: 1},
+    )
+
+
+def onnx_gather() -> bytes:
+    """Looks `index` [1] up in a table of 100 rows; an index from 100 up fails at run time, so that some runs do."""
+    return _model(
+        [make_tensor_value_info("index", INT64, [1])],
+        [make_node("Gather", ["table", "index"], ["row"], "lookup", axis=0)],
+        [make_tensor_value_info("row", FLOAT, [1, 4])],
+        {"table": noise(100, 4)},
+    )
+
+
+def onnx_hostile_names() -> bytes:
+    """Names that are markup, terminal escapes and line breaks, for whatever shows or stores them."""
+    return _model(
+        [make_tensor_value_info(HOSTILE_INPUT, FLOAT, [1, 4])],
+        [
+            make_node("Add", [HOSTILE_INPUT, "one"], ["[input]:0"], HOSTILE_NODE),
+            make_node("Relu", ["[input]:0"], [HOSTILE_OUTPUT], "[link=file:///etc/passwd]relu"),
+        ],
+        [make_tensor_value_info(HOSTILE_OUTPUT, FLOAT, [1, 4])],
+        {"one": np.ones(1, np.float32)},
+    )
+
+
+def onnx_quantised() -> bytes:
+    """A quantised layer in the QDQ form exporters write, int8 throughout: `x` [1,32] to `y` [1,8], both float."""
+    constants: dict[str, Array] = {
+        "scale": np.array(1 / 64, np.float32),
+        "zero": np.array(0, np.int8),
+        "weights/int8": (noise(32, 8) * 127).astype(np.int8),
+        "weights/scale": np.array(1 / 127, np.float32),
+    }
+    return _model(
+        [make_tensor_value_info("x", FLOAT, [1, 32])],
+        [
+            make_node("QuantizeLinear", ["x", "scale", "zero"], ["x/int8"], "x/quantise"),
+            make_node("DequantizeLinear", ["x/int8", "scale", "zero"], ["x/float"], "x/dequantise"),
+            make_node("DequantizeLinear", ["weights/int8", "weights/scale", "zero"], ["weights"], "weights/dequantise"),
+            make_node("MatMul", ["x/float", "weights"], ["product"], "matmul"),
+            make_node("QuantizeLinear", ["product", "scale", "zero"], ["y/int8"], "y/quantise"),
+            make_node("DequantizeLinear", ["y/int8", "scale", "zero"], ["y"], "y/dequantise"),
+        ],
+        [make_tensor_value_info("y", FLOAT, [1, 8])],
+        constants,
+    )

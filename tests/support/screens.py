@@ -1,0 +1,165 @@
+"""What a screen shows, as text: panes drawn by themselves, and the whole app without a terminal."""
+
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.pilot import Pilot
+
+from edgetop.analysis.analysis import Analysis, MonitorView
+from edgetop.feeds.protocol import Can
+from edgetop.ui.app import EdgetopApp
+from edgetop.ui.look import Look
+from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.panes.pane import Area
+from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.text import Line
+from edgetop.ui.themes import load_theme
+from tests.support.scripts import ListFeed, Script
+
+TEN_SECONDS = 10 * 10**9
+NEVER_S = 3600.0  # between refreshes: the tests tick themselves
+MESSAGES_DEEP = 6
+PATIENCE_S = 10.0
+_CHARACTERS = {"space": " ", "question_mark": "?"}
+
+
+def view_of(script: Script | None, window_ns: int | None = TEN_SECONDS) -> MonitorView:
+    """What a screen gets to show of a session; of None, before anything has come."""
+    analysis = Analysis()
+    if script:
+        analysis.fold(script.whole())
+    return analysis.view(window_ns)
+
+
+def area(width: int, height: int, *, ascii_only: bool = False) -> Area:
+    return Area(width, height, Look(ascii_only=ascii_only))
+
+
+def plain(line: Line) -> str:
+    return "".join(span.text for span in line)
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    return "\n".join(plain(line) for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An app under test, whose feed gives only what a test puts into it."""
+
+    app: EdgetopApp
+    pilot: Pilot[None]
+    feed: ListFeed
+    script: Script
+
+    @property
+    def monitor(self) -> MonitorScreen:
+        return self.app._monitor
+
+    async def settle(self) -> None:
+        """Until what has been asked is done and drawn: messages beget messages, but not deeper than this."""
+        for _ in range(MESSAGES_DEEP):
+            await self.pilot._wait_for_screen()
+            if self.app._screen_stack:
+                self.app.screen._on_timer_update()
+
+    async def wait_for(self, text: str) -> None:
+        """Of what the toolkit does by its own clock. Raises AssertionError where it does not come."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.text:
+            assert time.monotonic() < deadline, f"waited in vain for {text!r} in {self.text}"
+            await self.pilot.pause(0.01)
+
+    async def tick(self) -> None:
+        """One refresh, with what has been put into the feed."""
+        self.monitor.tick()
+        await self.settle()
+
+    async def go_on(self, seconds: float = 1.0) -> None:
+        """The session goes on for so long, and the screen is refreshed."""
+        self.script.batches.clear()
+        self.feed.put(self.script.measure(seconds).whole())
+        await self.tick()
+
+    async def press(self, *keys: str) -> None:
+        """Keys by their names in bindings. Not the pilot's way, which sleeps 40 ms a key."""
+        for key in keys:
+            name = "space" if key == " " else key
+            character = _CHARACTERS.get(name, name if len(name) == 1 else None)
+            self.app._driver.send_message(events.Key(name, character))  # type: ignore[union-attr]
+            await self.settle()
+
+    async def resize(self, width: int, height: int) -> None:
+        self.app._driver._size = Size(width, height)  # type: ignore[union-attr]
+        self.app.post_message(events.Resize(Size(width, height), Size(width, height)))
+        await self.settle()
+        self.app._check_resize()  # which waits for 8 ms otherwise
+        await self.settle()
+
+    @property
+    def rows(self) -> list[str]:
+        return [strip.text for strip in self.app.screen._compositor.render_strips()]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.rows)
+
+    @property
+    def header(self) -> str:
+        return self.rows[0]
+
+    @property
+    def panes(self) -> dict[str, tuple[int, int, int, int]]:
+        """The panes that are seen, by name: x, y, width and height."""
+        return {name: tuple(pane.region) for name, pane in self.monitor._panes.items() if pane.display}
+
+
+@asynccontextmanager
+async def opened(
+    script: Script,
+    size: tuple[int, int] = (80, 24),
+    *,
+    ends: bool = False,
+    notifications: bool = False,
+    recording: Path | None = None,
+    more: Can = Can.NOTHING,
+    **settings: object,
+) -> AsyncIterator[Opened]:
+    """The app on a session that has come as far as `script`."""
+    feed = ListFeed([script.whole()], ends=ends, more=more)
+    choices = ScreenSettings(refresh_s=NEVER_S, recording=recording, **settings)  # type: ignore[arg-type]
+    app = EdgetopApp(feed, Analysis(), choices)
+    async with app.run_test(size=size, notifications=notifications) as pilot:
+        screen = Opened(app, pilot, feed, script)
+        await screen.settle()
+        yield screen
+
+
+def pictured(app: EdgetopApp, theme: str = "dark") -> str:
+    """The whole screen: its text row by row, then where which style of the theme stands, plain text left out."""
+    names = {style: name for name, style in load_theme(theme).styles.items()}
+    strips = app.screen._compositor.render_strips()
+    runs = [_runs([(segment.text, segment.style) for segment in strip], names) for strip in strips]
+    styles = [f"{y:>3} {row}".rstrip() for y, row in enumerate(runs)]
+    return "\n".join([*(f"|{strip.text}|" for strip in strips), "", *styles, ""])
+
+
+def _runs(segments: Sequence[tuple[str, Style | None]], names: dict[Style, str]) -> str:
+    runs: list[tuple[str, int, int]] = []
+    x = 0
+    for text, style in segments:
+        name = names.get(style, "other") if style else "none"
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1], x + len(text))
+        else:
+            runs.append((name, x, x + len(text)))
+        x += len(text)
+    if {name for name, *_ in runs} == {"other"}:  # behind a dialog everything is tinted
+        return ""
+    return "  ".join(f"{name} {start}-{end}" for name, start, end in runs if name != "text")

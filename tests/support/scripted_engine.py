@@ -1,0 +1,62 @@
+"""An engine that says what a test has written for it, and runs nothing."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgetop.engines.protocol import EngineUpdate, Message
+from edgetop.errors import InputError
+from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, Inferences
+
+
+class ScriptedEngine:
+    """One update a poll, in their order; then nothing more. `calls` are those of its conductor."""
+
+    isolation = "process"
+
+    def __init__(
+        self,
+        *updates: EngineUpdate,
+        when_stopped: Sequence[EngineUpdate] = (),
+        refuses: InputError | None = None,
+        fails_to_close: Exception | None = None,
+    ) -> None:
+        """`when_stopped`: what it says once it is asked to stop. `refuses`: what its start raises."""
+        self._updates = deque(updates)
+        self._when_stopped = when_stopped
+        self._refuses = refuses
+        self._fails_to_close = fails_to_close
+        self.calls: list[str] = []
+
+    def start(self) -> None:
+        self.calls.append("start")
+        if self._refuses:
+            raise self._refuses
+
+    def poll(self) -> EngineUpdate:
+        return self._updates.popleft() if self._updates else EngineUpdate()
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+        self._updates.extend(self._when_stopped)
+
+    def profile(self) -> None:
+        self.calls.append("profile")
+
+    def close(self) -> None:
+        self.calls.append("close")
+        if self._fails_to_close:
+            raise self._fails_to_close
+
+
+def said(*messages: Message, records: Inferences = NO_INFERENCES) -> EngineUpdate:
+    return EngineUpdate(records, messages)
+
+
+def inferences(
+    starts_ns: Sequence[int], latency_ns: Sequence[int] | int = 1_000_000, phase: int = MEASURE, *, ok: bool = True
+) -> Inferences:
+    records = np.zeros(len(starts_ns), INFERENCE)
+    records["t_ns"], records["latency_ns"], records["phase"], records["ok"] = starts_ns, latency_ns, phase, ok
+    return records

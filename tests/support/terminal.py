@@ -1,0 +1,170 @@
+"""A terminal for a program of its own: a pseudo-terminal that is read all the time and answers what is asked of it."""
+
+import errno
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+
+from rich.cells import cell_len
+
+PATIENCE_S = 60.0  # a busy machine takes its time to start Python
+FRAME_END = b"\x1b[?2026l"
+ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+_ASKED_SYNC = b"\x1b[?2026$p"
+_HAS_SYNC = b"\x1b[?2026;2$y"  # so that every frame is told apart from the next (synchronized output)
+
+
+# Before a program: take the terminal of its input as its session's own, which then hears of a hang-up.
+ITS_OWN = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+
+
+def as_its_own(argv: Sequence[str]) -> list[str]:
+    """The same program, on a controlling terminal (tty(4))."""
+    return [sys.executable, "-c", ITS_OWN, *argv]
+
+
+class Terminal:
+    """Runs a program on a terminal of `columns` by `rows`; `output` is all it wrote."""
+
+    def __init__(self, argv: Sequence[str], columns: int, rows: int, environment: Mapping[str, str]) -> None:
+        self._ours, self._theirs = pty.openpty()
+        os.set_blocking(self._ours, False)
+        self._set_size(columns, rows)
+        self.attributes_before = self.attributes()
+        self.output = b""
+        inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        env = {**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
+        for name in ("COLUMNS", "LINES"):  # the terminal itself tells its size
+            env.pop(name, None)
+        self._process = subprocess.Popen(
+            argv,
+            stdin=self._theirs,
+            stdout=self._theirs,
+            stderr=self._theirs,
+            env=env,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def hang_up(self) -> None:
+        """As a terminal that is closed, or a connection that breaks."""
+        os.close(self._ours)
+        self._ours = -1
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for fd in (self._ours, self._theirs):
+            if fd >= 0:
+                os.close(fd)
+
+    def attributes(self) -> list[object]:
+        return termios.tcgetattr(self._theirs)
+
+    def _set_size(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._set_size(columns, rows)
+        self._process.send_signal(signal.SIGWINCH)
+
+    def send(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def wait_for(self, *pieces: str) -> None:
+        """Until all of these have been written, colours left out. Raises AssertionError where they do not come."""
+        self._wait(lambda: all(piece in self.text for piece in pieces), f"{pieces} in {self.text[-2000:]!r}")
+
+    def wait_for_frames(self, count: int) -> list[bytes]:
+        self._wait(lambda: self.output.count(FRAME_END) >= count, f"{count} frames")
+        return self.frames
+
+    def wait_for_exit(self) -> int:
+        self._wait(lambda: self._process.poll() is not None, f"an exit after {self.text[-2000:]!r}")
+        self._read()
+        return self._process.returncode
+
+    def _wait(self, is_so: object, what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so():  # type: ignore[operator]
+            assert time.monotonic() < deadline, f"waited in vain for {what}"
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._ours, 65536)
+        except BlockingIOError:
+            time.sleep(0.005)
+            return
+        except OSError as error:
+            if error.errno != errno.EIO:  # EIO: nobody has the other end open
+                raise
+            return
+        if _ASKED_SYNC in data:
+            os.write(self._ours, _HAS_SYNC)
+        self.output += data
+
+    @property
+    def frames(self) -> list[bytes]:
+        """Everything written, cut behind every frame."""
+        return [frame + FRAME_END for frame in self.output.split(FRAME_END)[:-1]]
+
+    @property
+    def text(self) -> str:
+        """What was written, without control sequences."""
+        return _SEQUENCE.sub("", self.output.decode("utf-8", "replace"))
+
+    def shown(self, columns: int, rows: int) -> list[str]:
+        """What a terminal of this size showed last, before the program left its screen."""
+        cells = Cells(columns, rows)
+        cells.write(self.output.decode("utf-8", "replace").rpartition(LEAVE_ALTERNATE_SCREEN)[0])
+        return cells.rows
+
+
+_SEQUENCE = re.compile(r"\x1b(?:\[([0-9;?<>=$]*)([a-zA-Z])|\][^\x07]*\x07|.)")
+
+
+class Cells:
+    """The cells of a terminal: text goes where the cursor stands, and all else but its moves is passed over."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._cells = [[" "] * columns for _ in range(rows)]
+        self._x = self._y = 0
+        self.written = 0  # cells that text went to, however often
+
+    @property
+    def rows(self) -> list[str]:
+        return ["".join(row) for row in self._cells]
+
+    def write(self, output: str) -> None:
+        end = 0
+        for match in _SEQUENCE.finditer(output):
+            self._put(output[end : match.start()])
+            end = match.end()
+            if match[2] == "H":
+                row, column = (match[1] or "1;1").split(";")
+                self._x, self._y = int(column) - 1, int(row) - 1
+        self._put(output[end:])
+
+    def _put(self, text: str) -> None:
+        for character in text:
+            if character == "\n":
+                self._x, self._y = 0, self._y + 1
+                continue
+            for cell in (character, *[""] * (cell_len(character) - 1)):
+                if self._y < len(self._cells) and self._x < len(self._cells[0]):
+                    self._cells[self._y][self._x] = cell
+                    self.written += 1
+                self._x += 1

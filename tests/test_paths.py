@@ -1,0 +1,38 @@
+"""Where edgetop keeps things, as the XDG Base Directory Specification has it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgetop.paths import config_home, recordings_home
+
+PLACES = pytest.mark.parametrize(
+    ("place", "variable", "default"),
+    [(recordings_home, "XDG_STATE_HOME", ".local/state"), (config_home, "XDG_CONFIG_HOME", ".config")],
+)
+
+
+@PLACES
+def test_the_variable_says_where(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Callable[[], Path], variable: str, default: str
+) -> None:
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert place() == tmp_path / "edgetop"
+
+
+@PLACES
+@pytest.mark.parametrize("value", [None, "", "relative/path"])
+def test_without_it_or_where_it_is_relative_the_home_folder_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    place: Callable[[], Path],
+    variable: str,
+    default: str,
+    value: str | None,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv(variable, raising=False)
+    if value is not None:
+        monkeypatch.setenv(variable, value)
+    assert place() == tmp_path / default / "edgetop"

@@ -1,0 +1,182 @@
+"""What holds for every pane, at every size and in every state of a session."""
+
+import unicodedata
+from functools import cache
+
+import pytest
+from rich.cells import cell_len
+
+from edgetop.analysis.analysis import MonitorView
+from edgetop.session.manifest import Battery, Methodology
+from edgetop.ui.panes import DRAWINGS
+from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
+from edgetop.ui.panes.pane import Area
+from edgetop.ui.panes.status import status_line
+from edgetop.ui.text import Line, width
+from edgetop.ui.themes import STYLES
+from tests.support.screens import area, plain, view_of
+from tests.support.scripts import (
+    HOSTILE,
+    POWER_SENSORS,
+    SENSORS,
+    Script,
+    hostile,
+    hot,
+    manifest,
+    measured,
+    measured_with_power,
+    powered,
+)
+
+SIZES = ((20, 1), (30, 8), (54, 11), (80, 7), (80, 18), (108, 5), (120, 14), (200, 40))
+NARROW = ((1, 1), (2, 5), (5, 3), (8, 30), (12, 30))  # where not even a label fits
+FEW = ((30, 8), (120, 14))  # for long foreign text, which takes its time
+KEYS = (("?", "help"), ("q", "leave"), ("space", "freeze"), ("w", "10s"))
+
+
+def lost() -> Script:
+    return measured(30).lose(*(info.id for info in SENSORS), reason="no such device").measure(2)
+
+
+def leaking() -> Script:
+    """A board that tells its power, feeds on a battery, and whose engine keeps what it should not."""
+    methodology = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0, 2.0, 0.15))
+    whole = manifest(sensors=(*SENSORS, *POWER_SENSORS[:2]), methodology=methodology)
+    script = Script(whole, lambda second: powered(second) | {"mem/rss": 100 + second / 9})
+    script.load().tell("phase", phase="idle", duration_ns=30 * 10**9).wait(30)
+    return script.warm_up().begin().measure(200, rate_hz=5)
+
+
+def empty_board() -> Script:
+    script = Script(manifest(sensors=())).load().warm_up()
+    return script.miss("temperature", "no thermal zone", "modprobe thermal").begin().measure(5)
+
+
+def sizes_for(state: str) -> tuple[tuple[int, int], ...]:
+    return FEW if state in FOREIGN else SIZES
+
+
+STATES = {
+    "nothing": lambda: None,
+    "loading": Script,
+    "warming up": lambda: Script().load().warm_up(7),
+    "measuring": lambda: measured(75),
+    "hot": lambda: measured(75, hot),
+    "power": lambda: measured_with_power(75),
+    "resting": lambda: Script().load().tell("phase", phase="idle", duration_ns=30 * 10**9).wait(12),
+    "leaking": leaking,
+    "fast": lambda: measured(3, rate_hz=20_000, median_ms=0.02),
+    "slow": lambda: measured(20, rate_hz=0.3, median_ms=2_900),
+    "over": lambda: measured(20).end(),
+    "died": lambda: measured(5).tell("engine-died", "critical", message="SIGKILL, out of memory").end("engine-died"),
+    "lost": lost,
+    "profiled": lambda: measured(30).profile().measure(10).profile(slower=1.3),
+    "not profiled": lambda: measured(30).tell("profiler", way="", reason="no libonnxruntime.so", every_ns=10**10),
+    "empty board": empty_board,
+}
+FOREIGN = {f"hostile {i}": (lambda text=text: hostile(text)) for i, text in enumerate(HOSTILE)}
+
+
+@cache
+def view(state: str) -> MonitorView:
+    return view_of({**STATES, **FOREIGN}[state]())
+
+
+def drawn(view: MonitorView, area: Area) -> dict[str, list[Line]]:
+    """Everything that can be drawn of a view in this area, by name."""
+    lines = {name: list(drawing.body(view, area)) for name, drawing in DRAWINGS.items()}
+    lines |= {f"{name} line": [drawing.line(view, area)] for name, drawing in DRAWINGS.items() if drawing.line}
+    titles = {f"{name} title": drawing.title(view, area) for name, drawing in DRAWINGS.items()}
+    assert all(title.isprintable() for title in titles.values())
+    lines["header"] = [verdict_line(view, area, 12_000_000_000), identity_line(view, area, "REC")]
+    lines["status"] = [status_line(view, area, KEYS)]
+    lines["tiny"] = list(tiny_lines(view))
+    return lines
+
+
+def every_line(view: MonitorView, area: Area) -> list[Line]:
+    return [line for lines in drawn(view, area).values() for line in lines]
+
+
+every_state = pytest.mark.parametrize("state", [*STATES, *FOREIGN])
+own_states = pytest.mark.parametrize("state", STATES)
+
+
+@every_state
+def test_no_pane_that_does_not_scroll_has_more_rows_than_its_height(state: str) -> None:
+    for columns, rows in sizes_for(state):
+        lines = drawn(view(state), area(columns, rows))
+        for name, drawing in DRAWINGS.items():
+            assert drawing.scrolls or len(lines[name]) <= rows, (name, columns, rows)
+
+
+@every_state
+def test_no_line_is_longer_than_the_pane_is_wide(state: str) -> None:
+    for columns, rows in sizes_for(state):
+        for name, lines in drawn(view(state), area(columns, rows)).items():
+            longest = max((width(line) for line in lines), default=0)
+            assert longest <= columns, (name, columns, rows)
+
+
+@own_states
+def test_where_hardly_anything_fits_nothing_breaks(state: str) -> None:
+    for columns, rows in NARROW:
+        lines = drawn(view(state), area(columns, rows))
+        for name, drawing in DRAWINGS.items():
+            assert drawing.scrolls or len(lines[name]) <= rows, (name, columns, rows)
+
+
+@every_state
+def test_every_style_is_one_that_themes_have(state: str) -> None:
+    spans = [span for line in every_line(view(state), area(80, 18)) for span in line]
+    assert {span.style for span in spans} <= set(STYLES)
+
+
+@every_state
+def test_nothing_that_is_drawn_acts_on_the_terminal(state: str) -> None:
+    for line in every_line(view(state), area(80, 18)):
+        assert plain(line).isprintable(), line
+
+
+@every_state
+def test_ascii_is_complete(state: str) -> None:
+    for name, lines in drawn(view(state), area(120, 14, ascii_only=True)).items():
+        assert all(plain(line).isascii() for line in lines), name
+    for drawing in DRAWINGS.values():
+        assert drawing.title(view(state), area(80, 18, ascii_only=True)).isascii()
+
+
+@own_states
+def test_no_character_has_a_width_that_terminals_disagree_about(state: str) -> None:
+    for columns, rows in ((80, 18), (120, 14), (200, 40)):
+        characters = {c for line in every_line(view(state), area(columns, rows)) for c in plain(line)}
+        assert {c for c in characters if unicodedata.east_asian_width(c) not in ("N", "Na", "H")} == set()
+        assert all(cell_len(c) == 1 for c in characters)
+
+
+@own_states
+def test_at_eighty_columns_and_more_nothing_of_an_ordinary_session_is_cut(state: str) -> None:
+    for columns, rows in ((80, 18), (80, 1), (120, 14), (95, 12), (119, 20)):
+        for name, lines in drawn(view(state), area(columns, rows)).items():
+            if name != "header":  # of names there may be more than fits
+                assert not any(plain(line).rstrip().endswith(">") for line in lines), (name, columns)
+
+
+@own_states
+def test_drawing_again_gives_the_same(state: str) -> None:
+    assert drawn(view(state), area(120, 20)) == drawn(view(state), area(120, 20))
+
+
+def test_foreign_text_is_shown_literally() -> None:
+    markup, escapes = HOSTILE[0], HOSTILE[1]
+    shown = "\n".join(plain(line) for line in every_line(view("hostile 0"), area(200, 40)))
+    assert markup in shown
+    shown = "\n".join(plain(line) for line in every_line(view("hostile 1"), area(200, 40)))
+    assert "\\x1b[31mred\\x1b[2J\\x1b]0;owned\\x07" in shown
+    assert escapes not in shown
+
+
+def test_before_anything_has_come_every_pane_says_so_without_a_number() -> None:
+    for name, lines in drawn(view("nothing"), area(80, 18)).items():
+        text = "\n".join(plain(line) for line in lines)
+        assert not any(unit in text for unit in (" 0.0", "nan", "None", "inf")), name

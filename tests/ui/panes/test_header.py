@@ -1,0 +1,135 @@
+"""The lines that are always there."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetop.cli.headless import progress_line
+from edgetop.session.manifest import Load
+from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
+from edgetop.ui.text import width
+from tests.support.screens import area, plain, view_of
+from tests.support.scripts import Script, hot, manifest, measured, sensor
+
+NS = 10**9
+
+
+def header(script: Script | None, cells: int = 120, frozen_ns: int | None = None) -> str:
+    return plain(verdict_line(view_of(script), area(cells, 1), frozen_ns))
+
+
+def identity(script: Script | None, cells: int = 120, recording: str = "REC") -> str:
+    return plain(identity_line(view_of(script), area(cells, 1), recording))
+
+
+def simulated() -> Script:
+    whole = manifest(board=replace(manifest().board, simulated=True))
+    return Script(whole).load().warm_up().begin().measure(20)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (lambda: None, "LOADING"),
+        (Script, "LOADING  /home/pi/models/mobilenet_v2.onnx"),
+        (lambda: Script().load().warm_up(37), "WARMING UP  37/50"),
+        (lambda: measured(20), "MEASURING   p50 5.0"),
+        (lambda: measured(20).wait(12), "STALLED  for 12.0s: an inference has not come back"),
+        (lambda: measured(20).end("duration"), "FINISHED  the duration is over  p50"),
+        (lambda: measured(20).end("user"), "STOPPED  by the user"),
+        (
+            lambda: measured(20).tell("engine-died", "critical", message="SIGKILL").end("engine-died"),
+            "ENGINE DIED  SIGKILL",
+        ),
+        (simulated, "SIMULATED  MEASURING"),
+    ],
+)
+def test_the_verdict_is_in_words(script: object, words: str) -> None:
+    assert header(script()).strip().startswith(words)  # type: ignore[operator]
+
+
+def test_a_leak_stands_beside_the_verdict() -> None:
+    held = manifest(sensors=(sensor("mem/rss"),))
+    script = Script(held, lambda second: {"mem/rss": 100 + second * 72 / 3600}).load().warm_up().begin()
+    view = view_of(script.measure(400, rate_hz=5))
+    assert plain(verdict_line(view, area(120, 1), None)).startswith(" STEADY  LEAKING 72 MiB/h   p50")
+    styles = {span.text.strip(): span.style for span in verdict_line(view, area(120, 1), None)}
+    assert styles["LEAKING 72 MiB/h"] == "warning"
+    assert "STEADY LEAKING 72 MiB/h p50" in progress_line(view)
+
+
+def test_a_long_reason_gives_way_to_what_else_is_true() -> None:
+    load = Load(mode="fixed", rate_hz=100.0, deadline_ns=6_000_000)
+    script = Script(manifest(load=load), hot).load().warm_up().begin().measure(60).measure(30, median_ms=7.2)
+    assert header(script).startswith(" SLOWED  44 % since 00:01:01: unknown cause  MISSES   p50")
+    assert header(script, 50).startswith(" SLOWED  44 % since 00:01:01: unknown ca>  MISSES ")
+
+
+def test_a_frozen_screen_says_how_far_it_is_behind() -> None:
+    assert header(measured(20), frozen_ns=75 * NS).startswith(" FROZEN 1m15s behind  MEASURING")
+    assert header(simulated(), frozen_ns=0).startswith(" FROZEN 0.0s behind  SIMULATED  MEASURING")
+
+
+def test_level_and_simulation_have_their_styles() -> None:
+    styles = {span.text.strip(): span.style for span in verdict_line(view_of(simulated()), area(120, 1), NS)}
+    assert styles["MEASURING"] == "good"
+    assert styles["SIMULATED"] == "simulated"
+    assert styles["FROZEN 1.0s behind"] == "focus"
+
+
+def test_the_clock_stands_at_the_right_end() -> None:
+    assert header(measured(75), 80).endswith("00:01:16 ")
+    assert len(header(measured(75), 80)) == 80
+
+
+def test_no_number_is_ever_cut() -> None:
+    view = view_of(measured(20).end("duration"))
+    for cells in range(8, 90):
+        text = plain(verdict_line(view, area(cells, 1), None))
+        assert len(text) == cells
+        assert "p50" not in text or " ms" in text
+        assert ":" not in text or "00:00:21" in text
+
+
+def test_figures_give_way_to_the_reason() -> None:
+    script = measured(20).tell("provider-dropped", "critical", message="CUDA was asked for, but " + "x" * 60)
+    assert "p50" not in header(script, 80)
+    assert header(script, 80).rstrip().endswith(">")
+    assert "p50" in header(script, 200)
+
+
+def test_what_is_run_and_where_it_is_recorded() -> None:
+    assert identity(measured(5)) == (
+        " mobilenet_v2.onnx   onnxruntime 1.23.2 CPU   Raspberry Pi 5 Model B Rev 1.0".ljust(114) + "  REC "
+    )
+    assert identity(Script()).startswith(" mobilenet_v2.onnx   loading   Raspberry")
+    assert identity(Script().end("input-error")).startswith(" mobilenet_v2.onnx   never loaded   Raspberry")
+    assert identity(None) == " edgetop"
+
+
+def test_a_version_that_is_not_known_is_left_out() -> None:
+    engine = replace(manifest().engine, runtime="tensorrt", version=None, providers=("TensorRT",))
+    assert "   tensorrt TensorRT   " in identity(Script(manifest(engine=engine)))
+
+
+@pytest.mark.parametrize("recording", ["REC", "REC paused", "not recorded"])
+def test_whether_it_is_recorded_is_told_at_every_width(recording: str) -> None:
+    for cells in (60, 80, 120):
+        line = identity_line(view_of(measured(5)), area(cells, 1), recording)
+        assert plain(line).endswith(f"  {recording} ")
+        assert width(line) == cells
+
+
+def test_a_tiny_screen_has_three_numbers() -> None:
+    assert [plain(line) for line in tiny_lines(view_of(measured(75)))] == [
+        "  p50 5.004 ms",
+        "  p99 5.543 ms",
+        " rate 100/s",
+    ]
+    assert [plain(line) for line in tiny_lines(view_of(Script()))] == ["nothing measured yet"]
+
+
+def test_what_is_wrong_with_the_feed_stands_out() -> None:
+    line = identity_line(view_of(measured(5)), area(80, 1), "LINK LOST, reconnecting in 4 s", is_trouble=True)
+    assert plain(line).endswith("  LINK LOST, reconnecting in 4 s ")
+    assert line[-1].style == "warning"

@@ -1,0 +1,190 @@
+"""The latency pane: figures in their places, the course of p50 and p99, the distribution."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.session import histogram
+from edgetop.ui.panes.latency import LATENCY, _binned
+from tests.support.screens import area, plain, text_of, view_of
+from tests.support.scripts import Script, measured, paced
+
+
+def body(script: Script | None, width: int = 80, height: int = 18, **options: bool) -> list[str]:
+    return [plain(line) for line in LATENCY.body(view_of(script), area(width, height, **options))]
+
+
+def test_window_and_session_stand_in_one_table_with_their_numbers_right() -> None:
+    header, window, session, *_ = body(measured(75))
+    assert header.split() == ["p50", "p90", "p95", "p99", "p99.9", "max", "/s", "n"]
+    assert window.split()[0] == "10s"
+    assert session.split()[0] == "session"
+    assert window.split()[-1] == "1000"
+    assert session.split()[-1] == "7500"
+
+
+def test_a_percentile_with_too_few_samples_is_marked_and_keeps_its_place() -> None:
+    _, few, *_ = body(measured(5))
+    assert few.count("?") == 2  # p99 wants 662 samples, p99.9 wants 6636
+    _, window, session, *_ = body(measured(75))
+    assert window.index("10.00?") == session.index("10.00 ")
+    styles = [span.style for span in LATENCY.body(view_of(measured(75)), area(80, 18))[1] if span.text.endswith("?")]
+    assert styles == ["dim"]
+
+
+def test_the_title_explains_the_mark_while_there_is_one() -> None:
+    assert "? = n too small" in LATENCY.title(view_of(measured(3)), area(80, 18))
+    assert "?" not in LATENCY.title(view_of(measured(75)), area(80, 18))
+
+
+def test_before_anything_is_measured_there_are_dashes() -> None:
+    _, window, session, *_ = body(Script().load().warm_up())
+    assert set(window.split()[1:]) == set(session.split()[1:]) == {"-"}
+    assert plain(LATENCY.line(view_of(None), area(80, 1))) == "latency  nothing measured yet"
+
+
+def test_wider_panes_have_more_figures() -> None:
+    assert body(measured(5), 120)[0].split()[-4:] == ["min", "mean", "stdev", "jitter"]
+
+
+def test_after_a_reset_no_row_is_called_the_session() -> None:
+    analysis = Analysis()
+    analysis.fold(measured(20).whole())
+    analysis.reset()
+    rows = [plain(line) for line in LATENCY.body(analysis.view(None), area(80, 18))]
+    assert rows[1].split()[0] == "since"
+    assert not any("session" in row for row in rows)
+
+
+def test_the_whole_session_as_a_window_is_one_row() -> None:
+    rows = [plain(line) for line in LATENCY.body(view_of(measured(5), None), area(80, 7))]
+    assert [row.split()[0] for row in rows[1:3]] == ["session", "10.00"]
+
+
+def test_one_line_tells_the_percentiles_that_fit() -> None:
+    view = view_of(measured(75))
+    assert plain(LATENCY.line(view, area(80, 1))).split()[1::2][:4] == ["p50", "p90", "p95", "p99"]
+    for cells in range(1, 80):
+        text = plain(LATENCY.line(view, area(cells, 1)))
+        assert text == plain(LATENCY.line(view, area(80, 1)))[: len(text)]
+        assert not text[-1:].isdigit()
+
+
+def test_a_second_that_was_slow_stands_out_of_the_course() -> None:
+    rows = body(measured(30).measure(1, median_ms=9).measure(9), 80, 9, ascii_only=True)[3:-1]
+    assert max(row.count(":") for row in rows[:-2]) in (1, 2)  # one second of sixty on 71 columns
+    assert rows[-1].count(":") > 40
+
+
+def test_a_single_stall_does_not_flatten_all_the_rest() -> None:
+    rows = body(measured(30).measure(1, median_ms=300, rate_hz=3).measure(9), 80, 12)
+    assert float(rows[3].split()[0]) <= 12
+
+
+def test_chart_and_histogram_have_their_axes() -> None:
+    side = body(measured(75), 120, 14)
+    assert side[-1].split() == ["00:00:00", "00:02:00", "4.344", ">=5.840"]
+    stacked = body(measured(75), 80, 30)
+    assert [row.split() for row in stacked if "00:00:00" in row] == [["00:00:00", "00:02:00"]]
+    assert stacked[-1].split() == ["4.344", ">=5.840"]
+
+
+latencies = st.lists(st.integers(20_000, 50_000_000), min_size=1, max_size=400)
+
+
+@settings(deadline=None, max_examples=60)
+@given(latencies, st.integers(1, 120), st.floats(0, 1), st.floats(0, 1))
+def test_the_histogram_loses_no_inference(data: list[int], bins: int, a: float, b: float) -> None:
+    latency = np.array(data, np.int64)
+    low = float(np.quantile(latency, min(a, b)))
+    high = max(float(np.quantile(latency, max(a, b))), low * 1.02)
+    counts = _binned(histogram.count_buckets(latency), low, high, bins)
+    assert len(counts) == bins
+    assert counts.sum() == len(latency) or abs(counts.sum() - len(latency)) < 1e-6
+    assert (counts >= -1e-9).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(latencies, st.integers(2, 100))
+def test_the_histogram_is_that_of_numpy_to_the_width_of_a_bucket(data: list[int], bins: int) -> None:
+    latency = np.array(data, np.int64)
+    low, high = float(latency.min()), float(latency.max()) * 1.02
+    counts = np.cumsum(_binned(histogram.count_buckets(latency), low, high, bins))
+    edges = np.linspace(low, high, bins + 1)[1:]
+    ordered = np.sort(latency)
+    at_least = np.searchsorted(ordered, edges * 0.99 - 20, side="right")
+    at_most = np.searchsorted(ordered, edges * 1.01 + 20, side="right")
+    assert (at_least - 1e-6 <= counts).all()
+    assert (counts <= at_most + 1e-6).all()
+
+
+def test_even_latencies_make_an_even_histogram() -> None:
+    """Buckets and bins of other widths must not beat against one another."""
+    counts = _binned(histogram.count_buckets(np.arange(4_000_000, 6_000_000, 100)), 4_000_000, 6_000_000, 97)
+    assert counts.max() / counts.min() < 1.01
+
+
+def test_where_there_is_no_room_for_a_chart_there_are_figures() -> None:
+    assert len(body(measured(5), 80, 3)) == 3
+    assert "p50" in text_of(LATENCY.body(view_of(measured(5)), area(80, 3)))
+
+
+def test_bursts_are_marked_under_the_timeline_where_there_is_room() -> None:
+    script = measured(10).profile().measure(10).profile().measure(10)
+    (row,) = [row for row in body(script) if row.lstrip().startswith("bursts")]
+    assert row.count("\u2803") == 2
+    (plain_row,) = [row for row in body(script, ascii_only=True) if row.lstrip().startswith("bursts")]
+    first, second = (place for place, char in enumerate(plain_row) if char == "^")
+    width = 80 - 9  # of a minute
+    assert abs((second - first) - width / 6) <= 1
+    assert len(body(script)) == len(body(measured(30)))
+    assert not any("bursts" in row for row in body(measured(30)))
+    assert not any("bursts" in row for row in body(script, height=6))
+
+
+def test_under_a_rate_response_time_stands_below_service_time() -> None:
+    rows = body(paced(60))
+    assert [row.split()[0] for row in rows[1:5]] == ["10s", "resp.", "session", "resp."]
+    service, response = rows[1].split(), rows[2].split()
+    assert float(response[2].rstrip("?")) > float(service[1].rstrip("?")) + 5
+    assert service[-1] == response[-1] == "300"
+
+
+def test_a_deadline_has_a_line_of_its_own() -> None:
+    (line,) = [row for row in body(paced(60), 120) if row.startswith("deadline")]
+    assert line.startswith("deadline  33 ms: ")
+    assert " missed (" in line
+    assert " in a row, p99 exceeds it by " in line
+    assert line.endswith(" Hz")
+    (kept,) = [row for row in body(paced(60, late_ms=0.1, median_ms=5.0)) if row.startswith("deadline")]
+    assert kept.startswith("deadline  33 ms: 0 % missed (0), p99 leaves 2")
+
+
+def test_back_to_back_there_is_neither() -> None:
+    assert not [row for row in body(measured(20)) if "resp." in row or "deadline" in row]
+
+
+def test_the_whole_screen_has_how_well_percentiles_are_known_under_them() -> None:
+    header, _, session, low, high, *_ = body(measured(75), height=30)
+    assert low.split()[:2] == ["95%", "from"]
+    assert high.split()[0] == "to"
+    p50 = float(session.split()[1])
+    assert float(low.split()[2]) <= p50 <= float(high.split()[1])
+    assert header.index("p50") + 2 == low.index(low.split()[2]) + len(low.split()[2]) - 1
+    assert not any("95%" in line for line in body(measured(75)))
+    assert not any("95%" in line for line in body(measured(5), height=30))
+
+
+def test_after_a_reset_the_sessions_intervals_are_not_shown() -> None:
+    analysis = Analysis()
+    analysis.fold(measured(75).whole())
+    analysis.reset()
+    lines = [plain(line) for line in LATENCY.body(analysis.view(None), area(80, 30))]
+    assert not any("95%" in line for line in lines)
+
+
+def test_the_whole_screen_tells_what_the_tail_is_made_of() -> None:
+    (line,) = [line for line in body(measured(75), 120, 30) if line.startswith("tail")]
+    assert line.startswith("tail  20 slowest of 10 min:  20 unexplained")
+    assert not any(line.startswith("tail") for line in body(measured(75), 120))

@@ -1,0 +1,154 @@
+"""The hotspots pane: what it lists, in which order, and why when there is nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.operators import OperatorView
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.operators import Operator
+from edgetop.ui.panes.operators import OPERATORS
+from edgetop.ui.panes.pane import Listing
+from tests.support.screens import area, plain, text_of, view_of
+from tests.support.scripts import Script, measured
+
+BEFORE = (
+    Operator("first", "Conv", "CPU", 8, 4_000),
+    Operator("big", "Gemm", "CUDA", 8, 12_000),
+    Operator("last", "Relu", "CPU", 8, 4_000),
+)
+AFTER = (BEFORE[0], BEFORE[1], replace(BEFORE[2], total_ns=8_000))
+
+
+def profiled() -> Script:
+    script = measured(10)
+    for _ in range(3):
+        script.profile(BEFORE)
+    for _ in range(3):
+        script.measure(10).profile(AFTER)
+    return script
+
+
+def listed(listing: Listing, width: int = 80) -> list[str]:
+    """The rows of operators."""
+    lines = OPERATORS.body(view_of(profiled()), replace(area(width, 18), listing=listing))
+    return [plain(line) for line in lines][4:]
+
+
+def names(listing: Listing) -> list[str]:
+    return [row.split()[-1] for row in listed(listing)]
+
+
+def test_operators_stand_by_share_by_run_order_or_by_change() -> None:
+    assert names(Listing(0)) == ["big", "last", "first"]
+    assert names(Listing(1)) == ["first", "big", "last"]
+    assert names(Listing(2)) == ["last", "first", "big"]
+    assert names(Listing(3)) == names(Listing(0))
+
+
+def test_a_filter_wants_all_its_words_wherever_they_stand() -> None:
+    assert names(Listing(words="CPU")) == ["last", "first"]
+    assert names(Listing(words="cpu conv")) == ["first"]
+    assert names(Listing(words="nothing")) == []
+
+
+def test_the_title_says_the_order_and_the_filter() -> None:
+    view = view_of(profiled())
+    assert OPERATORS.title(view, area(80, 18)) == "3 operators by share"
+    narrowed = replace(area(80, 18), listing=Listing(2, "cpu"))
+    assert OPERATORS.title(view, narrowed) == "3 operators by change, of these 2 with: cpu"
+
+
+def test_a_row_has_share_bar_time_of_the_p50_change_and_provider() -> None:
+    big, last, _ = listed(Listing())
+    assert big.split() == ["50.0", "\u28ff" * 10, "2501.0", "+0", "%", "CUDA", "big"]
+    assert last.split() == ["33.3", "\u28ff" * 6 + "\u2847", "1667.3", "+100", "%", "CPU", "last"]
+
+
+def test_the_type_is_shown_where_there_is_room() -> None:
+    assert "Gemm" not in listed(Listing())[0]
+    assert "Gemm" in listed(Listing(), width=120)[0]
+
+
+def test_it_says_what_bursts_cost_and_what_times_are() -> None:
+    state = text_of(list(OPERATORS.body(view_of(profiled()), area(100, 18)))[:3])
+    assert "6 bursts, every 10s, 0.6 % of the time, last 00:00:41 of 8" in state
+    assert "instrumented inferences +8.0 %, not measured; times are shares of p50 5.002 ms; 3 partitions" in state
+    assert "Gemm 50.0 % (1)  Relu 33.3 % (1)" in state
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (Script(), "not known yet"),
+        (measured(5), "not profiled (--profile-every)"),
+        (measured(5).tell("profiler", way="", reason="no libonnxruntime.so", every_ns=1), "no libonnxruntime.so"),
+        (
+            measured(5).tell("profiler", way="runs", reason="", every_ns=1),
+            "the first burst has not come yet; p has one now",
+        ),
+    ],
+)
+def test_without_a_burst_it_says_why(script: Script, words: str) -> None:
+    assert words in text_of(OPERATORS.body(view_of(script), area(80, 18)))
+
+
+def test_a_profile_that_ended_says_so_above_what_it_has() -> None:
+    script = profiled().tell("profiler", way="", reason="profiling ended: the helper is gone", every_ns=1)
+    lines = [plain(line) for line in OPERATORS.body(view_of(script), area(80, 18))]
+    assert lines[0] == "profiling ended: the helper is gone"
+    assert "big" in lines[5]
+
+
+def with_work(operators: list[OperatorView]) -> MonitorView:
+    view = view_of(profiled())
+    assert view.manifest
+    manifest = replace(view.manifest, engine=replace(view.manifest.engine, providers=("CUDA", "CPU")))
+    ceilings = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")
+    return replace(
+        view, manifest=manifest, operators=replace(view.operators, operators=tuple(operators), ceilings=ceilings)
+    )
+
+
+def test_what_an_operator_achieves_and_what_holds_it_up_is_shown_where_there_is_room() -> None:
+    """Half of 5 ms, for 125 MFLOP: 50 GFLOP/s."""
+    known = OperatorView(0, "r1_nchwc", "Conv", "CUDA", 1.0, 0.5, None, 125_000_000, 1_000, "conv1 + relu1")
+    unknown = OperatorView(1, "reorder", "Reorder", "CPU", 1.0, 0.5, None)
+    view = with_work([known, unknown])
+    rows = [plain(line).split() for line in OPERATORS.body(view, area(130, 18))][5:]
+    assert rows[0][4:] == ["CUDA", "50.0", "compute-bound", "Conv", "r1_nchwc", "=", "conv1", "+", "relu1"]
+    assert rows[1][4:] == ["CPU", "-", "-", "Reorder", "reorder"]
+    assert "compute-bound" not in text_of(OPERATORS.body(view, area(100, 18)))
+
+
+def test_what_fell_back_to_the_cpu_is_one_line() -> None:
+    found = [
+        OperatorView(0, "a", "Conv", "CUDA", 1.0, 0.9, None),
+        OperatorView(1, "odd\x1b", "Where", "CPU", 1.0, 0.1, None),
+    ]
+    lines = OPERATORS.body(with_work(found), area(80, 18))
+    (line,) = [line for line in lines if "fell back" in plain(line)]
+    assert plain(line).rstrip() == "1 operator fell back to the CPU, 10.0 %: odd\\x1b"
+    assert line[0].style == "warning"
+    assert "fell back" not in text_of(OPERATORS.body(view_of(profiled()), area(80, 18)))
+
+
+def test_a_filter_finds_the_names_of_the_models_file() -> None:
+    known = OperatorView(0, "r1_nchwc", "Conv", "CUDA", 1.0, 0.5, None, origin="stem/conv")
+    view = with_work([known])
+    assert "r1_nchwc" in text_of(OPERATORS.body(view, replace(area(130, 18), listing=Listing(words="stem"))))
+
+
+def test_an_estimate_is_called_one_before_anything_else() -> None:
+    way = "estimate (isolated): each operator run by itself"
+    script = profiled().tell("profiler", way=way, reason="no profiler with --delegate", every_ns=1)
+    assert text_of(OPERATORS.body(view_of(script), area(80, 18))).startswith("estimate (isolated): 6 bursts")
+
+
+def test_an_estimate_is_still_called_one_when_profiling_has_ended() -> None:
+    script = profiled().tell("profiler", way="estimate (isolated): each by itself", reason="", every_ns=1)
+    script.tell("profiler", way="", reason="profiling ended: it is gone", every_ns=1)
+    shown = text_of(OPERATORS.body(view_of(script), area(80, 18)))
+    assert shown.startswith("profiling ended: it is gone\nestimate (isolated): 6 bursts")
+    assert text_of(OPERATORS.body(view_of(profiled()), area(80, 18))).startswith("6 bursts")

@@ -1,0 +1,134 @@
+"""The screen on a real (pseudo-)terminal: what it sends, and how it leaves."""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from statistics import mean
+
+import pytest
+
+from tests.support.screen_program import session
+from tests.support.screens import opened
+from tests.support.terminal import ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN, Terminal
+
+SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
+MOUSE_ON, MOUSE_OFF = "\x1b[?1000h", "\x1b[?1000l"
+REFRESHES = 25
+BUDGET_BYTES = 2048  # a refresh at 80x24, steady
+
+
+@contextmanager
+def running(
+    scenario: str,
+    refreshes: int = REFRESHES,
+    size: tuple[int, int] = (80, 24),
+    environment: Mapping[str, str] = {"COLORTERM": "truecolor"},
+) -> Iterator[Terminal]:
+    argv = [sys.executable, "-m", "tests.support.screen_program", scenario, str(refreshes)]
+    terminal = Terminal(argv, *size, environment)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def ending(terminal: Terminal) -> dict[str, object]:
+    """What the program said last, after its screen."""
+    assert terminal.wait_for_exit() == 0
+    after = terminal.output.decode().rpartition(LEAVE_ALTERNATE_SCREEN)[2]
+    return dict(json.loads(after[after.index("{") :]))
+
+
+def assert_left_in_order(terminal: Terminal) -> None:
+    """The shell that comes after finds its terminal as it was."""
+    output = terminal.output.decode()
+    assert output.rindex(LEAVE_ALTERNATE_SCREEN) > output.rindex(ALTERNATE_SCREEN)
+    assert output.rindex(SHOW_CURSOR) > output.rindex(HIDE_CURSOR)
+    assert output.rindex(MOUSE_OFF) > output.rindex(MOUSE_ON)
+    assert terminal.attributes() == terminal.attributes_before
+    assert "Traceback" not in output
+
+
+def steady(terminal: Terminal, size: tuple[int, int]) -> list[int]:
+    """Bytes of every refresh behind the last time that the whole screen was painted, which takes a byte a cell."""
+    sizes = [len(frame) for frame in terminal.frames]
+    last_paint = max(i for i, bytes_sent in enumerate(sizes) if bytes_sent > size[0] * size[1])
+    return sizes[last_paint + 1 : -1]
+
+
+@pytest.mark.parametrize(
+    ("size", "keys", "budget"),
+    [((80, 24), "", BUDGET_BYTES), ((80, 24), "1", BUDGET_BYTES), ((160, 50), "", 2 * BUDGET_BYTES)],
+)
+def test_a_steady_refresh_sends_little_and_leaves_nothing_old(size: tuple[int, int], keys: str, budget: int) -> None:
+    async def expected() -> list[str]:
+        async with opened(session(REFRESHES), size, theme="dark") as screen:
+            await screen.press(*keys)
+            return screen.rows
+
+    with running("steady", REFRESHES, size) as terminal:
+        terminal.wait_for("STEADY")
+        terminal.send(keys)
+        assert ending(terminal)["failure"] is None
+        sent = steady(terminal, size)
+        assert len(sent) > 5
+        assert mean(sent) < budget
+        assert terminal.shown(*size) == asyncio.run(expected())
+
+
+@pytest.mark.parametrize(
+    ("environment", "allowed"),
+    [
+        ({"NO_COLOR": "1"}, r"(0|1|4|7|39|49)(;(1|4|7|39|49))*"),
+        ({"TERM": "xterm"}, r"([01479]|[34][0-79]|9[0-7]|10[0-7])(;([01479]|[34][0-79]|9[0-7]|10[0-7]))*"),
+        ({"TERM": "xterm-256color"}, r"(0|(1;)?[34]8;5;\d+(;48;5;\d+)?)"),
+    ],
+)
+def test_no_more_colours_are_sent_than_the_terminal_has(environment: dict[str, str], allowed: str) -> None:
+    """Attributes are 1 bold, 4 underlined, 7 reversed, 39 and 49 the terminal's own colours (ECMA-48, SGR)."""
+    with running("own-theme", 8, environment={"COLORTERM": "", **environment}) as terminal:
+        assert ending(terminal)["failure"] is None
+        sent = set(re.findall(r"\x1b\[([0-9;]+)m", terminal.output.decode()))
+        assert sent
+        assert [codes for codes in sent if not re.fullmatch(allowed, codes)] == []
+
+
+def test_without_news_nothing_is_sent() -> None:
+    """No animation, no blinking, no polling."""
+    with running("idle", 50) as terminal:
+        terminal.wait_for("edgetop 1.3 %")
+        frames = len(terminal.frames)
+        ending(terminal)
+        assert len(terminal.frames) - frames <= 2
+
+
+def test_q_and_s_leave_the_terminal_in_order_and_stop_the_run() -> None:
+    with running("endless") as terminal:
+        terminal.wait_for("STEADY")
+        terminal.send("q")
+        terminal.wait_for("stop the run")
+        terminal.send("s")
+        assert ending(terminal) == {"failure": None, "asked": [["stop", None]]}
+        assert_left_in_order(terminal)
+
+
+def test_a_new_size_is_drawn_at_once_and_the_byte_of_ctrl_c_stops_the_run() -> None:
+    with running("endless") as terminal:
+        terminal.wait_for("STEADY")
+        terminal.resize(120, 40)
+        terminal.wait_for("7 session", "jitter")
+        terminal.resize(50, 12)
+        terminal.wait_for("rate 100/s")
+        terminal.send("\x03")
+        assert ending(terminal) == {"failure": None, "asked": [["stop", None]]}
+        assert_left_in_order(terminal)
+
+
+def test_a_defect_of_a_pane_closes_the_screen_and_is_told_in_a_line() -> None:
+    with running("defect") as terminal:
+        end = ending(terminal)
+        assert end == {"failure": "PaneError: [red]a defect[/red] of a pane", "asked": []}
+        assert_left_in_order(terminal)
