@@ -18,7 +18,6 @@ SUFFIX = ".edgetop"
 MANIFEST = "session.json"
 LOCK = "session.json.lock"
 JOURNAL = "journal"
-RECOVERING = "recovering"  # in the journal: the sign that no writer lives
 SOCKET = "control.sock"  # of a live session, where it takes orders
 LOG = "run.log"  # what a run said that went on without a terminal
 MIN_FREE_BYTES = 16 * 1024 * 1024
@@ -91,8 +90,8 @@ def names_in(folder: Path) -> set[str]:
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether something was left to be done: a writer lives, or died."""
-    return is_real_folder(folder / JOURNAL)
+    """Whether something was left to be done: a writer lives, or died. One that has not locked it yet is none."""
+    return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
 
 def is_real_folder(path: Path) -> bool:
@@ -149,16 +148,22 @@ def read_manifest(folder: Path) -> Manifest:
 class WriterLock:
     """Held while a writer lives: the kernel lets go of it however the writer ends.
 
-    The descriptor is close-on-exec, so no child keeps it (flock(2)).
+    The descriptor is close-on-exec, so no child keeps it (flock(2)). Raises RecordingError where another lives.
     """
 
     def __init__(self, folder: Path) -> None:
         self._fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take(self._fd)
         except BlockingIOError:
             os.close(self._fd)
             raise RecordingError(f"{folder}: another edgetop is writing it") from None
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def _take(self, fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -166,9 +171,26 @@ class WriterLock:
             self._fd = -1
 
 
+class RecoveryLock(WriterLock):
+    """Held by who completes what a dead writer left. Others who would do that are waited for.
+
+    A byte in the file tells its holders apart: it is written while the lock is shared, which it can be only where
+    no writer holds it, and before it is held alone. No session gets a second writer, so it stays.
+    """
+
+    def _take(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            os.pwrite(fd, b"\n", 0)
+        except BlockingIOError:
+            if not _is_left(fd):
+                raise
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
+
 def is_live(folder: Path) -> bool:
     """Whether a writer lives. Looks at its lock alone: nothing is read, nothing recovered."""
-    if not has_journal(folder) or os.path.lexists(folder / JOURNAL / RECOVERING):
+    if not has_journal(folder):
         return False
     try:
         fd = open_regular(folder / LOCK)
@@ -177,16 +199,12 @@ def is_live(folder: Path) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return True
+        return not _is_left(fd)
     finally:
         os.close(fd)
     return False
 
 
-def wait_for_lock(folder: Path) -> None:
-    """Until whoever holds it lets go. Raises OSError."""
-    fd = open_regular(folder / LOCK)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
-    finally:
-        os.close(fd)
+def _is_left(fd: int) -> bool:
+    """Whether its writer is known to be dead."""
+    return os.fstat(fd).st_size > 0

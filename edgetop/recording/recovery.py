@@ -21,14 +21,12 @@ from edgetop.recording import columns, soundness
 from edgetop.recording.compaction import compact, table_rows
 from edgetop.recording.files import (
     JOURNAL,
-    RECOVERING,
     SOCKET,
-    WriterLock,
+    RecoveryLock,
     has_journal,
     open_regular,
     read_manifest,
     sync_folder,
-    wait_for_lock,
     write_manifest,
 )
 from edgetop.recording.journal import segment_name
@@ -67,17 +65,13 @@ def recover(folder: Path) -> Recovered:
     "unwritable": the medium, or what lies there, does not allow it (now), and no row has been lost.
     """
     try:
-        lock = WriterLock(folder)
+        lock = RecoveryLock(folder)
     except RecordingError:
-        if not os.path.lexists(folder / JOURNAL / RECOVERING):
-            return "live"
-        wait_for_lock(folder)
-        return recover(folder)
+        return "live"
     except OSError:
         return "unwritable"
     try:
         if has_journal(folder):
-            os.close(open_regular(folder / JOURNAL / RECOVERING, os.O_RDWR | os.O_CREAT))
             _recover(folder)
     except (OSError, ValueError, pa.ArrowException):
         return "unwritable"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, RECOVERING, WriterLock, is_live, write_manifest
+from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, RecoveryLock, WriterLock, is_live, write_manifest
 from edgetop.recording.known import REGISTER, known, live, register
 from tests.support.recordings import first_manifest
 
@@ -84,11 +84,11 @@ def test_a_session_lives_as_long_as_its_lock_is_held_and_looking_does_not_take_i
     folder, lock = running(tmp_path / "s.edgetop", "1", "")
     assert is_live(folder)
     assert is_live(folder)
-    (folder / JOURNAL / RECOVERING).touch()
-    assert not is_live(folder)  # it is being recovered
-    (folder / JOURNAL / RECOVERING).unlink()
     lock.release()
     assert not is_live(folder)
-    WriterLock(folder).release()
+    lock = RecoveryLock(folder)
+    assert not is_live(folder)
+    lock.release()
+    assert not is_live(folder)
     (folder / LOCK).unlink()
     assert not is_live(folder)

@@ -1,14 +1,17 @@
 """The writer's lock: it says whether a writer lives, whatever became of it."""
 
+import fcntl
+import queue
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from edgetop.errors import RecordingError
-from edgetop.recording.files import WriterLock
+from edgetop.recording.files import LOCK, RecoveryLock, WriterLock
 
 HOLD = """
 import sys
@@ -65,3 +68,45 @@ def test_a_child_does_not_hold_the_lock(tmp_path: Path) -> None:
         WriterLock(tmp_path).release()
         assert child.poll() is None
         child.stdin.close()
+
+
+def test_what_a_dead_writer_left_is_completed_by_one_at_a_time(tmp_path: Path) -> None:
+    first = RecoveryLock(tmp_path)
+    taken: queue.SimpleQueue[WriterLock] = queue.SimpleQueue()
+    second = threading.Thread(target=lambda: taken.put(RecoveryLock(tmp_path)))
+    second.start()
+    with pytest.raises(queue.Empty):
+        taken.get(timeout=0.1)
+    first.release()
+    taken.get(timeout=10).release()
+    second.join()
+
+
+def test_a_lock_refused_a_moment_before_its_holder_could_be_told_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever completes a session holds it alone only after saying so."""
+    other = RecoveryLock(tmp_path)
+    (tmp_path / LOCK).write_bytes(b"")
+    flock, asked = fcntl.flock, []
+
+    def told_meanwhile(fd: int, operation: int) -> None:
+        asked.append(operation)
+        if len(asked) == 1:
+            (tmp_path / LOCK).write_bytes(b"\n")
+            raise BlockingIOError
+        other.release()
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", told_meanwhile)
+    RecoveryLock(tmp_path).release()
+    assert asked == [fcntl.LOCK_SH | fcntl.LOCK_NB, fcntl.LOCK_EX]
+
+
+def test_a_live_writer_is_not_waited_for(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path)
+    for _ in range(2):
+        with pytest.raises(RecordingError):
+            RecoveryLock(tmp_path)
+    assert (tmp_path / LOCK).read_bytes() == b""
+    lock.release()

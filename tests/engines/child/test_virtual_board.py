@@ -126,7 +126,7 @@ def test_a_page_of_another_version_is_refused(page: Page, tmp_path: Path) -> Non
 
 
 def test_a_real_engine_takes_as_much_longer_as_the_clock_says(page: Page, tmp_path: Path) -> None:
-    """Fast and slow in turn, so that whatever else this machine does falls on both."""
+    """Fast and slow in turn, and the fastest of each: whatever else this machine does only adds to a time."""
     model = tmp_path / "model.onnx"
     model.write_bytes(onnx_models.onnx_half_ms())
     engine = ProcessEngine(spec_for(model, runs=None, threads=1, virtual_board=str(tmp_path / "page")))
@@ -142,8 +142,7 @@ def test_a_real_engine_takes_as_much_longer_as_the_clock_says(page: Page, tmp_pa
             latencies_ns[slowdown] += list(records["latency_ns"][records["t_ns"] > changed_ns])
     finally:
         engine.close()
-    fast_ns, slow_ns = (np.percentile(latencies_ns[slowdown], 10) for slowdown in (0.0, 1.5))
-    assert slow_ns / fast_ns == pytest.approx(2.5, rel=0.15)
+    assert min(latencies_ns[1.5]) / min(latencies_ns[0.0]) == pytest.approx(2.5, rel=0.25)
 
 
 def test_a_real_engine_really_crashes(page: Page, tmp_path: Path) -> None:
