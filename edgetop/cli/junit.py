@@ -8,7 +8,6 @@ a recording: it is made to be collected by another user's process.
 import os
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
@@ -63,4 +62,6 @@ def _case(suite: str, name: str, problem: tuple[str, str] | None) -> str:
 
 def _quoted(text: str) -> str:
     """As an attribute. Controls are shown as escapes: most of them must not stand in XML at all."""
+    from xml.sax.saxutils import quoteattr  # noqa: PLC0415  brings an HTTP client along
+
     return quoteattr(clean(text).encode("utf-8", "backslashreplace").decode())

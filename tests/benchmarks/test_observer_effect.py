@@ -1,9 +1,10 @@
 """What watching costs what is watched: a bare loop and edgetop in turn, in one run.
 
-edgetop runs with its screen in a 160x50 terminal, and records. Ratios of edgetop to the bare
-loop beside it, so that a machine whose speed drifts does not decide; medians over the rounds.
+edgetop runs with its screen in a 160x50 terminal, reads a board of 17 sensors, profiles and records. Ratios of edgetop
+to the bare loop beside it, so that a machine whose speed drifts does not decide; medians over the rounds.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -18,43 +19,54 @@ from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.benchmark
 
-ROUNDS = 7
+ROUNDS = 7  # of which the least and the greatest bound the median with 98 % confidence (order statistics)
 SECONDS = 4.0
-MODELS = {"20us": onnx_models.onnx_tiny, "0.5ms": onnx_models.onnx_half_ms, "10ms": onnx_models.onnx_ten_ms}
-P50_WITHIN, P99_WITHIN = 0.02, 0.10
+MODELS = {"20 us": onnx_models.onnx_tiny, "0.5 ms": onnx_models.onnx_half_ms, "10 ms": onnx_models.onnx_ten_ms}
+P50_WITHIN = {"process": 0.01, "thread": 0.02}
+P99_WITHIN = {"process": 0.05, "thread": 0.15}
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
+BOARD = Path(__file__).parents[1] / "boards/raspberry-pi-4/tree"  # 17 sensors
+CORES = os.cpu_count() or 1
+CASES = [("process", 1), ("thread", 1), ("process", CORES)]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("isolation", ["process", "thread"])
+@pytest.mark.parametrize(("isolation", "threads"), CASES, ids=str)
 @pytest.mark.parametrize("name", MODELS)
-def test_percentiles_stay_near_those_of_a_bare_loop(name, isolation, tmp_path, capsys):
+def test_percentiles_stay_near_those_of_a_bare_loop(name, isolation, threads, table, tmp_path):
+    """With as many threads as cores there is no core for the monitor: that is told, not bounded."""
     model = tmp_path / "model.onnx"
     model.write_bytes(MODELS[name]())
-    rounds = [(_bare(model, tmp_path), _watched(model, isolation, tmp_path / f"r{i}")) for i in range(ROUNDS)]
+    rounds = [
+        (_bare(model, threads, tmp_path), _watched(model, isolation, threads, tmp_path / f"r{i}"))
+        for i in range(ROUNDS)
+    ]
     ratios = {
         "p50": [np.percentile(b, 50) / np.percentile(a, 50) for a, b in rounds],
         "p99": [np.percentile(b, 99) / np.percentile(a, 99) for a, b in rounds],
         "throughput": [len(b) / len(a) for a, b in rounds],
     }
-    with capsys.disabled():
-        shown = "  ".join(f"{k} {statistics.median(v):.3f} [{min(v):.3f}, {max(v):.3f}]" for k, v in ratios.items())
-        print(f"\n{name:>6} {isolation:<8} bare p50 {np.percentile(rounds[0][0], 50) / 1e6:.4f} ms   {shown}")
-    if isolation == "process":
-        assert statistics.median(ratios["p50"]) <= 1 + P50_WITHIN
-        assert statistics.median(ratios["p99"]) <= 1 + P99_WITHIN
+    shown = ", ".join(f"{k} {statistics.median(v):.3f} ({min(v):.3f} to {max(v):.3f})" for k, v in ratios.items())
+    p50, p99 = (statistics.median(ratios[name]) for name in ("p50", "p99"))
+    most_p50, most_p99 = 1 + P50_WITHIN[isolation], 1 + P99_WITHIN[isolation]
+    is_bounded = threads < CORES
+    is_met = not is_bounded or (p50 <= most_p50 and p99 <= most_p99)
+    budget = f"p50 {most_p50:.2f}, p99 {most_p99:.2f}" if is_bounded else ""
+    many = "1 thread" if threads == 1 else f"{threads} threads, as many as cores"
+    table.row(f"a model of {name} in a {isolation}, {many}: over a bare loop", shown, budget, is_met=is_met)
+    assert is_met
 
 
-def _bare(model, folder):
+def _bare(model, threads, folder):
     out = folder / "bare.npy"
-    subprocess.run([sys.executable, str(BARE_LOOP), str(model), str(SECONDS), "1", str(out)], check=True)
+    subprocess.run([sys.executable, str(BARE_LOOP), str(model), str(SECONDS), str(threads), str(out)], check=True)
     return np.load(out)
 
 
-def _watched(model, isolation, folder):
+def _watched(model, isolation, threads, folder):
     command = [
-        *(sys.executable, "-m", "edgetop", "run", str(model), "--threads", "1", "--isolation", isolation),
-        *("--duration", f"{SECONDS:g}s", "-o", str(folder)),
+        *(sys.executable, "-m", "edgetop", "run", str(model), "--threads", str(threads), "--isolation", isolation),
+        *("--duration", f"{SECONDS:g}s", "-o", str(folder), "--sysroot", str(BOARD)),
     ]
     terminal = Terminal(command, 160, 50, {})
     try:

@@ -91,6 +91,12 @@ class Terminal:
         self._wait(lambda: self.output.count(FRAME_END) >= count, f"{count} frames")
         return self.frames
 
+    def read_for(self, seconds: float) -> None:
+        """As a terminal does while nobody types."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._read()
+
     def wait_for_exit(self) -> int:
         self._wait(lambda: self._process.poll() is not None, f"an exit after {self.text[-2000:]!r}")
         self._read()

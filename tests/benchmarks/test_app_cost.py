@@ -1,0 +1,91 @@
+"""What edgetop itself costs on a terminal, beside other monitors of the same terminal, in one run.
+
+A refresh a second, all panes, a board of 17 sensors, recording. Peers are measured where they are installed: s-tui and
+glances (`pip install s-tui glances`), btop and htop. The engine's process is not counted, and runs beside no peer.
+"""
+
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.terminal import Terminal
+from tests.support.watched import Cost, cost_of, end
+
+pytestmark = pytest.mark.benchmark
+
+SECONDS, WARM_S = 6.0, 5.0
+REFRESH_S = 1.0
+BOARD = Path(__file__).parents[1] / "boards/raspberry-pi-4/tree"
+RUN = [sys.executable, "-m", "edgetop", "run", "--sysroot", str(BOARD)]
+PEERS = {
+    "s-tui": ["s-tui", "-r", "1"],
+    "glances": ["glances", "-t", "1"],
+    "btop": ["btop", "--utf-force"],
+    "htop": ["htop", "-d", "10"],
+}
+SIZES = [(80, 24), (160, 50)]
+STEADY_KB, RSS_MIB = 2.0, 100.0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_steady_session(size, table, tmp_path):
+    cost = _edgetop(size, tmp_path / "steady")
+    sent, shown = cost.sent_kb(REFRESH_S), f"{size[0]}x{size[1]}"
+    is_small = size == SIZES[0]
+    budget = f"at most {STEADY_KB:g} KB" if is_small else ""
+    table.row(f"{shown}: sent to the terminal, per refresh", f"{sent:.1f} KB", budget, is_met=sent <= STEADY_KB)
+    table.row(f"{shown}: edgetop's CPU, of one core", f"{cost.cpu_percent:.1f} %")
+    is_met = cost.rss_mib <= RSS_MIB
+    table.row(f"{shown}: edgetop's memory (RSS)", f"{cost.rss_mib:.0f} MiB", f"at most {RSS_MIB:g} MiB", is_met=is_met)
+    assert sent <= STEADY_KB or not is_small
+    assert cost.rss_mib <= RSS_MIB
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_session_in_which_everything_changes(size, table, tmp_path):
+    """A virtual board that heats up fast, throttles and cools down."""
+    command = [sys.executable, "-m", "edgetop", "demo", "--speed", "60x", "-o", str(tmp_path / "changing")]
+    cost = _cost(command, size, {})
+    table.row(f"{size[0]}x{size[1]}: the same while all changes", f"{cost.sent_kb(REFRESH_S):.1f} KB")
+
+
+@pytest.mark.timeout(1200)
+def test_no_dearer_than_its_peers(table, tmp_path, capsys):
+    """In turns, so that the machine's own course falls on all of them."""
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    (tmp_path / "btop").mkdir()
+    (tmp_path / "btop/btop.conf").write_text("update_ms = 1000\n")
+    programs = {name: command for name, command in PEERS.items() if shutil.which(command[0])}
+    costs: dict[str, list[Cost]] = {name: [] for name in ("edgetop", *programs)}
+    for turn in range(2):
+        costs["edgetop"].append(_edgetop((160, 50), tmp_path / f"turn{turn}"))
+        for name, command in programs.items():
+            costs[name].append(_cost(command, (160, 50), environment))
+    cpu = {name: statistics.mean(cost.cpu_percent for cost in found) for name, found in costs.items()}
+    for name, found in costs.items():
+        sent, rss = found[-1].sent_kb(REFRESH_S), found[-1].rss_mib
+        is_judged = name == "edgetop" and "s-tui" in cpu
+        budget = "CPU no more than s-tui's" if is_judged else ""
+        measured = f"{cpu[name]:.1f} %, {rss:.0f} MiB, {sent:.1f} KB"
+        is_met = not is_judged or cpu["edgetop"] <= cpu["s-tui"]
+        table.row(f"160x50, CPU, RSS, sent per refresh: {name}", measured, budget, is_met=is_met)
+    assert cpu["edgetop"] <= cpu.get("s-tui", 100)
+
+
+def _edgetop(size: tuple[int, int], folder: Path) -> Cost:
+    return _cost([*RUN, "-o", str(folder)], size, {})
+
+
+def _cost(command: list[str], size: tuple[int, int], environment: dict[str, str]) -> Cost:
+    terminal = Terminal(command, *size, environment)
+    try:
+        terminal.read_for(WARM_S)
+        assert terminal.output, command
+        return cost_of(terminal, SECONDS)
+    finally:
+        end(terminal)

@@ -1,0 +1,65 @@
+"""A program on a terminal, and what it and its children cost: CPU, memory, bytes to the terminal."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tests.support.terminal import Terminal
+
+MIB = 1024 * 1024
+ENGINE = "edgetop/engines/child"  # in the command line of what is watched; it is no cost of watching
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    cpu_s: float
+    rss_mib: float  # at its end
+    sent_bytes: int
+
+    @property
+    def cpu_percent(self) -> float:
+        """Of one core."""
+        return 100 * self.cpu_s / self.seconds
+
+    def sent_kb(self, refresh_s: float) -> float:
+        """Of each refresh."""
+        return self.sent_bytes / 1000 / (self.seconds / refresh_s)
+
+
+def program_of(terminal: Terminal) -> list[psutil.Process]:
+    """Itself and its children, engines left out."""
+    first = psutil.Process(terminal.pid)
+    return [
+        process for process in (first, *first.children(recursive=True)) if ENGINE not in " ".join(process.cmdline())
+    ]
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """By the scheduler's own count, in ns (proc(5), schedstat), of all its threads."""
+    tasks = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def cost_of(terminal: Terminal, seconds: float) -> Cost:
+    """What it costs from now on for so long."""
+    processes = program_of(terminal)
+    sent, begin, before = len(terminal.output), time.monotonic(), sum(map(cpu_s, processes))
+    terminal.read_for(seconds)
+    took = time.monotonic() - begin
+    rss = sum(process.memory_info().rss for process in processes) / MIB
+    return Cost(took, sum(map(cpu_s, processes)) - before, rss, len(terminal.output) - sent)
+
+
+def end(terminal: Terminal) -> None:
+    """It and its children: one that outlives its terminal may do so on purpose."""
+    first = psutil.Process(terminal.pid)
+    processes = [first, *first.children(recursive=True)]
+    for process in reversed(processes[1:]):
+        process.terminate()
+    _, left = psutil.wait_procs(processes[1:], timeout=10)
+    for process in left:
+        process.kill()
+    terminal.close()
