@@ -25,7 +25,7 @@ MODELS = {"20 us": onnx_models.onnx_tiny, "0.5 ms": onnx_models.onnx_half_ms, "1
 P50_WITHIN = {"process": 0.01, "thread": 0.02}
 P99_WITHIN = {"process": 0.05, "thread": 0.15}
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
-BOARD = Path(__file__).parents[1] / "boards/raspberry-pi-4/tree"  # 17 sensors
+BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"  # 17 sensors
 CORES = os.cpu_count() or 1
 CASES = [("process", 1), ("thread", 1), ("process", CORES)]
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.benchmark
 
 SECONDS, WARM_S = 6.0, 5.0
 REFRESH_S = 1.0
-BOARD = Path(__file__).parents[1] / "boards/raspberry-pi-4/tree"
+BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"
 RUN = [sys.executable, "-m", "edgetop", "run", "--sysroot", str(BOARD)]
 PEERS = {
     "s-tui": ["s-tui", "-r", "1"],
