@@ -186,7 +186,7 @@ class Analysis:
 
     def statistics(self) -> Statistics | None:
         """Latency of the whole session."""
-        return self._once("statistics", lambda: self.latency.statistics(self.progress.measured_until_ns))
+        return self.latency.statistics(self.progress.measured_until_ns)
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
         if name not in self._made:

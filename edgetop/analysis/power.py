@@ -56,8 +56,8 @@ class _Phase:
         for rail in self.rails.values():
             rail.began(t_ns)
 
-    def ended(self, t_ns: int) -> None:
-        if self._began_ns is None or self._ended_ns is not None:
+    def ended(self, t_ns: int, *, even_if_it_never_began: bool = False) -> None:
+        if self._ended_ns is not None or (self._began_ns is None and not even_if_it_never_began):
             return
         self._ended_ns = t_ns
         for rail in self.rails.values():
@@ -116,7 +116,7 @@ class PowerRails:
     def _heed(self, event: Event) -> None:
         """Where the idle baseline begins and ends."""
         if event.data.get("phase") != "idle":
-            self._idle.ended(event.t_ns)
+            self._idle.ended(event.t_ns, even_if_it_never_began=event.data.get("phase") == "measure")
         else:
             asked_ns = event.data.get("duration_ns")
             settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0

@@ -136,11 +136,24 @@ class Timeline:
     def points(self, axis: Axis, track: int = 0) -> Points:
         """A frozen copy of one quantity along the axis."""
         if axis.from_s > self._newest - RECENT_SECONDS or self._coarse_width == 1:
+            if POINTS % (axis.to_s - axis.from_s) == 0:
+                return Points(axis, *self._seconds(axis, track))
             starts, width, bins = self._recent_second, 1, self._recent
         else:
             starts, width, bins = np.arange(COARSE_BINS) * self._coarse_width, self._coarse_width, self._coarse
         low, middle, high, top = _resampled(axis, starts, width, bins.figures[:, track])
         return Points(axis, low, middle, high, top)
+
+
+    def _seconds(self, axis: Axis, track: int) -> Floats:
+        """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""
+        second = np.arange(axis.from_s, axis.to_s)
+        place = second % RECENT_SECONDS
+        low, sums, high, top, weight = self._recent.figures[:, track, place]
+        is_known = (self._recent_second[place] == second) & (weight > 0)
+        held = np.where(is_known, weight, np.nan)
+        figures: Floats = np.where(is_known, np.stack([low, sums / held, high, top]), np.nan)
+        return np.repeat(figures, POINTS // len(second), axis=1)
 
 
 # The rows of joined figures: lowest, sum of middles times their weights, highest, top, sum of weights.

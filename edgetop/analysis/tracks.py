@@ -3,6 +3,7 @@
 Quantities (heat, memory, cost) are views over these tracks; none keeps readings of its own.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,35 +136,27 @@ class Tracks:
     def views(self, *kinds: str) -> tuple[TrackView, ...]:
         """Every sensor of these kinds, or of all, in the manifest's order."""
         if kinds not in self._seen:
-            self._seen[kinds] = tuple(
-                self._view(place) for place, info in enumerate(self._infos) if not kinds or info.kind in kinds
+            self._seen[kinds] = (
+                tuple(track for track in self.views() if track.info.kind in kinds) if kinds else tuple(self._all())
             )
         return self._seen[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
         """None where the board has no such sensor."""
         place = self._places.get(sensor_id)
-        return None if place is None else self._view(place)
+        return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis) -> Points | None:
         place = self._places.get(sensor_id)
         return None if place is None else self._timeline.points(axis, place)
 
-    def _view(self, place: int) -> TrackView:
-        info, figures = self._infos[place], self._figures
-        count = int(figures.count[place])
-        is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
-        if not count:
-            return TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")
-        return TrackView(
-            info=info,
-            value=float(figures.value[place]),
-            age_s=max(0.0, (self._now_ns - int(figures.t_ns[place])) / NS),
-            min=float(figures.min[place]),
-            mean=float(figures.sum[place]) / count,
-            max=float(figures.max[place]),
-            count=count,
-            is_lost=is_lost,
-            reason=reason,
-            read_ns=int(figures.t_ns[place]),
-        )
+    def _all(self) -> Iterator[TrackView]:
+        known = self._figures
+        columns = (known.value, known.t_ns, known.min, known.max, known.sum, known.count)
+        for info, value, t_ns, low, high, total, count in zip(self._infos, *map(np.ndarray.tolist, columns), strict=False):
+            is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
+            if count:
+                age_s = max(0.0, (self._now_ns - t_ns) / NS)
+                yield TrackView(info, value, age_s, low, total / count, high, count, is_lost, reason, t_ns)
+            else:
+                yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")

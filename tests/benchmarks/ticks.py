@@ -48,7 +48,8 @@ class Ticks:
         return Batch(
             until_ns=end_s * NS,
             inferences=inferences,
-            seconds=concatenate([self._second(second) for second in range(begin_s, end_s)]),
+            # A second is complete when an inference of the next has come.
+            seconds=concatenate([self._second(second) for second in range(max(0, begin_s - 1), end_s - 1)]),
             readings=self._readings(begin_s, end_s),
             events=(phase_event(0, "measure"),) if first else (),
             manifest=make_manifest(*SENSORS) if first else None,
