@@ -6,7 +6,7 @@ is made up: that time counts neither in the energy nor in the mean.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,7 +41,8 @@ class RailEnergy:
     def __init__(self) -> None:
         self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
         self._watts: Floats = np.empty(0)
-        self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made
+        self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made, and what is no gap by them
+        self._bridged_ns = 0
         self._began_ns: int | None = None
         self._ended_ns: int | None = None
         self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
@@ -68,7 +69,7 @@ class RailEnergy:
         self._t_ns, self._watts = self._wanted(np.concatenate([self._t_ns, t_ns]), np.concatenate([self._watts, watts]))
         if (wanted := LEARNED_INTERVALS + 1 - len(self._first_ns)) > 0:
             self._first_ns = np.concatenate([self._first_ns, t_ns[:wanted]])
-            self._ahead = None  # what is a gap is known better
+            self._bridged_ns, self._ahead = _bridged_ns(self._first_ns), None
         if len(self._t_ns) > KEPT_READINGS + SETTLED_AT_ONCE:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
@@ -107,7 +108,8 @@ class RailEnergy:
         """Of the phase as far as that."""
         power = self._settled if self._began_ns is None else self._counted(until_ns)
         end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
-        return replace(power, length_ns=0 if self._began_ns is None else max(0, end_ns - self._began_ns))
+        length_ns = 0 if self._began_ns is None else max(0, end_ns - self._began_ns)
+        return Integral(power.energy_j, power.covered_s, power.highest_w, power.blocks, length_ns)
 
     def _counted(self, until_ns: int) -> Integral:
         """Reading by reading, each of them once where this is asked for again and again."""
@@ -144,13 +146,14 @@ class RailEnergy:
         end_ns = min(ends, default=int(np.iinfo(np.int64).max))
         t_ns, watts = self._t_ns[points], self._watts[points]
         inside = (t_ns >= self._began_ns) & (t_ns <= end_ns)
-        strips = _trapezoids(self._t_ns[line], self._watts[line], self._began_ns, end_ns, self._bridged_ns())
+        strips = _trapezoids(self._t_ns[line], self._watts[line], self._began_ns, end_ns, self._bridged_ns)
         return _with(settled, strips, float(watts[inside].max(initial=-np.inf)))
 
-    def _bridged_ns(self) -> int:
-        intervals = np.sort(np.diff(self._first_ns))
-        cadence_ns = int(intervals[(len(intervals) - 1) // 2]) if len(intervals) else 0
-        return min(BRIDGED_CADENCES * cadence_ns, MOST_BRIDGED_NS)
+
+def _bridged_ns(first_ns: Ints) -> int:
+    intervals = np.sort(np.diff(first_ns))
+    cadence_ns = int(intervals[(len(intervals) - 1) // 2]) if len(intervals) else 0
+    return min(BRIDGED_CADENCES * cadence_ns, MOST_BRIDGED_NS)
 
 
 def _with(settled: Integral, strips: "_Strips", highest_w: float) -> Integral:
@@ -204,11 +207,12 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
     nth = np.arange(len(strip)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     second = left[strip] // NS + nth
     begin, end = np.maximum(left[strip], second * NS), np.minimum(right[strip], (second + 1) * NS)
-    low, high = (np.clip(watts, -MOST_W, MOST_W) for watts in (at_left, at_right))
+    low, high = (np.minimum(np.maximum(watts, -MOST_W), MOST_W) for watts in (at_left, at_right))
     slope = ((high - low) / (right - left))[strip]
     middle_w = low[strip] + slope * ((begin + end) / 2 - left[strip])
-    nanojoules = np.rint(middle_w * (end - begin)).astype(np.int64)  # 1 W for 1 ns
-    return second, np.column_stack([nanojoules, end - begin])
+    sums = np.empty((len(second), 2), np.int64)
+    sums[:, 0], sums[:, 1] = np.rint(middle_w * (end - begin)), end - begin  # 1 W for 1 ns is 1 nJ
+    return second, sums
 
 
 def _trapezoids(t_ns: Ints, watts: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
@@ -223,4 +227,4 @@ def _trapezoids(t_ns: Ints, watts: Floats, from_ns: int, to_ns: int, bridged_ns:
 
 def _added(start: float, values: Floats) -> float:
     """One by one, so that the sum is the same however the readings were batched."""
-    return float(np.add.accumulate(np.append(start, values))[-1])
+    return float(np.add.accumulate(np.concatenate(([start], values)))[-1])

@@ -121,13 +121,14 @@ class Totals:
     def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
         """Merge rows into the spread one by one, and count them."""
         counts, sums = (
-            np.cumsum(np.append(start, rows)) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
+            np.cumsum(np.concatenate(([start], rows))) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
         )
         before, sum_before = counts[:-1], sums[:-1]
         apart = sum_ns / count - sum_before / np.maximum(before, 1)
         between = np.where(before > 0, apart * apart * (count * before / (count + before)), 0.0)
-        steps = np.column_stack([between, m2_ns2]).ravel()
-        self.m2_ns2 = float(np.add.accumulate(np.append(self.m2_ns2, steps))[-1])
+        steps = np.empty(2 * len(count) + 1)
+        steps[0], steps[1::2], steps[2::2] = self.m2_ns2, between, m2_ns2
+        self.m2_ns2 = float(np.add.accumulate(steps)[-1])
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:

@@ -117,7 +117,9 @@ class Timeline:
         if not fresh.all():
             track, second, figures = track[fresh], second[fresh], figures[:, fresh]
         place = second % RECENT_SECONDS
-        self._recent.clear(np.unique(place[self._recent_second[place] != second]))
+        begins = np.flatnonzero(np.diff(second, prepend=-1))  # of runs of one second: readings of it come together
+        stale = begins[self._recent_second[place[begins]] != second[begins]]
+        self._recent.clear(place[stale])
         self._recent_second[place] = second
         self._recent.add(track, place, figures)
 
@@ -147,19 +149,21 @@ class Timeline:
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
         """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""
-        second = np.arange(axis.from_s, axis.to_s)
-        place = second % RECENT_SECONDS
-        low, sums, high, top, weight = self._recent.figures[:, track, place]
-        is_known = (self._recent_second[place] == second) & (weight > 0)
-        held = np.where(is_known, weight, np.nan)
-        figures: Floats = np.where(is_known, np.stack([low, sums / held, high, top]), np.nan)
-        return np.repeat(figures, POINTS // len(second), axis=1)
+        begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
+        goes_round = begin + count > RECENT_SECONDS
+        place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
+        figures = self._recent.figures[:_WEIGHT, track, place].copy()
+        weight = self._recent.figures[_WEIGHT, track, place]
+        is_known = (self._recent_second[place] == np.arange(axis.from_s, axis.to_s)) & (weight > 0)
+        figures[_MIDDLE] /= np.where(is_known, weight, np.nan)
+        figures[:, ~is_known] = np.nan
+        return figures if count == POINTS else np.repeat(figures, POINTS // count, axis=1)
 
 
 # The rows of joined figures: lowest, sum of middles times their weights, highest, top, sum of weights.
 _JOIN = (np.minimum, np.add, np.maximum, np.maximum, np.add)
 _EMPTY = np.array([np.inf, 0.0, -np.inf, -np.inf, 0.0])
-_WEIGHT = 4
+_MIDDLE, _WEIGHT = 1, 4
 
 
 class _Bins:

@@ -84,6 +84,7 @@ class Tracks:
 
     def __init__(self) -> None:
         self._infos: tuple[SensorInfo, ...] = ()
+        self._kinds: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self._figures = _Figures(0)
         self._timeline = Timeline(0)
@@ -111,6 +112,7 @@ class Tracks:
 
     def _know(self, infos: tuple[SensorInfo, ...]) -> None:
         self._infos = infos
+        self._kinds = tuple(info.kind for info in infos)
         self._places = {info.id: place for place, info in enumerate(infos)}
         if len(infos) > len(self._figures.count):
             self._figures.grow(len(infos))
@@ -137,7 +139,9 @@ class Tracks:
         """Every sensor of these kinds, or of all, in the manifest's order."""
         if kinds not in self._seen:
             self._seen[kinds] = (
-                tuple(track for track in self.views() if track.info.kind in kinds) if kinds else tuple(self._all())
+                tuple(track for track, kind in zip(self.views(), self._kinds, strict=True) if kind in kinds)
+                if kinds
+                else tuple(self._all())
             )
         return self._seen[kinds]
 

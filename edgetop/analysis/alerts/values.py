@@ -1,7 +1,6 @@
 """What rules are about, as a value a second: of the sensors, and of the inferences."""
 
 import math
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -156,7 +155,7 @@ class InferenceValues:
     def __init__(self, wanted: Collection[str] = INFERENCE_SERIES) -> None:
         self._wanted = wanted
         self._next_s = 0
-        self._minute: deque[tuple[int, int, int]] = deque([(0, 0, 0)] * (MINUTE_S - 1), maxlen=MINUTE_S - 1)
+        self._minute: Ints = np.zeros((MINUTE_S - 1, 3), np.int64)
         self._last: dict[str, float] = {}
 
     def want(self, wanted: Collection[str]) -> None:
@@ -197,8 +196,8 @@ class InferenceValues:
         return held
 
     def _of_last_minute(self, counts: Ints) -> Ints:
-        known = np.concatenate([np.array(self._minute, np.int64), counts])
-        self._minute.extend(map(tuple, counts[-MINUTE_S:].tolist()))
+        known = np.concatenate([self._minute, counts])
+        self._minute = known[1 - MINUTE_S :].copy()
         total = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(known, axis=0)])
         sums: Ints = total[MINUTE_S:] - total[:-MINUTE_S]
         return sums
