@@ -99,10 +99,11 @@ class Precision:
         if self._first is None:
             self._first = first_s
         while (last_s >> self._doublings) - self._first >= MOST_BLOCKS:
-            number = ((self._first + np.arange(MOST_BLOCKS)) >> 1) - (self._first >> 1)
-            joined = np.zeros_like(self._held)
-            np.add.at(joined, number, self._held)
-            self._held, self._first, self._doublings = joined, self._first >> 1, self._doublings + 1
+            if self._highest >= 0:
+                pairs = np.arange(self._first & 1, MOST_BLOCKS, 2)  # where an odd one leads, it stays alone
+                joined = np.add.reduceat(self._held, np.unique(np.concatenate([[0], pairs])), axis=0)
+                self._held[: len(joined)], self._held[len(joined) :] = joined, 0
+            self._first, self._doublings = self._first >> 1, self._doublings + 1
 
     def view(self, session: Statistics | None, buckets: histogram.Counts) -> PrecisionView:
         """`buckets`: the histogram of the whole session, of which `session` is."""
