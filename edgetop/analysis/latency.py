@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.latest import LatestInferences, LatestSeconds
-from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences
+from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences, that_ran
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -82,7 +82,7 @@ class RollingLatency:
             self._response.add(seconds.response)
         self._latest.compare(seconds)
         self._recent.keep(seconds)
-        rows = rows[rows["count"] > 0]
+        rows = that_ran(rows)
         figures = np.stack([rows[name] for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")]).astype(np.float64)
         track = np.zeros(len(rows), np.int64)
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))

@@ -28,7 +28,7 @@ LEAST_BATCHES = 5
 LEAST_S = 10  # of measuring
 Z_975 = 1.96
 MOST_BLOCKS = 64
-ROWS_AT_ONCE = 2_048
+ROWS_AT_ONCE = 256  # so that what is made of them in passing stays in the cache
 
 # Where a second's distribution is taken, and how much of it each place stands for, in ten-thousandths.
 _PARTS = (

@@ -176,8 +176,9 @@ class InferenceValues:
     def _series(self, rows: Rows, told: Rows) -> Mapping[str, Floats]:
         ran = told["count"] > 0
         series = {name: self._held(name, _latency(name, told), ran) for name in LATENCY_SERIES if name in self._wanted}
-        missed = np.maximum(rows["deadline_misses"], 0)
-        counts = np.column_stack([missed, rows["errors"], rows["count"]]).astype(np.int64)
+        counts = np.empty((len(rows), 3), np.int64)
+        counts[:, 0] = np.maximum(rows["deadline_misses"], 0)
+        counts[:, 1], counts[:, 2] = rows["errors"], rows["count"]
         sums = self._of_last_minute(counts)
         with np.errstate(invalid="ignore"):  # nothing ran in that minute
             shares = 100 * sums[:, 0] / sums[:, 2], 100 * sums[:, 1] / (sums[:, 1] + sums[:, 2])
