@@ -14,6 +14,7 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
+from edgetop.session.records import of_sensors
 
 SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
 
@@ -99,9 +100,9 @@ class PowerRails:
             self._add_stretch(*stretch)
         if not len(batch.readings):
             return
-        sensor = batch.readings["sensor"]
+        readings = of_sensors(batch.readings, self._measured.rails)
         for place, rail in self._measured.rails.items():
-            rows = batch.readings[sensor == place]
+            rows = readings[readings["sensor"] == place]
             if len(rows):
                 t_ns, watts = rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64)
                 rail.add(t_ns, watts)

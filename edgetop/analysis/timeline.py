@@ -85,6 +85,10 @@ class Timeline:
         self._recent.grow(tracks)
         self._coarse.grow(tracks)
 
+    def expect(self, second: int) -> None:
+        """Values as late as this are about to be added: what is old beside them is not wanted second by second."""
+        self._newest = max(self._newest, second)
+
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
         """Add n values, or figures of many values, in the order in which they were made.
 

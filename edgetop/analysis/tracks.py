@@ -99,6 +99,9 @@ class Tracks:
         if batch.manifest is not None:
             self._know(batch.manifest.sensors)
         self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self._infos)])
+        if len(batch.readings) > FOLDED_AT_ONCE:
+            is_known = batch.readings["sensor"] < len(self._infos)
+            self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)
         for begin in range(0, len(batch.readings), FOLDED_AT_ONCE):
             self._fold_readings(batch.readings[begin : begin + FOLDED_AT_ONCE])
         for event in batch.events:
@@ -119,7 +122,9 @@ class Tracks:
             self._timeline.grow(len(infos))
 
     def _fold_readings(self, readings: Readings) -> None:
-        readings = readings[readings["sensor"] < len(self._infos)]
+        is_known = readings["sensor"] < len(self._infos)
+        if not is_known.all():
+            readings = readings[is_known]
         if not len(readings):
             return
         t_ns, sensor, value = (

@@ -11,7 +11,7 @@ from edgetop.analysis.alerts.rules import Bools, Floats
 from edgetop.analysis.power import ACCURACIES
 from edgetop.analysis.thermal import throttling_sensors
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import NO_READINGS, Readings
+from edgetop.session.records import NO_READINGS, Readings, of_sensors
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 
 LATE_S = 4  # a reading may come so much later than others of its time
@@ -86,7 +86,7 @@ class SensorValues:
 
     def _due(self, readings: Readings, until_ns: int) -> Readings:
         """What is wanted of seconds that are not yet told, in their order."""
-        fresh = readings[self._row_of[np.minimum(readings["sensor"], len(self._infos))] >= 0]
+        fresh = of_sensors(readings, self._places)
         fresh = fresh[fresh["t_ns"] >= self._next_s * NS]
         waiting = np.concatenate([self._waiting, fresh])
         is_due = waiting["t_ns"] < until_ns
