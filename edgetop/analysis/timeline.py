@@ -150,7 +150,6 @@ class Timeline:
         low, middle, high, top = _resampled(axis, starts, width, bins.figures[:, track])
         return Points(axis, low, middle, high, top)
 
-
     def _seconds(self, axis: Axis, track: int) -> Floats:
         """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s

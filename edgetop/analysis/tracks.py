@@ -162,7 +162,9 @@ class Tracks:
     def _all(self) -> Iterator[TrackView]:
         known = self._figures
         columns = (known.value, known.t_ns, known.min, known.max, known.sum, known.count)
-        for info, value, t_ns, low, high, total, count in zip(self._infos, *map(np.ndarray.tolist, columns), strict=False):
+        for info, value, t_ns, low, high, total, count in zip(
+            self._infos, *map(np.ndarray.tolist, columns), strict=False
+        ):
             is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
             if count:
                 age_s = max(0.0, (self._now_ns - t_ns) / NS)

@@ -69,9 +69,7 @@ class Ticks:
 
     def _readings(self, begin_s: int, end_s: int) -> Readings:
         second = np.arange(begin_s, end_s)
-        usual, spread = (
-            np.array([of_kind.get(sensor.kind, 1.0) for sensor in SENSORS]) for of_kind in (USUAL, SPREAD)
-        )
+        usual, spread = (np.array([of_kind.get(sensor.kind, 1.0) for sensor in SENSORS]) for of_kind in (USUAL, SPREAD))
         readings = np.zeros(len(second) * len(SENSORS), READING)
         readings["t_ns"] = np.repeat(second * NS + NS // 2, len(SENSORS))
         readings["sensor"] = np.tile(np.arange(len(SENSORS)), len(second))
