@@ -211,7 +211,7 @@ def shortened(text: str, cells: int = 60) -> str:
     """Foreign text made safe; of what is too long its end, which tells names apart.
 
     >>> shortened("model/block_1/conv2d", 12)
-    '...k_1/conv2d'
+    '..._1/conv2d'
     """
     shown = clean(text)
     return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"

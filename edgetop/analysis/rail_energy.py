@@ -100,7 +100,7 @@ class RailEnergy:
     def _settle(self, count: int) -> None:
         """Count the oldest readings, which are not needed one by one any more."""
         self._settled = self._joined(slice(count + 1), slice(count), None, self._settled)
-        self._t_ns, self._watts = self._t_ns[count:], self._watts[count:]
+        self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
         if self._ahead is not None:
             self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
