@@ -207,6 +207,16 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     return shown.encode("ascii", "replace").decode() if ascii_only else shown
 
 
+def shortened(text: str, cells: int = 60) -> str:
+    """Foreign text made safe; of what is too long its end, which tells names apart.
+
+    >>> shortened("model/block_1/conv2d", 12)
+    '..._1/conv2d'
+    """
+    shown = clean(text)
+    return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"
+
+
 def _visible(character: str) -> str:
     if character.isprintable() or character == " ":
         return character

@@ -2,31 +2,32 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from edgetop.analysis.advice import Advice
 from edgetop.analysis.alerts.alert import NO_ALERTS, AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
 from edgetop.analysis.alerts.events import DerivedEvents
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.alerts.watch import alerts_from
 from edgetop.analysis.cost import OwnLoad
+from edgetop.analysis.courses import courses, view_along
 from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
 from edgetop.analysis.gates import Gate, GateResult, parse_gate
-from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
+from edgetop.analysis.growth import GrowthView, MemoryGrowth
 from edgetop.analysis.latency import LatencyView, RollingLatency
 from edgetop.analysis.lens import Lens
 from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
-from edgetop.analysis.notices import notices
-from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operators import Operators, OperatorsView
 from edgetop.analysis.overload import Backlog, OverloadView
 from edgetop.analysis.power import PowerRails, PowerView
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, ProgressView
+from edgetop.analysis.recording_state import RecordingState
 from edgetop.analysis.report import gate_results
 from edgetop.analysis.slowdowns.checkpoints import Checkpoints
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
@@ -34,10 +35,9 @@ from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, SteadyState, figures
 from edgetop.analysis.tail import TailView
-from edgetop.analysis.thermal import ThermalView, along, view_thermal
+from edgetop.analysis.thermal import ThermalView, view_thermal
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
-from edgetop.analysis.trust import Known, Trust
 from edgetop.analysis.verdict import Promises, Verdict, judge, with_leak
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice
@@ -79,19 +79,6 @@ class MonitorView:
 PLAIN = Lens()
 
 
-def _until(second: float, points: Points | None) -> Points | None:
-    return None if points is None else points.until(second)
-
-
-# Events between which nothing, or not everything, is recorded: whether it begins.
-_RECORDING_TROUBLE = {
-    "recording-failed": True,
-    "recording-restored": False,
-    "recording-behind": True,
-    "recording-caught-up": False,
-}
-
-
 T = TypeVar("T")
 
 
@@ -122,12 +109,9 @@ class Analysis:
         self.memory_stages = MemoryStages()
         self.growth = MemoryGrowth()
         self.precision = Precision()
-        self._trust = Trust()
+        self._advice = Advice()
         self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
-        self._hinted: tuple[OperatorsView, tuple[str, ...]] | None = None
-        self._hints: tuple[Notice, ...] = ()
-        self._recording_paused = False
-        self._recording_trouble = ""
+        self.recording = RecordingState()
         self._made: dict[str, Any] = {}  # what several parts of a view ask for, between two folds
 
     def fold(self, batch: Batch) -> None:
@@ -156,7 +140,7 @@ class Analysis:
         self.slowdowns.fold(batch)
         self.steady.fold(batch)
         self.precision.fold(batch.seconds)
-        self._trust.fold(batch)
+        self._advice.fold(batch)
         self.forecast.fold(batch)
         self.alerts.fold(batch)
 
@@ -169,11 +153,8 @@ class Analysis:
         elif event.kind == "gate":
             with contextlib.suppress(ValueError):  # of another version, or another program
                 self.gates = (*self.gates, parse_gate(str(event.data.get("expr"))))
-        elif event.kind in ("recording-paused", "recording-resumed"):
-            self._recording_paused = event.kind == "recording-paused"
-        elif event.kind in _RECORDING_TROUBLE:
-            why = str(event.data.get("why") or event.message)
-            self._recording_trouble = why if _RECORDING_TROUBLE[event.kind] else ""
+        else:
+            self.recording.heed(event)
 
     def reset(self) -> None:
         """Begin the latency statistics of the views anew, at the next whole second.
@@ -186,7 +167,7 @@ class Analysis:
 
     def statistics(self) -> Statistics | None:
         """Latency of the whole session."""
-        return self._once("statistics", lambda: self.latency.statistics(self.progress.measured_until_ns))
+        return self.latency.statistics(self.progress.measured_until_ns)
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
         if name not in self._made:
@@ -240,22 +221,7 @@ class Analysis:
 
     def notices(self) -> tuple[Notice, ...]:
         """For reports: of the whole session, the operators' too."""
-        tally = self.operators.session
-        return (
-            *self._notices(),
-            *operator_hints(tally.views(), tally.run_ns, self._providers, self.operators.threads.view()),
-        )
-
-    def _doubts(self) -> tuple[Notice, ...]:
-        if self.manifest is None:
-            return ()
-        progress = self.progress.view()
-        burst, sustained = self.spans() if progress.phase == "over" else (None, None)
-        has_power = any(track.count for track in self.tracks.views("power"))
-        known = Known(
-            self.manifest, progress, self.precision_view(), self.tracks, self.own_load, has_power, burst, sustained
-        )
-        return self._trust.notices(known)
+        return self._advice.in_report(self)
 
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
         """The burst, and what was sustained."""
@@ -268,24 +234,6 @@ class Analysis:
     def precision_view(self) -> PrecisionView:
         """How well the percentiles of the whole session are known."""
         return self._once("precision", lambda: self.precision.view(self.statistics(), self.latency.buckets))
-
-    def _notices(self) -> tuple[Notice, ...]:
-        """The same on every screen and in reports: they judge the whole session."""
-        session, events, backlog = self.statistics(), self.events.view(), self.backlog.view()
-        told = notices(self.manifest, self.progress.view(), session, events, backlog)
-        return (*told, *leak_notices(self.growth_view()), *self._doubts())
-
-    @property
-    def _providers(self) -> tuple[str, ...]:
-        return self.manifest.engine.providers if self.manifest else ()
-
-    def _hints_now(self) -> tuple[Notice, ...]:
-        """On the last bursts, as the screen shows them; looked for when a burst has come."""
-        view = self.operators.view()
-        if self._hinted is None or self._hinted[0] is not view or self._hinted[1] != self._providers:
-            self._hinted = view, self._providers
-            self._hints = operator_hints(view.operators, view.run_ns, self._providers, self.operators.threads.view())
-        return self._hints
 
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> MonitorView:
         """`lens`: which part of the session the timelines show. `kinds`: of sensors whose courses are wanted each."""
@@ -317,50 +265,27 @@ class Analysis:
             events=events,
             sensors=self.tracks.views(),
             missing=self.tracks.missing,
-            notices=(*self._notices(), *self._hints_now()),
+            notices=self._advice.on_screen(self),
             precision=self.precision_view(),
             own_load=self.tracks.one("load/edgetop"),
             own_memory=self.tracks.one("mem/edgetop"),
-            recording_paused=self._recording_paused,
+            recording_paused=self.recording.is_paused,
             deadline=promises.deadline,
             gates=promises.gates,
             alerts=alerts,
-            courses=self._courses(axis, kinds),
+            courses=courses(self.tracks, axis, kinds),
         )
-
-    def _courses(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
-        ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
-        return {sensor_id: points for sensor_id in ids if (points := self.tracks.points(sensor_id, axis)) is not None}
 
     def along(self, view: MonitorView, lens: Lens, kinds: Sequence[str] = ()) -> MonitorView:
-        """A view of earlier with its timelines through another lens, and nothing in them that came later.
+        """A view of earlier with its timelines through another lens, and nothing in them that came later."""
+        return view_along(self, view, lens, kinds)
 
-        Of latency, a second that was not over had no place in it.
-        """
-        now_s = view.progress.now_ns / NS
-        axis = lens.axis(now_s, whole=view.latency.window_ns is None)
-        latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
-        thermal, leading = along(view.thermal, self.tracks, axis), view.power.leading
-        return replace(
-            view,
-            latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
-            thermal=replace(
-                thermal,
-                hottest_points=_until(now_s, thermal.hottest_points),
-                clock_points=_until(now_s, thermal.clock_points),
-                limit_points=_until(now_s, thermal.limit_points),
-            ),
-            power=replace(view.power, points=self._course(leading.track.info.id, axis, now_s) if leading else None),
-            memory=replace(view.memory, rss_points=self._course("mem/rss", axis, now_s)),
-            burst_marks=self.operators.marks(axis).until(now_s),
-            courses={name: points.until(now_s) for name, points in self._courses(axis, kinds).items()},
-        )
-
-    def _course(self, sensor_id: str, axis: Axis, until_s: float) -> Points | None:
-        return _until(until_s, self.tracks.points(sensor_id, axis))
+    def latency_of(self, view: LatencyView) -> RollingLatency:
+        """That which gave this view: of the whole session, or since the last reset."""
+        return self._since_reset if self._since_reset and view.since_ns else self.latency
 
     def _verdict(
         self, progress: ProgressView, events: EventsView, slowdowns: SlowdownsView, promises: Promises
     ) -> Verdict:
-        trouble, errors = self._recording_trouble, self.latency.errors
+        trouble, errors = self.recording.trouble, self.latency.errors
         return judge(progress, self.statistics(), errors, events, self.manifest, slowdowns, trouble, promises)

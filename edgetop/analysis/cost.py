@@ -1,6 +1,7 @@
 """What edgetop itself costs, while it measures: starting up is not counted."""
 
 from edgetop.session.batch import Batch
+from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
 LOAD = "load/edgetop"
@@ -30,7 +31,7 @@ class OwnLoad:
             self._sensor = ids.index(LOAD) if LOAD in ids else None
         if self._sensor is None or measuring_since_ns is None:
             return
-        readings = batch.readings[batch.readings["sensor"] == self._sensor]
+        readings = of_sensors(batch.readings, (self._sensor,))
         # A reading is the mean of the second before it.
         readings = readings[readings["t_ns"] >= measuring_since_ns + NS]
         self._sum += float(readings["value"].sum())

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.latest import LatestInferences
-from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences
+from edgetop.analysis.latest import LatestInferences, LatestSeconds
+from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences, that_ran
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 from edgetop.session.records import last_end_ns, measured
-from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 RECENT_SECONDS = 601  # kept as histograms: the longest window, and the second in which it begins
 
@@ -40,14 +40,16 @@ class RollingLatency:
         self._since_ns = since_ns
         self._totals = Totals()
         self._response = Totals()
-        self._recent = NO_SECONDS  # the last RECENT_SECONDS
+        self._recent = LatestSeconds(RECENT_SECONDS)
         self._latest = LatestInferences(since_ns)
         self._closed_until_ns = since_ns
         self._began_ns: int | None = since_ns or None
         self._last_end_ns: int | None = None
         self._timeline = Timeline()
         self._open: Seconds | None = None  # summarised once between two folds,
-        self._whole: Totals | None = None  # as is what it adds to
+        self._whole: Totals | None = None  # as are what it adds to and, by their ends, the figures of that
+        self._told: dict[int, Statistics | None] = {}
+        self._told_response: dict[int, Statistics | None] = {}
 
     def began(self, t_ns: int) -> None:
         """The measured phase begins."""
@@ -55,6 +57,7 @@ class RollingLatency:
 
     def fold(self, batch: Batch) -> None:
         self._open = self._whole = None
+        self._told, self._told_response = {}, {}
         if len(batch.inferences):
             self._last_end_ns = max(self._last_end_ns or 0, last_end_ns(batch.inferences))
             self._latest.keep(batch.inferences)
@@ -78,9 +81,8 @@ class RollingLatency:
         if seconds.response is not None:
             self._response.add(seconds.response)
         self._latest.compare(seconds)
-        recent = concatenate([self._recent, seconds])
-        self._recent = recent.where(np.arange(len(recent)) >= len(recent) - RECENT_SECONDS)
-        rows = rows[rows["count"] > 0]
+        self._recent.keep(seconds)
+        rows = that_ran(rows)
         figures = np.stack([rows[name] for name in ("min_ns", "p50_ns", "p99_ns", "max_ns")]).astype(np.float64)
         track = np.zeros(len(rows), np.int64)
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
@@ -88,7 +90,7 @@ class RollingLatency:
     def view(self, window_ns: int | None, now_ns: int, axis: Axis) -> LatencyView:
         """`window_ns`: at most ten minutes, or None for everything since the start or the last reset."""
         totals = self._all()
-        session = totals.statistics(self._span_ns(now_ns))
+        session = self.statistics(now_ns)
         response = self.response(now_ns)
         if window_ns is None:
             window, window_response, buckets, is_exact = session, response, totals.buckets, False
@@ -105,15 +107,19 @@ class RollingLatency:
 
     def statistics(self, end_ns: int) -> Statistics | None:
         """The whole session up to `end_ns`."""
-        return self._all().statistics(self._span_ns(end_ns))
+        if end_ns not in self._told:
+            self._told[end_ns] = self._all().statistics(self._span_ns(end_ns))
+        return self._told[end_ns]
 
     def response(self, end_ns: int) -> Statistics | None:
         """The same of response times; None under a closed load."""
         if not self.load.is_paced:
             return None
-        begun = self._open_part().response
-        totals = self._response if begun is None else self._response.plus(begun)
-        return totals.statistics(self._span_ns(end_ns))
+        if end_ns not in self._told_response:
+            begun = self._open_part().response
+            totals = self._response if begun is None else self._response.plus(begun)
+            self._told_response[end_ns] = totals.statistics(self._span_ns(end_ns))
+        return self._told_response[end_ns]
 
     @property
     def buckets(self) -> histogram.Counts:
@@ -145,7 +151,8 @@ class RollingLatency:
             waited = of_inferences(as_response(inferences), span_ns) if self.load.is_paced else None
             return of_inferences(inferences, span_ns), waited, buckets, True
         since = max(since // NS * NS, began)  # a second counts as a whole
-        seconds = concatenate([self._recent.where(self._recent.rows["t_ns"] + NS > since), self._open_part()])
+        recent = self._recent.joined()
+        seconds = concatenate([recent.where(recent.rows["t_ns"] + NS > since), self._open_part()])
         service, response = Totals(), Totals()
         service.add(seconds)
         if seconds.response is not None:

@@ -1,13 +1,14 @@
-"""The latest inferences one by one, for exact figures of small windows."""
+"""The latest inferences one by one, for exact figures of small windows; the latest seconds for those of larger ones."""
 
 import numpy as np
 
 from edgetop.session.records import INFERENCE, MEASURE, Inferences
-from edgetop.session.seconds import NS, Seconds
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 EXACT_INFERENCES = 65_536  # at least so many of the last are kept
 
 _LEAST_ROOM = 1_024
+_MOST_PARTS = 64
 
 
 class LatestInferences:
@@ -20,31 +21,34 @@ class LatestInferences:
         """`since_ns`: what started earlier is not wanted; a whole second."""
         self.complete_from_ns = since_ns  # since then, every inference is held
         self._room = np.empty(_LEAST_ROOM, INFERENCE)
+        self._t_ns = np.empty(_LEAST_ROOM, np.int64)  # the same again, side by side, for what is searched for
         self._begin = self._end = 0
 
     def keep(self, inferences: Inferences) -> None:
         inferences = inferences[(inferences["phase"] == MEASURE) & (inferences["t_ns"] >= self.complete_from_ns)]
         if self._end + len(inferences) > len(self._room):
             self._move(self._end - self._begin + len(inferences))
-        self._room[self._end : self._end + len(inferences)] = inferences
-        self._end += len(inferences)
+        fresh = slice(self._end, self._end + len(inferences))
+        self._room[fresh], self._t_ns[fresh] = inferences, inferences["t_ns"]
+        self._end = fresh.stop
 
     def _move(self, wanted: int) -> None:
         """To the front of an array with room for as many again, so that this is rarely done."""
         held = self.since(self.complete_from_ns)
         self._room = np.empty(max(2 * wanted, _LEAST_ROOM), INFERENCE)
-        self._room[: len(held)] = held
+        self._t_ns = np.empty(len(self._room), np.int64)
+        self._room[: len(held)], self._t_ns[: len(held)] = held, held["t_ns"]
         self._begin, self._end = 0, len(held)
 
     def since(self, t_ns: int) -> Inferences:
         """Those held that started at `t_ns` or later. A view: it is not to be kept."""
-        held = self._room[self._begin : self._end]
-        return held[np.searchsorted(held["t_ns"], t_ns) :]
+        begin = int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns))
+        return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
         """Notice from these complete seconds where inferences did not come: nothing before is complete."""
         rows = seconds.rows
-        held = self._room["t_ns"][self._begin : self._end]
+        held = self._t_ns[self._begin : self._end]
         came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
         lacking = rows["t_ns"][came < rows["count"] + rows["errors"]]
         if len(lacking):
@@ -53,10 +57,31 @@ class LatestInferences:
     def drop_old(self) -> None:
         """Let go of the oldest seconds where the others hold enough."""
         if self._end - self._begin > EXACT_INFERENCES:
-            self._forget_before(int(self._room["t_ns"][self._end - EXACT_INFERENCES]) // NS * NS)
+            self._forget_before(int(self._t_ns[self._end - EXACT_INFERENCES]) // NS * NS)
         if len(self._room) > 4 * max(self._end - self._begin, _LEAST_ROOM):
             self._move(self._end - self._begin)
 
     def _forget_before(self, t_ns: int) -> None:
         self.complete_from_ns = max(self.complete_from_ns, t_ns)
         self._begin = self._end - len(self.since(self.complete_from_ns))
+
+
+class LatestSeconds:
+    """The last so many. They come one by one, and are joined when they are asked for, or have become many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[Seconds] = []
+
+    def keep(self, seconds: Seconds) -> None:
+        self._parts.append(self._last(seconds))
+        if len(self._parts) > _MOST_PARTS:
+            self.joined()
+
+    def joined(self) -> Seconds:
+        if len(self._parts) > 1:
+            self._parts = [self._last(concatenate(self._parts))]
+        return self._parts[0] if self._parts else NO_SECONDS
+
+    def _last(self, seconds: Seconds) -> Seconds:
+        return seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most)

@@ -61,8 +61,7 @@ class MemoryStages:
 
     def fold(self, events: Iterable[Event]) -> None:
         for event in events:
-            rss = _number(event, "rss_mib")
-            if event.kind == "engine-memory" and rss is not None:
+            if event.kind == "engine-memory" and (rss := _number(event, "rss_mib")) is not None:
                 stage = str(event.data.get("stage"))
                 self._stages[stage] = StageView(stage, rss, _number(event, "anon_mib"), _number(event, "file_mib"))
 

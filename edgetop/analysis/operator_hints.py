@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from edgetop.analysis.operators import OperatorView, each_call_ns, partitions, short_name
+from edgetop.analysis.operators import Operators, OperatorsView, OperatorView, each_call_ns, partitions, short_name
 from edgetop.analysis.roofline import rates
 from edgetop.analysis.threads import ThreadView
 from edgetop.formatting import percent
@@ -49,6 +49,27 @@ def operator_hints(
         _shared_badly(operators, threads) if threads else (),
     )
     return tuple(notice for notices in found for notice in notices)
+
+
+class BurstHints:
+    """Those on the last bursts, as the screen shows them; looked for when a burst has come."""
+
+    def __init__(self) -> None:
+        self._of: tuple[OperatorsView, Sequence[str]] | None = None
+        self._hints: tuple[Notice, ...] = ()
+
+    def now(self, operators: Operators, providers: Sequence[str]) -> tuple[Notice, ...]:
+        view = operators.view()
+        if self._of is None or self._of[0] is not view or self._of[1] != providers:
+            self._of = view, providers
+            self._hints = operator_hints(view.operators, view.run_ns, providers, operators.threads.view())
+        return self._hints
+
+
+def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Notice, ...]:
+    """Those on all bursts, for reports."""
+    tally = operators.session
+    return operator_hints(tally.views(), tally.run_ns, providers, operators.threads.view())
 
 
 def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:

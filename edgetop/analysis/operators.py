@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.recent_bursts import MOST_RECENT_BURSTS, Told, recent_bursts
 from edgetop.analysis.threads import ThreadTally, use_from
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
@@ -22,13 +22,6 @@ from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, Burst, OperatorInfo
 from edgetop.session.seconds import NS
 
-# "Now": of a single burst, an operator of few microseconds says little. Three at least; of slow models, whose bursts
-# have one run each, as many more as make ten runs, as long as these took about what the last ones do: when a board
-# throttles, three bursts later only throttled ones count.
-RECENT_BURSTS, MOST_RECENT_BURSTS = 3, 12
-RECENT_RUNS = 10
-RECENT_NS = 120 * NS
-ALIKE = 0.15
 MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
 MAX_OPERATORS = 20_000  # told apart, whatever a runtime may call them
 
@@ -72,14 +65,6 @@ class OperatorsView:
     by_type: tuple[TypeView, ...]  # largest share first
     partitions: int | None  # runs of operators with one provider after another; None: no burst yet
     ceilings: Ceilings | None = None  # None: not measured for such a run
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What is known of a burst beside its operators."""
-
-    runs: int
-    run_ns: int  # median of its instrumented inferences as a whole
 
 
 class Tally:
@@ -265,21 +250,6 @@ class Operators:
             partitions=partitions(operators),
             ceilings=self.ceilings,
         )
-
-
-def recent_bursts(bursts: Sequence[tuple[Burst, Told]]) -> list[tuple[Burst, Told]]:
-    """Those of them that tell how it is now."""
-    newest_first = list(reversed(bursts))
-    recent, before = newest_first[:RECENT_BURSTS], newest_first[RECENT_BURSTS:]
-    runs = sum(told.runs for _, told in recent)
-    now_ns = median(told.run_ns for _, told in recent) if recent else 0
-    for burst, told in before:
-        if runs >= RECENT_RUNS or recent[0][0].t_ns - burst.t_ns > RECENT_NS:
-            break
-        if abs(told.run_ns - now_ns) <= ALIKE * now_ns:
-            recent.append((burst, told))
-            runs += told.runs
-    return recent[::-1]
 
 
 def _whole(event: Event, name: str) -> int:

@@ -14,6 +14,7 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
+from edgetop.session.records import of_sensors
 
 SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
 
@@ -56,8 +57,8 @@ class _Phase:
         for rail in self.rails.values():
             rail.began(t_ns)
 
-    def ended(self, t_ns: int) -> None:
-        if self._began_ns is None or self._ended_ns is not None:
+    def ended(self, t_ns: int, *, even_if_it_never_began: bool = False) -> None:
+        if self._ended_ns is not None or (self._began_ns is None and not even_if_it_never_began):
             return
         self._ended_ns = t_ns
         for rail in self.rails.values():
@@ -99,9 +100,9 @@ class PowerRails:
             self._add_stretch(*stretch)
         if not len(batch.readings):
             return
-        sensor = batch.readings["sensor"]
+        readings = of_sensors(batch.readings, self._measured.rails)
         for place, rail in self._measured.rails.items():
-            rows = batch.readings[sensor == place]
+            rows = readings[readings["sensor"] == place]
             if len(rows):
                 t_ns, watts = rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64)
                 rail.add(t_ns, watts)
@@ -116,7 +117,7 @@ class PowerRails:
     def _heed(self, event: Event) -> None:
         """Where the idle baseline begins and ends."""
         if event.data.get("phase") != "idle":
-            self._idle.ended(event.t_ns)
+            self._idle.ended(event.t_ns, even_if_it_never_began=event.data.get("phase") == "measure")
         else:
             asked_ns = event.data.get("duration_ns")
             settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0

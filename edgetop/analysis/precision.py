@@ -28,7 +28,7 @@ LEAST_BATCHES = 5
 LEAST_S = 10  # of measuring
 Z_975 = 1.96
 MOST_BLOCKS = 64
-ROWS_AT_ONCE = 2_048
+ROWS_AT_ONCE = 256  # so that what is made of them in passing stays in the cache
 
 # Where a second's distribution is taken, and how much of it each place stands for, in ten-thousandths.
 _PARTS = (
@@ -71,8 +71,9 @@ class Precision:
         self._last_ns = int(rows["t_ns"][-1])
         self._make_room(int(rows["t_ns"][0]) // NS, self._last_ns // NS)
         is_sparse = rows["count"] < ENOUGH
-        of_row, told_ns = told_latencies(rows[is_sparse])
-        self._add(rows["t_ns"][is_sparse][of_row] // NS, told_ns, np.full(len(told_ns), WHOLE, np.int64))
+        if is_sparse.any():
+            of_row, told_ns = told_latencies(rows[is_sparse])
+            self._add(rows["t_ns"][is_sparse][of_row] // NS, told_ns, np.full(len(told_ns), WHOLE, np.int64))
         dense = rows[~is_sparse]
         for begin in range(0, len(dense), ROWS_AT_ONCE):
             self._add_dense(dense[begin : begin + ROWS_AT_ONCE])
@@ -98,10 +99,11 @@ class Precision:
         if self._first is None:
             self._first = first_s
         while (last_s >> self._doublings) - self._first >= MOST_BLOCKS:
-            number = ((self._first + np.arange(MOST_BLOCKS)) >> 1) - (self._first >> 1)
-            joined = np.zeros_like(self._held)
-            np.add.at(joined, number, self._held)
-            self._held, self._first, self._doublings = joined, self._first >> 1, self._doublings + 1
+            if self._highest >= 0:
+                pairs = np.arange(self._first & 1, MOST_BLOCKS, 2)  # where an odd one leads, it stays alone
+                joined = np.add.reduceat(self._held, np.unique(np.concatenate([[0], pairs])), axis=0)
+                self._held[: len(joined)], self._held[len(joined) :] = joined, 0
+            self._first, self._doublings = self._first >> 1, self._doublings + 1
 
     def view(self, session: Statistics | None, buckets: histogram.Counts) -> PrecisionView:
         """`buckets`: the histogram of the whole session, of which `session` is."""
@@ -120,8 +122,7 @@ class Precision:
         count = int(batch.max()) + 1
         intervals: tuple[Interval | None, ...] = (None,) * len(QUANTILES)
         if whole_s >= LEAST_S and count >= LEAST_BATCHES:
-            held = np.zeros((count, blocks.shape[1]), np.int64)
-            np.add.at(held, batch, blocks)
+            held = np.add.reduceat(blocks, np.flatnonzero(np.diff(batch, prepend=-1)), axis=0)
             intervals = _intervals(held, session, buckets)
         return PrecisionView(intervals, _halves(blocks, weight, session, self._lowest))
 
@@ -137,7 +138,7 @@ def _intervals(held: Ints, session: Statistics, buckets: histogram.Counts) -> tu
     """None where the ranks of an end lie beyond all inferences."""
     weight = held.sum(axis=1)
     below = np.cumsum(held.sum(axis=0))
-    off = [_off(held, weight, below, quantile, session.count) for quantile in QUANTILES]
+    off = _off(held, weight, below, session.count)
     ends = [(quantile - by, quantile + by) for quantile, by in zip(QUANTILES, off, strict=True)]
     known = [0 < low <= high < 1 - 0.5 / session.count for low, high in ends]
     asked = tuple(end for pair, is_known in zip(ends, known, strict=True) if is_known for end in pair)
@@ -148,17 +149,21 @@ def _intervals(held: Ints, session: Statistics, buckets: histogram.Counts) -> tu
     )
 
 
-def _off(held: Ints, weight: Ints, below: Ints, quantile: float, inferences: int) -> float:
-    """By how much the share of inferences below this percentile may be off."""
-    whole = int(below[-1])
-    border = int(np.searchsorted(below, quantile * whole))
-    # Within the bucket in which the percentile lies, as much of each batch as of all.
-    inside = (quantile * whole - (below[border - 1] if border else 0)) / max(int(held[:, border].sum()), 1)
-    share = (held[:, :border].sum(axis=1) + inside * held[:, border]) / np.maximum(weight, 1)
+def _off(held: Ints, weight: Ints, below: Ints, inferences: int) -> list[float]:
+    """Of each percentile, by how much the share of inferences below it may be off."""
+    whole, quantile = int(below[-1]), np.array(QUANTILES)
+    border = np.searchsorted(below, quantile * whole)
+    at_border, of_batch = held[:, border], np.cumsum(held, axis=1)[:, border]
+    before, inside = of_batch - at_border, below[border] - at_border.sum(axis=0)
+    # Within the bucket in which a percentile lies, as much of each batch as of all.
+    part = (quantile * whole - inside) / np.maximum(at_border.sum(axis=0), 1)
+    share = (before + part * at_border) / np.maximum(weight, 1)[:, None]
     count = len(weight)
-    variance = count / (count - 1) * float(((weight / whole) ** 2 * (share - quantile) ** 2).sum())
+    squares = ((weight / whole) ** 2)[:, None] * (share - quantile) ** 2
+    variance = count / (count - 1) * squares.sum(axis=0)
     binomial = quantile * (1 - quantile) / inferences
-    return max(float(T_975[count - 3] * variance**0.5), Z_975 * float(binomial**0.5))
+    found: list[float] = np.maximum(T_975[count - 3] * variance**0.5, Z_975 * binomial**0.5).tolist()
+    return found
 
 
 def _halves(blocks: Ints, weight: Ints, session: Statistics, first_bucket: int) -> Interval | None:

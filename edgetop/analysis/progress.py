@@ -63,7 +63,10 @@ class Progress:
     def fold(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
         for event in batch.events:
-            self._heed(event)
+            if event.kind == "profile-burst":  # of which a day has thousands
+                self._saw_sign(event.t_ns + (_count(event.data.get("duration_ns")) or 0))
+            else:
+                self._heed(event)
         if len(batch.inferences) and self._phase != "over":
             self._saw_sign(last_end_ns(batch.inferences))
             warmup = batch.inferences["phase"] == WARMUP
@@ -84,8 +87,6 @@ class Progress:
                 self._runs, self._duration_ns = _count(data.get("runs")), _count(data.get("duration_ns"))
         elif event.kind == "profile-burst-begins":
             self._profiling_since_ns = event.t_ns
-        elif event.kind == "profile-burst":
-            self._saw_sign(event.t_ns + (_count(data.get("duration_ns")) or 0))
         elif event.kind in ("engine-died", "engine-failed", "gate-failed"):
             self._end_error = event.message
         elif event.kind in ("ended", "recovered"):

@@ -6,7 +6,7 @@ is made up: that time counts neither in the energy nor in the mean.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,23 +41,27 @@ class RailEnergy:
     def __init__(self) -> None:
         self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
         self._watts: Floats = np.empty(0)
-        self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made
+        self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made, and what is no gap by them
+        self._bridged_ns = 0
         self._began_ns: int | None = None
         self._ended_ns: int | None = None
         self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
+        self._ahead: tuple[int, Integral] | None = None  # so many of the latest readings, and all as far as the last
         self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
 
     def began(self, t_ns: int) -> None:
         """The phase begins."""
-        self._began_ns = t_ns
+        self._began_ns, self._ahead = t_ns, None
 
     def ended(self, t_ns: int) -> None:
         """The phase is over, and what is read from then on is not wanted."""
-        self._ended_ns, self._intervals = t_ns, None
+        self._ended_ns, self._intervals, self._ahead = t_ns, None, None
         self._t_ns, self._watts = self._wanted(self._t_ns, self._watts)
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
         """Readings in the order in which they were made; one that is not later than all before is left out."""
+        if self._knows_all:
+            return
         self._intervals = None
         newest = self._t_ns[-1:] if len(self._t_ns) else np.array([-1], np.int64)
         later = t_ns > np.maximum.accumulate(np.concatenate([newest, t_ns]))[:-1]
@@ -65,6 +69,7 @@ class RailEnergy:
         self._t_ns, self._watts = self._wanted(np.concatenate([self._t_ns, t_ns]), np.concatenate([self._watts, watts]))
         if (wanted := LEARNED_INTERVALS + 1 - len(self._first_ns)) > 0:
             self._first_ns = np.concatenate([self._first_ns, t_ns[:wanted]])
+            self._bridged_ns, self._ahead = _bridged_ns(self._first_ns), None
         if len(self._t_ns) > KEPT_READINGS + SETTLED_AT_ONCE:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
@@ -76,8 +81,14 @@ class RailEnergy:
         span = None if self._began_ns is None else (max(t_ns, self._began_ns), min(ends))
         if span and span[0] < span[1]:
             left, right, flat = np.array(span[:1]), np.array(span[1:]), np.array([mean_w])
-            self._settled = self._with(_Strips(left, right, flat, flat), high_w)
-        self._t_ns, self._watts = np.array([until_ns], np.int64), np.array([last_w])
+            self._settled = _with(self._settled, _Strips(left, right, flat, flat), high_w)
+        self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
+
+    @property
+    def _knows_all(self) -> bool:
+        """Nothing more is wanted of what is read: the phase is over."""
+        is_past = self._ended_ns is not None and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
+        return is_past and len(self._first_ns) > LEARNED_INTERVALS
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
         """As far as the phase goes, and the one reading after it to which its last line leads."""
@@ -88,14 +99,29 @@ class RailEnergy:
 
     def _settle(self, count: int) -> None:
         """Count the oldest readings, which are not needed one by one any more."""
-        self._settled = self._joined(slice(count + 1), slice(count), None)
-        self._t_ns, self._watts = self._t_ns[count:], self._watts[count:]
+        self._settled = self._joined(slice(count + 1), slice(count), None, self._settled)
+        self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
+        if self._ahead is not None:
+            self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
     def until(self, until_ns: int) -> Integral:
         """Of the phase as far as that."""
-        power = self._joined(slice(None), slice(None), until_ns)
+        power = self._settled if self._began_ns is None else self._counted(until_ns)
         end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
-        return replace(power, length_ns=0 if self._began_ns is None else max(0, end_ns - self._began_ns))
+        length_ns = 0 if self._began_ns is None else max(0, end_ns - self._began_ns)
+        return Integral(power.energy_j, power.covered_s, power.highest_w, power.blocks, length_ns)
+
+    def _counted(self, until_ns: int) -> Integral:
+        """Reading by reading, each of them once where this is asked for again and again."""
+        end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
+        read = int(np.searchsorted(self._t_ns, end_ns, side="right"))
+        done, power = self._ahead if self._ahead and self._ahead[0] <= read else (0, self._settled)
+        if read > done:
+            power = self._joined(slice(max(done - 1, 0), read), slice(done, read), end_ns, power)
+            self._ahead = read, power
+        if 0 < read < len(self._t_ns):
+            power = self._joined(slice(read - 1, read + 1), slice(0), end_ns, power)
+        return power
 
     def precise(self, power: Integral) -> Mean | None:
         """The mean of `power` in W, and how well it is known; None where readings are too few to say."""
@@ -112,33 +138,34 @@ class RailEnergy:
             self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
         return self._intervals
 
-    def _joined(self, line: slice, points: slice, until_ns: int | None) -> Integral:
+    def _joined(self, line: slice, points: slice, until_ns: int | None, settled: Integral) -> Integral:
         """What is settled, with the readings of `points` and the trapezoids along those of `line`."""
         if self._began_ns is None:
-            return self._settled
+            return settled
         ends = [end for end in (until_ns, self._ended_ns) if end is not None]
         end_ns = min(ends, default=int(np.iinfo(np.int64).max))
         t_ns, watts = self._t_ns[points], self._watts[points]
         inside = (t_ns >= self._began_ns) & (t_ns <= end_ns)
-        strips = _trapezoids(self._t_ns[line], self._watts[line], self._began_ns, end_ns, self._bridged_ns())
-        return self._with(strips, float(watts[inside].max(initial=-np.inf)))
+        strips = _trapezoids(self._t_ns[line], self._watts[line], self._began_ns, end_ns, self._bridged_ns)
+        return _with(settled, strips, float(watts[inside].max(initial=-np.inf)))
 
-    def _with(self, strips: "_Strips", highest_w: float) -> Integral:
-        """What is settled, with these."""
-        blocks = self._settled.blocks.copy()
-        for second, sums in strips.by_second():
-            blocks.add(second, sums)
-        return Integral(
-            _added(self._settled.energy_j, strips.joules),
-            _added(self._settled.covered_s, strips.seconds),
-            max(self._settled.highest_w, highest_w),
-            blocks,
-        )
 
-    def _bridged_ns(self) -> int:
-        intervals = np.sort(np.diff(self._first_ns))
-        cadence_ns = int(intervals[(len(intervals) - 1) // 2]) if len(intervals) else 0
-        return min(BRIDGED_CADENCES * cadence_ns, MOST_BRIDGED_NS)
+def _bridged_ns(first_ns: Ints) -> int:
+    intervals = np.sort(np.diff(first_ns))
+    cadence_ns = int(intervals[(len(intervals) - 1) // 2]) if len(intervals) else 0
+    return min(BRIDGED_CADENCES * cadence_ns, MOST_BRIDGED_NS)
+
+
+def _with(settled: Integral, strips: "_Strips", highest_w: float) -> Integral:
+    blocks = settled.blocks.copy()
+    for second, sums in strips.by_second():
+        blocks.add(second, sums)
+    return Integral(
+        _added(settled.energy_j, strips.joules),
+        _added(settled.covered_s, strips.seconds),
+        max(settled.highest_w, highest_w),
+        blocks,
+    )
 
 
 def _spacing(intervals: Floats) -> tuple[float | None, bool]:
@@ -180,11 +207,12 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
     nth = np.arange(len(strip)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     second = left[strip] // NS + nth
     begin, end = np.maximum(left[strip], second * NS), np.minimum(right[strip], (second + 1) * NS)
-    low, high = (np.clip(watts, -MOST_W, MOST_W) for watts in (at_left, at_right))
+    low, high = (np.minimum(np.maximum(watts, -MOST_W), MOST_W) for watts in (at_left, at_right))
     slope = ((high - low) / (right - left))[strip]
     middle_w = low[strip] + slope * ((begin + end) / 2 - left[strip])
-    nanojoules = np.rint(middle_w * (end - begin)).astype(np.int64)  # 1 W for 1 ns
-    return second, np.column_stack([nanojoules, end - begin])
+    sums = np.empty((len(second), 2), np.int64)
+    sums[:, 0], sums[:, 1] = np.rint(middle_w * (end - begin)), end - begin  # 1 W for 1 ns is 1 nJ
+    return second, sums
 
 
 def _trapezoids(t_ns: Ints, watts: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
@@ -199,4 +227,4 @@ def _trapezoids(t_ns: Ints, watts: Floats, from_ns: int, to_ns: int, bridged_ns:
 
 def _added(start: float, values: Floats) -> float:
     """One by one, so that the sum is the same however the readings were batched."""
-    return float(np.add.accumulate(np.append(start, values))[-1])
+    return float(np.add.accumulate(np.concatenate(([start], values)))[-1])

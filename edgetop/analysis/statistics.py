@@ -100,8 +100,9 @@ class Totals:
         missed = rows["deadline_misses"][rows["deadline_misses"] >= 0]
         if len(missed):
             self.misses = (self.misses or 0) + int(missed.sum())
-            self._follow_runs(rows[(rows["miss_run_longest"] >= 0) & (rows["count"] > 0)])
-        rows = rows[rows["count"] > 0]
+            ran = that_ran(rows)
+            self._follow_runs(ran[ran["miss_run_longest"] >= 0])
+        rows = that_ran(rows)
         if not len(rows):
             return
         shortest, longest = int(rows["min_ns"].min()), int(rows["max_ns"].max())
@@ -121,13 +122,14 @@ class Totals:
     def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
         """Merge rows into the spread one by one, and count them."""
         counts, sums = (
-            np.cumsum(np.append(start, rows)) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
+            np.cumsum(np.concatenate(([start], rows))) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
         )
         before, sum_before = counts[:-1], sums[:-1]
         apart = sum_ns / count - sum_before / np.maximum(before, 1)
         between = np.where(before > 0, apart * apart * (count * before / (count + before)), 0.0)
-        steps = np.column_stack([between, m2_ns2]).ravel()
-        self.m2_ns2 = float(np.add.accumulate(np.append(self.m2_ns2, steps))[-1])
+        steps = np.empty(2 * len(count) + 1)
+        steps[0], steps[1::2], steps[2::2] = self.m2_ns2, between, m2_ns2
+        self.m2_ns2 = float(np.add.accumulate(steps)[-1])
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
@@ -138,8 +140,8 @@ class Totals:
         before = np.concatenate([[self.last_miss_run], last[ends] - within[ends]])
         joined = before[:-1] + within[ends] + first[ends]
         self.last_miss_run = int(before[-1] + (within[-1] if len(within) else 0))
-        longest = [self.longest_miss_run or 0, self.last_miss_run, *rows["miss_run_longest"], *joined]
-        self.longest_miss_run = int(max(longest))
+        within_one, over_ends = (int(runs.max(initial=0)) for runs in (rows["miss_run_longest"], joined))
+        self.longest_miss_run = max(self.longest_miss_run or 0, self.last_miss_run, within_one, over_ends)
 
     def statistics(self, span_ns: int | None) -> Statistics | None:
         """None where nothing was measured. Percentiles are good to 1 %, the rest is exact."""
@@ -158,6 +160,12 @@ class Totals:
             misses=self.misses,
             longest_miss_run=self.longest_miss_run,
         )
+
+
+def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """The seconds in which there were inferences; of a day, copied only where some had none."""
+    ran = rows["count"] > 0
+    return rows if ran.all() else rows[ran]
 
 
 def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -21,6 +21,7 @@ LEAST_S = 5  # of a measurement that has not lasted thirty seconds since its bur
 STEP_S = 10  # by which an unsteady end is left out
 BLOCKS = 4  # of a steady span: they have the same median
 TOLERANCE = round(np.log(1.03) * NEPER)
+MOST_PARTS = 64
 LEVELS = 200  # at which the distribution of a second is taken
 
 
@@ -45,18 +46,29 @@ class SteadyState:
     """Folds seconds; the last ten minutes of them are kept."""
 
     def __init__(self) -> None:
-        self._rows = NO_SECONDS.rows
+        self._parts: list[Rows] = [NO_SECONDS.rows]
+        self._last_ns = -1
 
     def fold(self, batch: Batch) -> None:
         rows = batch.seconds.rows
-        if len(rows):
-            last_ns = int(self._rows["t_ns"][-1]) if len(self._rows) else -1
-            joined = np.concatenate([self._rows, rows[rows["t_ns"] > last_ns]])
-            self._rows = joined[joined["t_ns"] > joined["t_ns"][-1] - LENGTHS_S[0] * NS]
+        rows = rows[rows["t_ns"] > self._last_ns]
+        if not len(rows):
+            return
+        self._last_ns = int(rows["t_ns"][-1])
+        self._parts.append(rows[rows["t_ns"] > self._last_ns - LENGTHS_S[0] * NS])
+        if len(self._parts) > MOST_PARTS:
+            self.kept()
+
+    def kept(self) -> Rows:
+        """The last ten minutes: joined when they are asked for, or have become many."""
+        joined = np.concatenate(self._parts)
+        self._parts = [joined[joined["t_ns"] > self._last_ns - LENGTHS_S[0] * NS]]
+        return self._parts[0]
 
     def sustained(self, burst: Baseline | None) -> SpanFigures | None:
         """None where no span since the burst was steady."""
-        rows = self._rows[self._rows["count"] > 0]
+        rows = self.kept()
+        rows = rows[rows["count"] > 0]
         if burst is not None:
             rows = rows[rows["t_ns"] >= burst.to_s * NS]
         if not len(rows):

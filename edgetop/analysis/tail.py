@@ -172,10 +172,8 @@ def _look(row: np.void, signals: Signals, channels: Sequence[Channel], witnesses
 
 def _counted(witnesses: Witnesses, second: int, max_ns: int) -> Event | None:
     """What the engine told of just this inference."""
-    for event in witnesses.of(SLOW):
-        if event.t_ns // NS == second and event.data.get("latency_ns") == max_ns:
-            return event
-    return None
+    told = witnesses.told_in(SLOW, second)
+    return next((event for event in told if event.data.get("latency_ns") == max_ns), None)
 
 
 def _proven(counted: Event, lost_ns: int) -> str:

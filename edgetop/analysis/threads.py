@@ -49,6 +49,8 @@ class ThreadTally:
 
 def use_from(data: Mapping[str, JsonValue]) -> ThreadUse | None:
     """What an event tells of a burst, or of several; None where it tells nothing."""
+    if "thread_count" not in data:
+        return None
     count, all_ns, wait_ns, moves, most_ns = (
         value if type(value := data.get(f"thread_{name}")) is int and value >= 0 else None
         for name in ("count", "all_ns", "wait_ns", "moves", "most_ns")

@@ -85,6 +85,10 @@ class Timeline:
         self._recent.grow(tracks)
         self._coarse.grow(tracks)
 
+    def expect(self, second: int) -> None:
+        """Values as late as this are about to be added: what is old beside them is not wanted second by second."""
+        self._newest = max(self._newest, second)
+
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
         """Add n values, or figures of many values, in the order in which they were made.
 
@@ -117,7 +121,9 @@ class Timeline:
         if not fresh.all():
             track, second, figures = track[fresh], second[fresh], figures[:, fresh]
         place = second % RECENT_SECONDS
-        self._recent.clear(np.unique(place[self._recent_second[place] != second]))
+        begins = np.flatnonzero(np.diff(second, prepend=-1))  # of runs of one second: readings of it come together
+        stale = begins[self._recent_second[place[begins]] != second[begins]]
+        self._recent.clear(place[stale])
         self._recent_second[place] = second
         self._recent.add(track, place, figures)
 
@@ -136,17 +142,31 @@ class Timeline:
     def points(self, axis: Axis, track: int = 0) -> Points:
         """A frozen copy of one quantity along the axis."""
         if axis.from_s > self._newest - RECENT_SECONDS or self._coarse_width == 1:
+            if POINTS % (axis.to_s - axis.from_s) == 0:
+                return Points(axis, *self._seconds(axis, track))
             starts, width, bins = self._recent_second, 1, self._recent
         else:
             starts, width, bins = np.arange(COARSE_BINS) * self._coarse_width, self._coarse_width, self._coarse
         low, middle, high, top = _resampled(axis, starts, width, bins.figures[:, track])
         return Points(axis, low, middle, high, top)
 
+    def _seconds(self, axis: Axis, track: int) -> Floats:
+        """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""
+        begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
+        goes_round = begin + count > RECENT_SECONDS
+        place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
+        figures = self._recent.figures[:_WEIGHT, track, place].copy()
+        weight = self._recent.figures[_WEIGHT, track, place]
+        is_known = (self._recent_second[place] == np.arange(axis.from_s, axis.to_s)) & (weight > 0)
+        figures[_MIDDLE] /= np.where(is_known, weight, np.nan)
+        figures[:, ~is_known] = np.nan
+        return figures if count == POINTS else np.repeat(figures, POINTS // count, axis=1)
+
 
 # The rows of joined figures: lowest, sum of middles times their weights, highest, top, sum of weights.
 _JOIN = (np.minimum, np.add, np.maximum, np.maximum, np.add)
 _EMPTY = np.array([np.inf, 0.0, -np.inf, -np.inf, 0.0])
-_WEIGHT = 4
+_MIDDLE, _WEIGHT = 1, 4
 
 
 class _Bins:

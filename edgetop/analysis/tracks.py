@@ -3,6 +3,7 @@
 Quantities (heat, memory, cost) are views over these tracks; none keeps readings of its own.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +84,7 @@ class Tracks:
 
     def __init__(self) -> None:
         self._infos: tuple[SensorInfo, ...] = ()
+        self._kinds: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self._figures = _Figures(0)
         self._timeline = Timeline(0)
@@ -97,6 +99,9 @@ class Tracks:
         if batch.manifest is not None:
             self._know(batch.manifest.sensors)
         self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self._infos)])
+        if len(batch.readings) > FOLDED_AT_ONCE:
+            is_known = batch.readings["sensor"] < len(self._infos)
+            self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)
         for begin in range(0, len(batch.readings), FOLDED_AT_ONCE):
             self._fold_readings(batch.readings[begin : begin + FOLDED_AT_ONCE])
         for event in batch.events:
@@ -110,13 +115,16 @@ class Tracks:
 
     def _know(self, infos: tuple[SensorInfo, ...]) -> None:
         self._infos = infos
+        self._kinds = tuple(info.kind for info in infos)
         self._places = {info.id: place for place, info in enumerate(infos)}
         if len(infos) > len(self._figures.count):
             self._figures.grow(len(infos))
             self._timeline.grow(len(infos))
 
     def _fold_readings(self, readings: Readings) -> None:
-        readings = readings[readings["sensor"] < len(self._infos)]
+        is_known = readings["sensor"] < len(self._infos)
+        if not is_known.all():
+            readings = readings[is_known]
         if not len(readings):
             return
         t_ns, sensor, value = (
@@ -135,35 +143,31 @@ class Tracks:
     def views(self, *kinds: str) -> tuple[TrackView, ...]:
         """Every sensor of these kinds, or of all, in the manifest's order."""
         if kinds not in self._seen:
-            self._seen[kinds] = tuple(
-                self._view(place) for place, info in enumerate(self._infos) if not kinds or info.kind in kinds
+            self._seen[kinds] = (
+                tuple(track for track, kind in zip(self.views(), self._kinds, strict=True) if kind in kinds)
+                if kinds
+                else tuple(self._all())
             )
         return self._seen[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
         """None where the board has no such sensor."""
         place = self._places.get(sensor_id)
-        return None if place is None else self._view(place)
+        return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis) -> Points | None:
         place = self._places.get(sensor_id)
         return None if place is None else self._timeline.points(axis, place)
 
-    def _view(self, place: int) -> TrackView:
-        info, figures = self._infos[place], self._figures
-        count = int(figures.count[place])
-        is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
-        if not count:
-            return TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")
-        return TrackView(
-            info=info,
-            value=float(figures.value[place]),
-            age_s=max(0.0, (self._now_ns - int(figures.t_ns[place])) / NS),
-            min=float(figures.min[place]),
-            mean=float(figures.sum[place]) / count,
-            max=float(figures.max[place]),
-            count=count,
-            is_lost=is_lost,
-            reason=reason,
-            read_ns=int(figures.t_ns[place]),
-        )
+    def _all(self) -> Iterator[TrackView]:
+        known = self._figures
+        columns = (known.value, known.t_ns, known.min, known.max, known.sum, known.count)
+        for info, value, t_ns, low, high, total, count in zip(
+            self._infos, *map(np.ndarray.tolist, columns), strict=False
+        ):
+            is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
+            if count:
+                age_s = max(0.0, (self._now_ns - t_ns) / NS)
+                yield TrackView(info, value, age_s, low, total / count, high, count, is_lost, reason, t_ns)
+            else:
+                yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")

@@ -19,7 +19,7 @@ from edgetop.formatting import clean, duration, milliseconds
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice
 from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.records import NO_READINGS, Readings
+from edgetop.session.records import NO_READINGS, Readings, of_sensors
 from edgetop.session.seconds import NS
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
@@ -67,16 +67,15 @@ class Trust:
 
     def __init__(self) -> None:
         self._infos: tuple[SensorInfo, ...] = ()
-        self._is_heat = np.zeros(0, np.bool_)
+        self._of_heat: list[int] = []
         self._heat: Readings = NO_READINGS  # of the last HEAT_S
         self._names: dict[str, float] = {}  # the most that each was seen to take, in percent of a core
 
     def fold(self, batch: Batch) -> None:
         if batch.manifest is not None:
             self._infos = batch.manifest.sensors
-            self._is_heat = np.array([info.kind == "temp" for info in self._infos], np.bool_)
-        known = batch.readings[batch.readings["sensor"] < len(self._infos)]
-        heat = known[self._is_heat[known["sensor"]]]
+            self._of_heat = [place for place, info in enumerate(self._infos) if info.kind == "temp"]
+        heat = of_sensors(batch.readings, self._of_heat)
         if len(heat):
             joined = np.concatenate([self._heat, heat])
             self._heat = joined[joined["t_ns"] > joined["t_ns"].max() - HEAT_S * NS]

@@ -4,8 +4,8 @@ Kept for as long as signals are, by time and never by number, so that what is fo
 on how a session is batched.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 from edgetop.analysis.slowdowns.signals import SIZE_S
 from edgetop.session.events import Event, JsonValue
@@ -18,45 +18,59 @@ NAMED_BEFORE_S = 35  # the same names are told again every half minute
 FAR_BACK_S = 900  # of a long slowdown: names are sought in so much of its end
 
 
-@dataclass(slots=True)
 class Witnesses:
-    _events: list[Event] = field(default_factory=list)  # of KINDS, as they came
-
-    def copy(self) -> "Witnesses":
-        return Witnesses(list(self._events))
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {kind: [] for kind in KINDS}  # as they came
+        # What is looked up of each kind, made when it is asked for: a day of bursts is asked a thousand times.
+        self._by_second: dict[str, dict[int, list[Event]]] = {}
+        self._ends: dict[str, list[tuple[int, int]]] = {}  # when each was over and when it began, by the former
 
     def heed(self, events: Iterable[Event]) -> None:
-        self._events += [event for event in events if event.kind in KINDS]
+        for event in events:
+            if event.kind in KINDS:
+                self._events[event.kind].append(event)
+                self._changed(event.kind)
 
     def forget(self, until_s: int) -> None:
         """What no signal reaches back to any more."""
         oldest_ns = (until_s - 2 * SIZE_S) * NS
-        if self._events and self._events[0].t_ns < oldest_ns:
-            self._events = [event for event in self._events if event.t_ns >= oldest_ns]
+        for kind, events in self._events.items():
+            if events and events[0].t_ns < oldest_ns:
+                self._events[kind] = [event for event in events if event.t_ns >= oldest_ns]
+                self._changed(kind)
 
-    def of(self, kind: str) -> list[Event]:
-        return [event for event in self._events if event.kind == kind]
+    def _changed(self, kind: str) -> None:
+        self._by_second.pop(kind, None)
+        self._ends.pop(kind, None)
+
+    def told_in(self, kind: str, second: int) -> Sequence[Event]:
+        """Those dated in this second."""
+        if kind not in self._by_second:
+            found: dict[int, list[Event]] = {}
+            for event in self._events[kind]:
+                found.setdefault(event.t_ns // NS, []).append(event)
+            self._by_second[kind] = found
+        return self._by_second[kind].get(second, ())
 
     def overlaps(self, kind: str, begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
         """Whether something of this kind lasted then, or until so shortly before; it must be over soon."""
-        for event in self.of(kind):
-            begun_ns = _whole(event.data.get("begin_ns", event.t_ns))
-            over_ns = begun_ns + _whole(event.data.get("duration_ns")) + _whole(event.data.get("took_ns"))
-            if begun_ns < end_ns and begin_ns - after_ns < over_ns < end_ns + KNOWN_WITHIN_S * NS:
-                return True
-        return False
+        if kind not in self._ends:
+            self._ends[kind] = sorted(map(_end_and_begin, self._events[kind]))
+        ends = self._ends[kind]
+        first = bisect_left(ends, (begin_ns - after_ns + 1,))
+        last = bisect_left(ends, (end_ns + KNOWN_WITHIN_S * NS,))
+        return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> str:
         """Who took most of the CPU about then; nothing where nobody was named."""
-        near = [event for event in self.of(COMPETING) if -KNOWN_WITHIN_S <= second - event.t_ns // NS <= NAMED_BEFORE_S]
-        if not near:
-            return ""
-        return _name(min(near, key=lambda event: abs(event.t_ns - second * NS)))
+        about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
+        near = [event for one in about for event in self.told_in(COMPETING, one)]
+        return _name(min(near, key=lambda event: abs(event.t_ns - second * NS))) if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> str:
         """Who took most of the CPU from then to then, in words; nothing where nobody was named."""
         begin_s = max(start_s, end_s - FAR_BACK_S)
-        seen = [event for event in self.of(COMPETING) if begin_s - 1 <= event.t_ns // NS <= end_s + 1]
+        seen = [event for event in self._events[COMPETING] if begin_s - 1 <= event.t_ns // NS <= end_s + 1]
         most: dict[str, float] = {}
         for event in seen:
             most[_name(event)] = max(most.get(_name(event), 0.0), _percent(event))
@@ -64,6 +78,11 @@ class Witnesses:
             return ""
         name = max(most, key=lambda name: (most[name], name))
         return f"{name} took {most[name]:.0f} % of a core"
+
+
+def _end_and_begin(event: Event) -> tuple[int, int]:
+    begun_ns = _whole(event.data.get("begin_ns", event.t_ns))
+    return begun_ns + _whole(event.data.get("duration_ns")) + _whole(event.data.get("took_ns")), begun_ns
 
 
 def _name(event: Event) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetop import formatting
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, shortened
 
 LARGEST = 10  # operators listed one by one
 TYPES = 16  # types of operators listed
@@ -28,18 +28,18 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
         yield f"  format     TFLite, schema version {_text(model['schema_version'])}"
     for key, label in (("producer", "producer"), ("description", "about"), ("graph", "graph")):
         if model[key]:
-            yield f"  {label:<10} {_short(model[key], 100)}"
+            yield f"  {label:<10} {shortened(model[key], 100)}"
     for name, value in model["metadata"].items():
-        yield f"  metadata   {_short(name)}: {_short(value, 80)}"
+        yield f"  metadata   {shortened(name)}: {shortened(value, 80)}"
     if model["signatures"]:
-        yield f"  signatures {', '.join(_short(name) for name in model['signatures'])}"
+        yield f"  signatures {', '.join(shortened(name) for name in model['signatures'])}"
     if model["subgraphs"]:
         inside = sum(graph["operators"] for graph in model["subgraphs"])
         yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators, not counted below"
     if model["functions"]:
         yield f"  functions  {model['functions']} operators that the model defines itself, not counted below"
     for name in model["external_files"]:
-        yield f"  weights in {_short(name, 100)}"
+        yield f"  weights in {shortened(name, 100)}"
 
 
 def _ends(document: dict[str, Any]) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _ends(document: dict[str, Any]) -> Iterator[str]:
         for tensor in document[side]:
             shape, runs_as = _shape(tensor["shape"]), _shape(tensor["runs_as"])
             ran = "" if shape == runs_as else f", runs as {runs_as}"
-            yield f"  {side[:-1]:<10} {_short(tensor['name'])} {tensor['dtype'] or UNKNOWN}{shape}{ran}"
+            yield f"  {side[:-1]:<10} {shortened(tensor['name'])} {tensor['dtype'] or UNKNOWN}{shape}{ran}"
     for assumption in document["assumptions"]:
         yield f"  assumed    {clean(assumption)}"
 
@@ -98,7 +98,7 @@ def _amount(number: float | None) -> str:
 def _types(document: dict[str, Any]) -> Iterator[str]:
     rows = [
         (
-            _short(group["op_type"], _NAME_CELLS),
+            shortened(group["op_type"], _NAME_CELLS),
             str(group["operators"]),
             *_cells(group),
         )
@@ -118,7 +118,7 @@ def _largest(document: dict[str, Any]) -> Iterator[str]:
     rows = [
         (
             _name(operator),
-            _short(operator["op_type"], _NAME_CELLS),
+            shortened(operator["op_type"], _NAME_CELLS),
             *_cells(operator),
             " ".join(_shape(tensor["shape"]) for tensor in operator["outputs"][:1]),
         )
@@ -160,13 +160,7 @@ def _hints(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _name(operator: dict[str, Any]) -> str:
-    return _short(operator["name"] or f"#{operator['position']}", _NAME_CELLS)
-
-
-def _short(text: str, cells: int = 60) -> str:
-    """Foreign text made safe; of what is too long its end, which tells names apart."""
-    shown = clean(text)
-    return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"
+    return shortened(operator["name"] or f"#{operator['position']}", _NAME_CELLS)
 
 
 def _shape(shape: Sequence[int | str | None] | None) -> str:

@@ -7,6 +7,7 @@ from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operators import by_type, partitions
 from edgetop.analysis.report import threads_document
 from edgetop.analysis.roofline import why_unknown
+from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
 
 US_DIGITS = 3
@@ -18,7 +19,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
         "model": model,
         "engine": f"{found.loaded.runtime} {found.loaded.version}",
         "runs": found.runs,
-        "overhead_ratio": _rounded(found.overhead_ratio, 4),
+        "overhead_ratio": rounded(found.overhead_ratio, 4),
         "partitions": parts,
         "operators": [operator_fields(row) for row in found.rows],
         "by_type": _by_type(found),
@@ -46,7 +47,7 @@ def operator_fields(row: Row) -> dict[str, Any]:
         "name": view.name,
         "op_type": view.op_type,
         "provider": view.provider,
-        "calls": _rounded(view.calls, 4),
+        "calls": rounded(view.calls, 4),
         "mean_us": _us(row.mean_ns),
         "share": round(view.share, 6),
         "cum_share": round(row.cumulative, 6),
@@ -73,7 +74,7 @@ def _by_type(found: OperatorProfile) -> list[dict[str, Any]]:
             {
                 "op_type": of.op_type,
                 "operators": of.count,
-                "calls": _rounded(sum(row.view.calls for row in members), 4),
+                "calls": rounded(sum(row.view.calls for row in members), 4),
                 "mean_us": _us(sum(row.mean_ns for row in members)),
                 "share": round(of.share, 6),
                 "cum_share": round(cumulative, 6),
@@ -98,7 +99,3 @@ def _memory(found: OperatorProfile) -> dict[str, Any]:
 
 def _us(ns: float | None) -> float | None:
     return None if ns is None else round(ns / 1e3, US_DIGITS)
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)

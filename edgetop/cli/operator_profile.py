@@ -6,7 +6,8 @@ from pathlib import Path
 
 from edgetop.analysis.notices import ADVICE
 from edgetop.analysis.operator_hints import operator_hints
-from edgetop.analysis.operators import OperatorView, Tally, Told
+from edgetop.analysis.operators import OperatorView, Tally
+from edgetop.analysis.recent_bursts import Told
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.threads import ThreadTally, ThreadView
 from edgetop.engines.protocol import BurstTaken, Loaded

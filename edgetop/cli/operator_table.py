@@ -7,7 +7,7 @@ from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.operators import by_type, full_name, partitions
 from edgetop.analysis.roofline import why_unknown
 from edgetop.cli.operator_profile import OperatorProfile, Row
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, shortened
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
 
@@ -79,8 +79,8 @@ def _cells(row: Row) -> Cells:
         _giga(row.rates.bytes_per_s),
         row.bound or UNKNOWN,
         clean(view.provider),
-        _short(view.op_type, TYPE_CELLS),
-        _short(full_name(view), NAME_CELLS),
+        shortened(view.op_type, TYPE_CELLS),
+        shortened(full_name(view), NAME_CELLS),
     )
 
 
@@ -98,7 +98,7 @@ def _types(found: OperatorProfile) -> Iterator[str]:
                 f"{100 * of.share:.1f}",
                 f"{100 * cumulative:.1f}",
                 f"{sum(row.view.calls for row in members):g}",
-                _short(of.op_type, NAME_CELLS),
+                shortened(of.op_type, NAME_CELLS),
             )
         )
     yield from _table(("count", "avg ms", "%", "cum %", "calls", "type"), rows)
@@ -132,7 +132,7 @@ def _shapes(found: OperatorProfile) -> Iterator[str]:
     for row in found.rows:
         if row.view.position in slow and row.origin and found.inspection:
             shape = clean(_shape(found.inspection.model.graph, row.origin))
-            yield f"           {_short(full_name(row.view), NAME_CELLS)}: {shape}"
+            yield f"           {shortened(full_name(row.view), NAME_CELLS)}: {shape}"
 
 
 _TOLD = ("stride", "dilation", "kernel", "group", "filter", "padding")
@@ -166,12 +166,6 @@ def _table(heads: Cells, rows: Sequence[Cells]) -> Iterator[str]:
             for cell, width, head in zip(cells, widths, heads, strict=True)
         ]
         yield "  ".join(["", *aligned]).rstrip()
-
-
-def _short(text: str, cells: int) -> str:
-    """Foreign text made safe; of what is too long its end, which tells names apart."""
-    shown = clean(text)
-    return shown if len(shown) <= cells else f"...{shown[3 - cells :]}"
 
 
 def _ms(ns: float | None) -> str:

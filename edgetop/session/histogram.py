@@ -6,6 +6,8 @@ below 2.56 us and 1/128 wide above. The same shape as HdrHistogram's
 (https://hdrhistogram.github.io/HdrHistogram/), with another choice of unit and bits.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -62,10 +64,9 @@ def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, hi
     total = int(cumulative[-1])
     ranks = [nearest_rank(total, quantile) + 1 for quantile in quantiles]
     places = np.searchsorted(cumulative, ranks)
-    low = lower_edge_ns(bucket[places]).astype(np.float64)
-    width = lower_edge_ns(bucket[places] + 1) - low
+    low, high = lower_edge_ns(bucket[places] + np.array([[0], [1]])).astype(np.float64)
     within = (np.asarray(ranks) - (cumulative[places] - held[places]) - 0.5) / held[places]
-    return tuple(float(min(max(value, lowest_ns), highest_ns)) for value in low + width * within)
+    return tuple(float(min(max(value, lowest_ns), highest_ns)) for value in (low + (high - low) * within).tolist())
 
 
 def nearest_rank(count: int, quantile: float) -> int:
@@ -75,4 +76,4 @@ def nearest_rank(count: int, quantile: float) -> int:
     (98, 49, 0)
     """
     # The products of such quantiles and counts are not exact in binary: 0.07 * 100 is 7.000000000000001.
-    return min(max(int(np.ceil(quantile * count - 1e-9)) - 1, 0), count - 1)
+    return min(max(math.ceil(quantile * count - 1e-9) - 1, 0), count - 1)

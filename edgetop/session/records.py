@@ -3,6 +3,8 @@
 Never an object per inference: at 50,000 inferences a second that would be the load.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 
@@ -68,3 +70,16 @@ def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
 def last_end_ns(inferences: Inferences) -> int:
     """When the last of them ended, which of several streams need not be the last that began."""
     return int((inferences["t_ns"] + inferences["latency_ns"]).max())
+
+
+def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
+    """Those of the sensors at these few places in the manifest, as a copy.
+
+    A day has millions: each place is compared with a column that lies side by side, which takes a fifth of a look-up.
+    """
+    sensor = np.ascontiguousarray(readings["sensor"])
+    wanted = np.zeros(len(sensor), np.bool_)
+    for place in places:
+        wanted |= sensor == place
+    found: Readings = readings.take(np.flatnonzero(wanted))
+    return found

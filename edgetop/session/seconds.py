@@ -72,10 +72,6 @@ class Seconds:
         counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)
         return counts.astype(np.int64)
 
-    def histogram_of(self, row: int) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
-        span = slice(self.offsets[row], self.offsets[row + 1])
-        return self.bucket[span], self.bucket_count[span]
-
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Seconds":
         """The rows that are wanted, as a copy unless all are."""
         if wanted.all():

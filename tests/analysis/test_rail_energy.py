@@ -136,3 +136,30 @@ def test_readings_go_on_where_a_stretch_ended() -> None:
     rail = with_stretch(0, 10 * NS, 5.0, 9.0, 4.0)
     rail.add(np.arange(11, 14) * NS, np.array([4.0, 6.0, 6.0]))
     assert figures(rail, 20 * NS) == (50.0 + 4.0 + 5.0 + 6.0, 13.0, 9.0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.integers(0, 400), st.one_of(st.none(), st.integers(0, 1_500)))
+def test_asking_on_the_way_changes_nothing(seed: int, at_once: int, began_s: int, ended_s: int | None) -> None:
+    """Readings that were counted for an earlier answer are not counted again, nor left out."""
+    random = np.random.default_rng(seed)
+    t_ns = np.cumsum(random.integers(NS // 3, 2 * NS, 1_400))
+    watts = random.normal(5, 1, len(t_ns))
+    asked, *silent = [RailEnergy() for _ in range(3)]
+    for rail in (asked, *silent):
+        rail.add(t_ns[:3], watts[:3])
+        rail.began(began_s * NS)
+    for begin, end in itertools.pairwise([*range(3, len(t_ns), at_once), len(t_ns)]):
+        for rail in (asked, *silent):
+            rail.add(t_ns[begin:end], watts[begin:end])
+        back = int(random.integers(0, KEPT_READINGS)) if random.random() < 0.1 else 0  # seldom for an earlier time
+        asked.until(int(t_ns[max(0, end - 1 - back)]))
+    for ended_ns in [] if ended_s is None else [ended_s * NS]:
+        for rail in (asked, *silent):
+            rail.ended(ended_ns)
+            rail.add(t_ns[-1:] + NS, watts[-1:])
+    for until_ns, rail in zip((int(t_ns[-1]) + 5 * NS, int(t_ns[-40]) + NS // 5), silent, strict=True):
+        given, expected = asked.until(until_ns), rail.until(until_ns)
+        assert figures(asked, until_ns) == figures(rail, until_ns)
+        assert np.array_equal(given.blocks.sums(), expected.blocks.sums())
+        assert asked.precise(given) == rail.precise(expected)

@@ -97,4 +97,4 @@ def test_what_is_kept_does_not_grow() -> None:
         rows = session_of(stretch((100, 10.0)), rate_hz=5).seconds
         rows.rows["t_ns"] += second * NS
         steady.fold(Batch(seconds=rows))
-    assert len(steady._rows) == 600
+    assert len(steady.kept()) == 600

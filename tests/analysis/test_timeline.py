@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.timeline import POINTS, Axis, Points, Timeline, choose_axis
+from edgetop.analysis.timeline import POINTS, RECENT_SECONDS, SPANS_S, Axis, Points, Timeline, choose_axis
 from tests.support.sessions import differences
 
 DAY_S = 86_400
@@ -256,3 +256,19 @@ def test_until_a_moment_means_all_before_it_and_nothing_after(from_s: int, span:
             assert cut.middle[place] == points.middle[place]
         elif begin > moment + 1e-6:
             assert np.isnan(cut.middle[place])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(SPANS_S), st.integers(0, 3 * RECENT_SECONDS))
+def test_a_span_whose_seconds_have_places_alike_shows_each_of_them(seed: int, span: int, from_s: int) -> None:
+    """At the end of the ring and elsewhere; a second without a value is empty, and so is one before the ring."""
+    random = np.random.default_rng(seed)
+    seconds = np.flatnonzero(random.random(from_s + span) < 0.8)
+    values, weights = random.normal(0, 9, len(seconds)), random.integers(1, 9, len(seconds))
+    points = timeline_of(seconds, values, weights).points(Axis(from_s, from_s + span))
+    expected = np.full(from_s + span, np.nan)
+    expected[seconds] = values
+    expected = np.repeat(expected[from_s:], POINTS // span)
+    assert np.array_equal(points.low, expected, equal_nan=True)
+    assert np.array_equal(points.top, expected, equal_nan=True)
+    assert np.allclose(points.middle, expected, equal_nan=True)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import Axis
-from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
+from edgetop.analysis.tracks import FOLDED_AT_ONCE, MissingSensor, Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.records import STRETCH
+from edgetop.session.records import READING, STRETCH
 from edgetop.session.seconds import NS
 from tests.support.sessions import differences, make_manifest, make_readings, make_sensor
 
@@ -185,3 +185,18 @@ def test_a_stretch_is_drawn_wherever_it_lasted() -> None:
 
 def test_a_stretch_of_a_sensor_that_the_manifest_does_not_list_is_left_out() -> None:
     assert tracks_of(stretches((0, NS, 9, 1, 1.0, 1.0, 1.0, 1.0))).views() == tracks_of().views()
+
+
+@pytest.mark.parametrize("length_s", [2_000, 30_000])
+def test_readings_of_hours_at_once_are_shown_as_those_that_came_bit_by_bit(length_s: int) -> None:
+    random = np.random.default_rng(length_s)
+    readings = np.zeros(3 * length_s, READING)
+    readings["t_ns"] = np.sort(random.integers(0, length_s * NS, len(readings)))
+    readings["sensor"], readings["value"] = random.integers(0, 3, len(readings)), random.normal(50, 9, len(readings))
+    at_once = tracks_of(Batch(length_s * NS, readings=readings))
+    assert length_s < 30_000 or len(readings) > FOLDED_AT_ONCE
+    bit_by_bit = tracks_of(*(Batch(length_s * NS, readings=part) for part in np.array_split(readings, 50)))
+    assert differences(at_once.views(), bit_by_bit.views()) == []
+    for from_s in (0, length_s - 700, length_s - 600, length_s - 60):
+        axis = Axis(from_s, length_s)
+        assert differences(at_once.points("temp/gpu", axis), bit_by_bit.points("temp/gpu", axis)) == []

@@ -23,7 +23,7 @@ from edgetop.session.seconds import NS, Seconds, concatenate
 from tests.support.recordings import back_to_back, record, session, with_phases
 from tests.support.scripts import measured
 from tests.support.sessions import back_to_back as made
-from tests.support.sessions import seconds_of
+from tests.support.sessions import histogram_of, seconds_of
 
 
 def rows(*t_ns: int) -> Readings:
@@ -136,8 +136,8 @@ def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(end: int
     expected = whole.where(np.arange(len(whole)) < end)
     assert np.array_equal(given_out.histogram(), expected.histogram())
     for row in range(max(0, end - KEPT_APART_S), end):
-        assert [part.tolist() for part in given_out.histogram_of(row)] == [
-            part.tolist() for part in whole.histogram_of(row)
+        assert [part.tolist() for part in histogram_of(given_out, row)] == [
+            part.tolist() for part in histogram_of(whole, row)
         ]
 
 
@@ -145,7 +145,7 @@ def test_seconds_between_two_rows_have_their_own_histograms() -> None:
     whole = seconds(1_000)
     given_out = table_of(whole, 64).between(100, 300)
     assert np.array_equal(given_out.rows, whole.rows[100:300])
-    assert given_out.histogram_of(5)[0].tolist() == whole.histogram_of(105)[0].tolist()
+    assert histogram_of(given_out, 5)[0].tolist() == histogram_of(whole, 105)[0].tolist()
 
 
 def test_seconds_that_come_twice_count_once() -> None:

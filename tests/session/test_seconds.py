@@ -21,7 +21,7 @@ from edgetop.session.seconds import (
     Seconds,
     concatenate,
 )
-from tests.support.sessions import MS, back_to_back, differences, make_inferences, seconds_of
+from tests.support.sessions import MS, back_to_back, differences, histogram_of, make_inferences, seconds_of
 
 
 @st.composite
@@ -67,7 +67,7 @@ def test_each_second_tells_of_what_started_in_it(inferences: Inferences) -> None
         assert row["max_ns"] == counted.max(initial=ABSENT)
         assert row["m2_ns2"] == pytest.approx(len(counted) * counted.var() if len(counted) else 0, rel=1e-9, abs=1e-3)
         dense = np.zeros_like(count_buckets(counted))
-        bucket, held = seconds.histogram_of(i)
+        bucket, held = histogram_of(seconds, i)
         dense[bucket] = held
         assert np.array_equal(dense, count_buckets(counted))
 
@@ -194,7 +194,7 @@ def test_the_rows_that_are_wanted_keep_their_histograms(inferences: Inferences, 
     chosen = seconds.where(wanted)
     assert chosen.rows.tolist() == seconds.rows[wanted].tolist()
     for place, row in enumerate(np.flatnonzero(wanted)):
-        assert differences(chosen.histogram_of(place), seconds.histogram_of(row)) == []
+        assert differences(histogram_of(chosen, place), histogram_of(seconds, row)) == []
 
 
 @settings(deadline=None, max_examples=50)

@@ -74,6 +74,12 @@ def seconds_of(inferences: Inferences, deadline_ns: int | None = None, *, is_pac
     return concatenate([aggregator.add(inferences), aggregator.close()])
 
 
+def histogram_of(seconds: Seconds, row: int) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+    """The buckets of one second, and how many inferences each holds."""
+    span = slice(seconds.offsets[row], seconds.offsets[row + 1])
+    return seconds.bucket[span], seconds.bucket_count[span]
+
+
 @dataclass(frozen=True)
 class MadeSession:
     """All that happens in one session, each kind in the order of its time."""

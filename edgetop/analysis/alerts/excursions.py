@@ -51,6 +51,8 @@ class Excursions:
         self._next_s = first_s + len(values)
         values = values / self.rule.scale
         holds = self.rule.holds(values)
+        if self._open is None and not holds.any():
+            return
         places = np.flatnonzero(holds), np.flatnonzero(~holds), np.flatnonzero(self.rule.is_over(values))
         i = 0
         while i < len(values):

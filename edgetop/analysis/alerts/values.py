@@ -1,7 +1,6 @@
 """What rules are about, as a value a second: of the sensors, and of the inferences."""
 
 import math
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -12,7 +11,7 @@ from edgetop.analysis.alerts.rules import Bools, Floats
 from edgetop.analysis.power import ACCURACIES
 from edgetop.analysis.thermal import throttling_sensors
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import NO_READINGS, Readings
+from edgetop.session.records import NO_READINGS, Readings, of_sensors
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 
 LATE_S = 4  # a reading may come so much later than others of its time
@@ -87,7 +86,7 @@ class SensorValues:
 
     def _due(self, readings: Readings, until_ns: int) -> Readings:
         """What is wanted of seconds that are not yet told, in their order."""
-        fresh = readings[self._row_of[np.minimum(readings["sensor"], len(self._infos))] >= 0]
+        fresh = of_sensors(readings, self._places)
         fresh = fresh[fresh["t_ns"] >= self._next_s * NS]
         waiting = np.concatenate([self._waiting, fresh])
         is_due = waiting["t_ns"] < until_ns
@@ -156,7 +155,7 @@ class InferenceValues:
     def __init__(self, wanted: Collection[str] = INFERENCE_SERIES) -> None:
         self._wanted = wanted
         self._next_s = 0
-        self._minute: deque[tuple[int, int, int]] = deque([(0, 0, 0)] * (MINUTE_S - 1), maxlen=MINUTE_S - 1)
+        self._minute: Ints = np.zeros((MINUTE_S - 1, 3), np.int64)
         self._last: dict[str, float] = {}
 
     def want(self, wanted: Collection[str]) -> None:
@@ -177,8 +176,9 @@ class InferenceValues:
     def _series(self, rows: Rows, told: Rows) -> Mapping[str, Floats]:
         ran = told["count"] > 0
         series = {name: self._held(name, _latency(name, told), ran) for name in LATENCY_SERIES if name in self._wanted}
-        missed = np.maximum(rows["deadline_misses"], 0)
-        counts = np.column_stack([missed, rows["errors"], rows["count"]]).astype(np.int64)
+        counts = np.empty((len(rows), 3), np.int64)
+        counts[:, 0] = np.maximum(rows["deadline_misses"], 0)
+        counts[:, 1], counts[:, 2] = rows["errors"], rows["count"]
         sums = self._of_last_minute(counts)
         with np.errstate(invalid="ignore"):  # nothing ran in that minute
             shares = 100 * sums[:, 0] / sums[:, 2], 100 * sums[:, 1] / (sums[:, 1] + sums[:, 2])
@@ -197,8 +197,8 @@ class InferenceValues:
         return held
 
     def _of_last_minute(self, counts: Ints) -> Ints:
-        known = np.concatenate([np.array(self._minute, np.int64), counts])
-        self._minute.extend(map(tuple, counts[-MINUTE_S:].tolist()))
+        known = np.concatenate([self._minute, counts])
+        self._minute = known[1 - MINUTE_S :].copy()
         total = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(known, axis=0)])
         sums: Ints = total[MINUTE_S:] - total[:-MINUTE_S]
         return sums
