@@ -8,17 +8,15 @@ that which divides the points into before and after best, its end the maximum of
 cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
 from edgetop.analysis.slowdowns.noise import Noise
+from edgetop.analysis.slowdowns.span import LEAST_S, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
-LEAST_S = 3  # a slowdown lasts at least
 INTERRUPTION_S = 10  # what is shorter belongs to it
 TOLERATED = round(np.log(1.06) * NEPER)  # a level that is none yet, however long it lasts
 CERTAIN = 16.0  # log-likelihood ratio: once in some months of independent windows
@@ -33,54 +31,13 @@ RISE_S = 60  # before the beginning, that a slow rise may have taken
 KEPT_WINDOWS, KEPT_POINTS = 2 * SPAN, 1_024  # of the last: at least what is looked back over
 
 
-@dataclass(slots=True)
-class Span:
-    """One slowdown, in seconds of the session."""
-
-    start_s: int
-    rise_s: int  # when the level began to leave where it had been
-    slack_s: int  # by how much the start may be off: inferences are so far apart
-    after_s: int = 0  # when the one before was over
-    end_s: int | None = None  # None: it goes on
-    seen_s: int = 0  # until when its windows were looked at
-    slow: int = 0  # windows above the level
-    slow_s: int = 0  # seconds in them
-    level_sum: int = 0  # of them
-    recent: list[int] = field(default_factory=list)  # levels of the last SPAN of them
-    leave: int = SLOWER  # under that it is interrupted, or over
-    new_slow: list[tuple[int, int]] = field(default_factory=list)  # windows whose evidence is not yet looked at
-
-    @property
-    def level(self) -> float:
-        """Nepers over the baseline."""
-        return self.level_sum / self.slow / NEPER if self.slow else 0.0
-
-    @property
-    def is_short(self) -> bool:
-        """Over, and perhaps shorter than a slowdown: windows that a blip of two seconds touches are three."""
-        return self.end_s is not None and min(self.slow_s, self.end_s - self.start_s) <= LEAST_S
-
-    def copy(self) -> "Span":
-        return replace(self, recent=list(self.recent), new_slow=list(self.new_slow))
-
-    def take(self, window: np.void) -> None:
-        level = int(window["level"])
-        self.seen_s = int(window["end_s"])
-        self.slow += 1
-        self.slow_s += int(window["end_s"]) - int(window["begin_s"])
-        self.level_sum += level
-        self.recent.append(level)
-        if len(self.recent) > SPAN:
-            del self.recent[0]
-        self.new_slow.append((int(window["begin_s"]), int(window["end_s"])))
-
-
 class Detector:
     """Folds windows; every span that it finds stands in `spans` until it is taken, the open one last."""
 
     def __init__(self) -> None:
         self.baseline: Baseline | None = None
         self.spans: list[Span] = []
+        self.end_s = float("inf")  # of the measurement, which may have ended within a second
         self._ended_s = 0  # when the last one was over
         self._noise = Noise()
         self._windows: Windows = np.empty(0, WINDOW)  # the last ones, relative to the baseline once there is one
@@ -214,7 +171,7 @@ class Detector:
         usual = min(median(windows["level"][:first]) if first else 0.0, SLOWER / 2)
         earliest_s = self._ended_s + INTERRUPTION_S if self._ended_s else 0  # no slowdown has ended at 0
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, earliest_s)
-        to_s = int(windows["end_s"][-1])
+        to_s = min(int(windows["end_s"][-1]), self.end_s)
         points = self._points[(self._points["second"] >= from_s) & (self._points["second"] < to_s)]
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
@@ -225,7 +182,7 @@ class Detector:
         lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)  # each stands for as long as any
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
             return False
-        span = Span(start_s, self._rise(start_s, level, usual), apart, self._ended_s)
+        span = Span(start_s, self._rise(start_s, level, usual), apart, self._ended_s, self._noise.sigma)
         span.leave = self._leave(level)
         for window in windows[first:]:
             if window["level"] >= span.leave:

@@ -5,6 +5,7 @@ So is the tail, which is explained by the same signals, and settled at the same 
 
 import numpy as np
 
+from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.slowdowns.checkpoints import Checkpoints
 from edgetop.analysis.slowdowns.judgement import Judgement, SlowdownsView
@@ -28,6 +29,7 @@ class Slowdowns:
         self._signals = Signals()
         self._channels: tuple[Channel, ...] = ()
         self._governor: str | None = None
+        self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
         self._judgement = Judgement()
         self._tail = Tail()
@@ -45,6 +47,7 @@ class Slowdowns:
         readings = self._signals.relevant(batch.readings)
         self._signals.note_flags(readings)
         self._witnesses.heed(batch.events)
+        self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(readings) or batch.events:
             self._views = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
@@ -112,9 +115,10 @@ class Slowdowns:
         """With what is not settled yet."""
         if self._views is None:
             judgement, tail = self._judgement.copy(), self._tail.copy()
+            judgement.detector.end_s = self._end_s
             judgement.advance(
                 self._rows, self._newest_s, self._signals, self._channels, self._governor, self._witnesses
             )
             tail.advance(self._rows, self._signals, self._channels, self._witnesses)
-            self._views = judgement.view(self._witnesses), tail
+            self._views = judgement.view(self._signals, self._witnesses), tail
         return self._views
