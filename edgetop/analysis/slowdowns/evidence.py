@@ -61,19 +61,25 @@ class Evidence:
         self.channels = channels
         self.floor = floor
         self.start_s = onset.start_s  # earlier seconds are none of it
-        self._from_s = self.looked_s = onset.rise_s - NEAR_S - onset.slack_s
+        from_s = self.looked_s = onset.rise_s - NEAR_S - onset.slack_s
         self.near_s = onset.start_s + NEAR_S + onset.slack_s
         self.seconds = 0  # slow ones
         self.explained = dict.fromkeys(CAUSES, 0)  # slow seconds, by cause
-        begin_s = max(0, self._from_s - USUAL_S, min(onset.after_s + NEAR_S, self._from_s - NEAR_S))
-        held, was_read = signals.held(begin_s, max(self._from_s, begin_s + 1))
+        begin_s = max(0, from_s - USUAL_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
+        held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
         self.tallies = [_begin(channel, held, was_read, begin_s) for channel in channels]
 
+    @classmethod
+    def empty(cls, channels: tuple[Channel, ...], floor: int, start_s: int, near_s: int) -> "Evidence":
+        """Of a rise about whose usual ranges nothing is known yet."""
+        made = object.__new__(cls)
+        made.channels, made.floor, made.start_s, made.near_s = channels, floor, start_s, near_s
+        made.looked_s, made.seconds, made.explained, made.tallies = start_s, 0, dict.fromkeys(CAUSES, 0), []
+        return made
+
     def copy(self) -> "Evidence":
-        other = object.__new__(Evidence)
-        for name, value in vars(self).items():
-            setattr(other, name, value)
-        other.explained = dict(self.explained)
+        other = Evidence.empty(self.channels, self.floor, self.start_s, self.near_s)
+        other.looked_s, other.seconds, other.explained = self.looked_s, self.seconds, dict(self.explained)
         other.tallies = [replace(tally) for tally in self.tallies]
         return other
 

@@ -137,20 +137,34 @@ class Stages:
 
     def __init__(self, span: Span, channels: tuple[Channel, ...], signals: Signals) -> None:
         onset = Onset(span.start_s, span.rise_s, span.slack_s, span.after_s)
+        self._begin(span, channels, Stage(span.start_s, (Evidence(channels, onset, signals),)), (), None)
+
+    def _begin(
+        self, span: Span, channels: tuple[Channel, ...], stage: Stage, below: tuple[Stage, ...], over: Stage | None
+    ) -> None:
         self._channels = channels
         self._sigma = span.sigma
         self._slack_s = span.slack_s
-        self._stage = Stage(span.start_s, (Evidence(channels, onset, signals),))
-        self._below: tuple[Stage, ...] = ()  # on which it stands; never advanced
-        self._over: Stage | None = None  # the one before, as long as it is not sure that it was over
-        self._change: Change | None = None
+        self.stage = stage
+        self.below = below  # on which it stands; never advanced
+        self.over = over  # the one before, as long as it is not sure that it was over
+        self.change: Change | None = None
+
+    @classmethod
+    def going_on(
+        cls, span: Span, channels: tuple[Channel, ...], stage: Stage, below: tuple[Stage, ...], over: Stage | None
+    ) -> "Stages":
+        """From this stage of it on."""
+        made = object.__new__(cls)
+        made._begin(span, channels, stage, below, over)
+        return made
 
     def copy(self) -> "Stages":
         other = object.__new__(Stages)
         for name, value in vars(self).items():
             setattr(other, name, value)
-        other._stage = self._stage.copy()
-        other._change = self._change.copy() if self._change else None
+        other.stage = self.stage.copy()
+        other.change = self.change.copy() if self.change else None
         return other
 
     def take(self, windows: Sequence[SlowWindow], signals: Signals) -> Iterator[Stage]:
@@ -158,17 +172,17 @@ class Stages:
         for window in windows:
             over = self._step(window, signals)
             if over:
-                *sure, self._over = _rejoined(self._over, over)
+                *sure, self.over = _rejoined(self.over, over)
                 yield from sure
-        self._stage.look(signals)
+        self.stage.look(signals)
 
     def now(self, signals: Signals) -> tuple[Stage, ...]:
         """What was not told yet, with what is not decided."""
-        stage = self._stage.copy()
-        if self._change:
-            stage.take(self._change.windows)
+        stage = self.stage.copy()
+        if self.change:
+            stage.take(self.change.windows)
         stage.look(signals)
-        return _rejoined(self._over, stage)
+        return _rejoined(self.over, stage)
 
     def closed(self, span: Span, signals: Signals) -> tuple[Stage, ...]:
         """The same of a slowdown that is over; none where it was none."""
@@ -180,10 +194,10 @@ class Stages:
 
     def _step(self, window: SlowWindow, signals: Signals) -> Stage | None:
         """One window; the stage that is over, where one is."""
-        self._change = self._change or self._begun(window)
-        change = self._change
+        self.change = self.change or self._begun(window)
+        change = self.change
         if change is None:
-            self._stage.take([window])
+            self.stage.take([window])
             return None
         change.take(window)
         if change.sum <= 0 or len(change.windows) > LONGEST:
@@ -192,25 +206,25 @@ class Stages:
         return self._rises(change, signals) if change.is_rise else self._eases(change, signals)
 
     def _begun(self, window: SlowWindow) -> Change | None:
-        if len(self._stage.recent) < LEAST_RECENT:
+        if len(self.stage.recent) < LEAST_RECENT:
             return None
-        usual = self._stage.recent_level
-        so_far = max(usual, sorted(self._stage.recent[-LEAST_RECENT:])[LEAST_RECENT // 2])  # in the course of a ramp
+        usual = self.stage.recent_level
+        so_far = max(usual, sorted(self.stage.recent[-LEAST_RECENT:])[LEAST_RECENT // 2])  # in the course of a ramp
         border = so_far + max(WORSE // 2, round(SCATTERS / 2 * self._sigma * NEPER))
         # What comes sooner belongs to the same rise.
-        if window.level > border and window.begin_s > self._stage.start_s + NEAR_S + self._slack_s:
+        if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self._slack_s:
             return Change(True, so_far, border)
-        if self._below and window.level < (border := (usual + self._below[-1].recent_level) // 2):
+        if self.below and window.level < (border := (usual + self.below[-1].recent_level) // 2):
             return Change(False, usual, border)
         return None
 
     def _dismiss(self) -> None:
         """It is no other stage; where it lasted, this is the level of the stage from now on."""
-        assert self._change is not None
-        change, self._change = self._change, None
+        assert self.change is not None
+        change, self.change = self.change, None
         if change.stage or len(change.windows) > LONGEST:
-            self._stage.recent = []
-        self._stage.take(change.windows)
+            self.stage.recent = []
+        self.stage.take(change.windows)
 
     def _rises(self, change: Change, signals: Signals) -> Stage | None:
         if change.stage is None:
@@ -223,10 +237,10 @@ class Stages:
             change.stage.take(change.windows[-1:])
             change.since_sure += 1
         change.stage.look(signals)
-        self._stage.look(signals)
+        self.stage.look(signals)
         finding = change.stage.finding
-        if finding.cause not in ("unknown", self._stage.finding.cause) and finding.confidence >= STRONG:
-            below = (*self._below, self._stage)[-DEEPEST:]
+        if finding.cause not in ("unknown", self.stage.finding.cause) and finding.confidence >= STRONG:
+            below = (*self.below, self.stage)[-DEEPEST:]
             return self._turn(change.stage, below, "slower")
         if change.since_sure >= PATIENCE:
             self._dismiss()
@@ -236,20 +250,20 @@ class Stages:
         is_better = change.is_mostly_beyond and change.windows[-1].level < change.border
         if change.lasts_s < INTERRUPTION_S or not is_better:
             return None
-        self._stage.look(signals)
-        before, upper = self._below[-1].best[1], self._stage.best
+        self.stage.look(signals)
+        before, upper = self.below[-1].best[1], self.stage.best
         stage = Stage(change.start_s, tuple(evidence.resumed(change.start_s) for evidence in (before, upper[1])))
         stage.take(change.windows)
         stage.look(signals)
         if stage.finding.cause == upper[0].cause:
-            self._below = self._below[:-1]
+            self.below = self.below[:-1]
             self._dismiss()
             return None
-        return self._turn(stage, self._below[:-1], "faster")
+        return self._turn(stage, self.below[:-1], "faster")
 
     def _turn(self, stage: Stage, below: tuple[Stage, ...], then: Then) -> Stage:
-        over = replace(self._stage, end_s=stage.start_s, then=then)
-        self._stage, self._below, self._change = stage, below, None
+        over = replace(self.stage, end_s=stage.start_s, then=then)
+        self.stage, self.below, self.change = stage, below, None
         return over
 
 

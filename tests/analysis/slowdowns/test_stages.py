@@ -105,7 +105,7 @@ def test_a_day_of_rivals_on_a_throttled_board_is_told_rival_by_rival() -> None:
     causes = [s.cause for s in fold.view().slowdowns]
     assert causes == ["thermal", "contention"] * 60
     assert fold._judgement.stages is not None
-    assert len(fold._judgement.stages._below) <= 1
+    assert len(fold._judgement.stages.below) <= 1
 
 
 @pytest.mark.parametrize(("end_s", "count"), [(83.0, 1), (82.5, 0)])
