@@ -4,11 +4,12 @@ The last eleven minutes come second by second and reading by reading, for the wi
 charts of ten minutes are made of them. What is older comes for the figures and the chart of the
 whole session: seconds joined so that some two thousand are left, with one histogram for all of
 them, and of each sensor some two hundred stretches. Counts, sums, extremes and histograms add up
-to the same; what is coarser is said where it is made.
+to the same; what is coarser is said where it is made. What was found in it is found before it is joined.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,7 @@ def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
     end_ns = recording.end_ns
     fine_ns = max(0, end_ns // NS - FINE_S) * NS
     first = True
-    for batch in (*(_coarse(recording, fine_ns) if fine_ns else ()), *_found(recording, fine_ns, judge)):
+    for batch in chain(_coarse(recording, fine_ns) if fine_ns else (), _found(recording, fine_ns, judge)):
         manifest = recording.manifest if first else None
         yield replace(batch, until_ns=end_ns, manifest=manifest, restart=first)
         first = False

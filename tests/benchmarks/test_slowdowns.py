@@ -21,7 +21,8 @@ from tests.support.generator.score import score
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3_600)]
 
 SEEDS = range(60_000, 60_600)
-ON_TOP_SEEDS = range(70_000, 70_300)  # of a cause that comes on top of another; chosen for on seeds 0 to 199
+# Of a cause that comes on top of another: chosen on seeds 0 to 499, and once more after 70_000 to 70_299 gave 94 %.
+ON_TOP_SEEDS = range(80_000, 80_300)
 HEALTHY_SEEDS, HEALTHY_S = range(50_000, 50_064), 5_400.0
 
 

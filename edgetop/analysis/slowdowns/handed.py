@@ -192,6 +192,7 @@ def _table(rows: Any, dtype: np.dtype[np.void], most: int) -> npt.NDArray[np.voi
     table = np.zeros(len(rows), dtype)
     for place, row in enumerate(rows):
         _require(isinstance(row, list) and len(row) == len(names))
+        _require(all(type(value) in (int, float) for value in row))
         try:
             table[place] = tuple(row)
         except (TypeError, OverflowError):

@@ -25,7 +25,8 @@ MOSTLY = 0.6  # so many windows of a change are beyond its border
 PATIENCE = 12  # windows after a rise is sure, in which a cause may still show
 STRONG = 0.4  # the least confidence in another cause
 INTERRUPTION_S = 10  # what is better for less belongs to the stage
-RECENT, LEAST_RECENT = 16, 3  # windows that tell the level of a stage
+RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2  # windows that tell the level of a stage; sparse ones hold more time
+STILL = 0.5  # of the time, that what a stage rose for must still be seen where it seems to go on
 LONGEST = 64  # windows of a change that is not decided
 DEEPEST = 4  # stages that one may stand on
 
@@ -123,12 +124,12 @@ class Change:
 
     def is_sure_rise(self, sigma: float) -> bool:
         """Also without those that a blip of two seconds could have made slow."""
-        if self.lasts_s < LEAST_S or len(self.windows) < LEAST_RECENT or not self.is_mostly_beyond:
+        if self.lasts_s < LEAST_S or len(self.windows) < _least(self.windows[-1]) or not self.is_mostly_beyond:
             return False
         is_dense = all(window.end_s - window.begin_s == 1 for window in self.windows)
         levels = sorted(window.level for window in self.windows)[: len(self.windows) - (2 if is_dense else 0)]
         rise = sum(levels) / len(levels) - self.usual
-        first = sorted(window.level for window in self.windows[:LEAST_RECENT])[LEAST_RECENT // 2]
+        first = _lower_median([window.level for window in self.windows[:LEAST_RECENT]])
         return min(rise, first - self.usual) >= WORSE and len(levels) * rise**2 >= CERTAIN * 2 * (sigma * NEPER) ** 2
 
 
@@ -206,10 +207,10 @@ class Stages:
         return self._rises(change, signals) if change.is_rise else self._eases(change, signals)
 
     def _begun(self, window: SlowWindow) -> Change | None:
-        if len(self.stage.recent) < LEAST_RECENT:
+        if len(self.stage.recent) < _least(window):
             return None
         usual = self.stage.recent_level
-        so_far = max(usual, sorted(self.stage.recent[-LEAST_RECENT:])[LEAST_RECENT // 2])  # in the course of a ramp
+        so_far = max(usual, _lower_median(self.stage.recent[-LEAST_RECENT:]))  # in the course of a ramp
         border = so_far + max(WORSE // 2, round(SCATTERS / 2 * self._sigma * NEPER))
         # What comes sooner belongs to the same rise.
         if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self._slack_s:
@@ -255,7 +256,9 @@ class Stages:
         stage = Stage(change.start_s, tuple(evidence.resumed(change.start_s) for evidence in (before, upper[1])))
         stage.take(change.windows)
         stage.look(signals)
-        if stage.finding.cause == upper[0].cause:
+        cause, rose = upper[0].cause, stage.candidates[1]
+        holds = cause == "unknown" or rose.explained[cause] >= STILL * rose.seconds
+        if holds and stage.finding.cause == cause:
             self.below = self.below[:-1]
             self._dismiss()
             return None
@@ -265,6 +268,14 @@ class Stages:
         over = replace(self.stage, end_s=stage.start_s, then=then)
         self.stage, self.below, self.change = stage, below, None
         return over
+
+
+def _least(window: SlowWindow) -> int:
+    return LEAST_RECENT if window.end_s - window.begin_s == 1 else LEAST_SPARSE
+
+
+def _lower_median(levels: list[int]) -> int:
+    return sorted(levels)[(len(levels) - 1) // 2]
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
