@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgetop import formatting
-from edgetop.analysis.blocks import Blocks, Floats
+from edgetop.analysis.blocks import Blocks, Floats, Ints
 from edgetop.analysis.trend import Slope, robust_slope, slope_between
 from edgetop.session.batch import Batch
 from edgetop.session.events import Notice
+from edgetop.session.records import middles_ns
 from edgetop.session.seconds import NS
 
 ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
@@ -57,10 +58,16 @@ class MemoryGrowth:
             if event.kind == "phase" and event.data.get("phase") == "measure":
                 self._began_ns = event.t_ns
         for place, name in self._places.items():
+            past = batch.stretches[batch.stretches["sensor"] == place]
+            if len(past):  # a stretch is no longer than a block of as long a session
+                self._add(name, middles_ns(past), past["mean"], past["count"])
             rows = batch.readings[batch.readings["sensor"] == place]
             if len(rows):
-                kib = np.rint(np.clip(rows["value"], 0, 2**32) * 1024).astype(np.int64)
-                self._held[name].add(rows["t_ns"] // NS, np.column_stack([kib, np.ones_like(kib)]))
+                self._add(name, rows["t_ns"], rows["value"], np.ones(len(rows), np.int64))
+
+    def _add(self, name: str, t_ns: Ints, mib: Floats, count: Ints) -> None:
+        kib = np.rint(np.clip(mib, 0, 2**32) * 1024 * count).astype(np.int64)
+        self._held[name].add(t_ns // NS, np.column_stack([kib, count.astype(np.int64)]))
 
     def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
         """Up to `until_ns`. `room_mib`: how much more the engine may hold."""

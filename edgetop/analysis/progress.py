@@ -92,7 +92,7 @@ class Progress:
         elif event.kind in ("ended", "recovered"):
             self._phase = "over"
             self._end_reason = str(data.get("reason", ""))
-            self._measure_to_ns = _count(data.get("last_end_ns")) or event.t_ns
+            self._measure_to_ns = measured_until(event)
             self._warmup_done = _count(data.get("warmup_runs", 0))
             self._warmup_ns = _count(data.get("warmup_ns")) or 0
 
@@ -122,6 +122,13 @@ class Progress:
             end_reason=self._end_reason,
             end_error=self._end_error,
         )
+
+
+def measured_until(event: Event) -> int | None:
+    """When the last inference ended, if this is the event that ends a session; None: it is not."""
+    if event.kind not in ("ended", "recovered"):
+        return None
+    return _count(event.data.get("last_end_ns")) or event.t_ns
 
 
 def _phase(value: object) -> Phase:

@@ -48,6 +48,7 @@ def _slowdown(slowdown: Slowdown) -> dict[str, Any]:
         "confidence": slowdown.confidence,
         "evidence": list(slowdown.evidence),
         "from_start": slowdown.from_start,
+        "then": slowdown.then or None,
     }
 
 

@@ -3,11 +3,17 @@
 import contextlib
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetop.errors import EXIT_DONE, InputError
+
+if TYPE_CHECKING:
+    from edgetop.session.batch import Batch
+    from edgetop.session.events import JsonValue
 
 NICENESS = 10  # it gives way to the model that it tells of
 
@@ -30,8 +36,14 @@ def command(session: str | None) -> int:
 
     clock = SystemClock()
     link = Link(sys.stdin.fileno(), sink, clock)
-    serve(link, lambda: _find(session), _give, clock)
+    serve(link, lambda: _find(session), _give, clock, judge=_judge)
     return EXIT_DONE
+
+
+def _judge(batches: Iterator["Batch"], from_s: int) -> Mapping[str, "JsonValue"] | None:
+    from edgetop.analysis.slowdowns.slowdowns import judged  # noqa: PLC0415  only where the past is long
+
+    return judged(batches, from_s)
 
 
 def _find(given: str | None) -> Path:

@@ -37,7 +37,7 @@ MAX_TEXT = 2_000
 
 _HEAD = struct.Struct("<qB5q")  # until_ns, whether it begins anew, the position behind it
 _PART = struct.Struct("<BI")  # kind, bytes
-_MANIFEST, _SECONDS, _READINGS, _STRETCHES, _EVENTS, _INFERENCES, _BURSTS = range(7)
+_MANIFEST, _SECONDS, _READINGS, _STRETCHES, _EVENTS, _INFERENCES, _BURSTS, _JUDGED = range(8)
 Infos = tuple[OperatorInfo, ...]
 
 
@@ -70,6 +70,8 @@ class Encoder:
                     "utf-8", "backslashreplace"
                 ),
             )
+        if batch.judged is not None:
+            yield _JUDGED, json.dumps(batch.judged).encode()
         if len(batch.inferences):
             yield _INFERENCES, planes.pack_table(batch.inferences)
         if batch.bursts:
@@ -112,6 +114,7 @@ class Decoder:
             _EVENTS: ("events", _read_events),
             _INFERENCES: ("inferences", _read_inferences),
             _BURSTS: ("bursts", self._read_bursts),
+            _JUDGED: ("judged", _read_judged),
         }
         parts: dict[str, Any] = {}
         for kind, data in _split(payload[_HEAD.size :]):
@@ -225,6 +228,16 @@ def _rows(data: bytes) -> list[Any]:
     require(isinstance(document, list))
     rows: list[Any] = document
     return rows
+
+
+def _read_judged(data: bytes) -> Any:
+    """Whoever goes on from it looks at what it says."""
+    try:
+        document = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested beyond measure") from None
+    require(isinstance(document, dict))
+    return document
 
 
 def _info(row: Any) -> OperatorInfo:

@@ -4,11 +4,12 @@ The last eleven minutes come second by second and reading by reading, for the wi
 charts of ten minutes are made of them. What is older comes for the figures and the chart of the
 whole session: seconds joined so that some two thousand are left, with one histogram for all of
 them, and of each sensor some two hundred stretches. Counts, sums, extremes and histograms add up
-to the same; what is coarser is said where it is made.
+to the same; what is coarser is said where it is made. What was found in it is found before it is joined.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -26,18 +27,25 @@ from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate
 
 FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
 STEP_S = 60
+KNOWN_S = 128  # of what is fine: before a slowdown of later they are what was usual
+JUDGED_AT_ONCE_S, JUDGED_STEP_S = 240, 10
 COARSE_ROWS = 2_048  # of seconds, at most: as many as the timeline of a whole session keeps
 STRETCHES = 256  # of each sensor
 KEPT_EVENTS, KEPT_LOG_LINES = 2_000, 200  # a screen keeps a thousand
 MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32: 4e8 inferences at 50,000 a second
 
 
-def past(recording: Recording) -> Iterator[Batch]:
+Judged = Mapping[str, JsonValue]
+# Judges a session from its beginning: up to the first moment after the given second where that can be handed over.
+Judge = Callable[[Iterator[Batch], int], Judged | None]
+
+
+def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
     """The session up to now, as batches that begin anew: what is old first."""
     end_ns = recording.end_ns
     fine_ns = max(0, end_ns // NS - FINE_S) * NS
     first = True
-    for batch in (*(_coarse(recording, fine_ns) if fine_ns else ()), *_fine(recording, fine_ns)):
+    for batch in chain(_coarse(recording, fine_ns) if fine_ns else (), _found(recording, fine_ns, judge)):
         manifest = recording.manifest if first else None
         yield replace(batch, until_ns=end_ns, manifest=manifest, restart=first)
         first = False
@@ -50,6 +58,22 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
     yield from in_pieces(Batch(stretches=stretches, events=events, bursts=bursts))
     for seconds in _joined_seconds(recording.rows("seconds", span), until_ns):
         yield Batch(seconds=seconds)
+
+
+def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
+    """The fine part; its first batch says what was found in the past before it."""
+    late_ns = fine_ns + KNOWN_S * NS
+    judged = judge(_all(recording, late_ns), late_ns // NS) if judge and fine_ns else None
+    for batch in _fine(recording, fine_ns):
+        yield replace(batch, judged=judged)
+        judged = None
+
+
+def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
+    """What a judgement needs of the session; in small pieces from where it may stop on."""
+    yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
+    for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
+        yield replace(batch, manifest=None, restart=False)
 
 
 def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:

@@ -22,6 +22,7 @@ from edgetop.session.clock import Clock
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:
+    from edgetop.relay.past import Judge
     from edgetop.relay.watched import Sent
 
 PERIOD_NS = NS
@@ -100,15 +101,25 @@ class Link:
         self._woken.close()
 
 
-def serve(link: Link, find: Callable[[], Path], give: Give, clock: Clock, period_ns: int = PERIOD_NS) -> None:
-    """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError."""
+def serve(
+    link: Link,
+    find: Callable[[], Path],
+    give: Give,
+    clock: Clock,
+    period_ns: int = PERIOD_NS,
+    judge: "Judge | None" = None,
+) -> None:
+    """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError.
+
+    `judge`: of a long past, on the board.
+    """
     try:
         link.send(wire.hello())
         hello = _hello(link)
         position = _position(hello)
         folder = find()
         link.send(wire.say(wire.BEGIN, session=str(folder.absolute())))
-        _Relay(link, folder, give, clock, period_ns).run(position)
+        _Relay(link, folder, give, clock, period_ns, judge).run(position)
     except (LinkLostError, ValueError):  # nobody is left to tell, or one that speaks another language
         pass
     except EdgetopError as error:
@@ -142,11 +153,13 @@ def _position(hello: Frame) -> Position | None:
 
 
 class _Relay:
-    def __init__(self, link: Link, folder: Path, give: Give, clock: Clock, period_ns: int) -> None:
+    def __init__(
+        self, link: Link, folder: Path, give: Give, clock: Clock, period_ns: int, judge: "Judge | None"
+    ) -> None:
         from edgetop.relay.watched import WatchedSession  # noqa: PLC0415  loads Arrow: not before versions are compared
 
         self._link = link
-        self._session = WatchedSession(folder)
+        self._session = WatchedSession(folder, judge)
         self._encoder = Encoder()
         self._orders = _Orders(folder, give, link)
         self._clock = clock

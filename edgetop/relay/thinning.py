@@ -79,6 +79,7 @@ def in_pieces(batch: Batch) -> Iterator[Batch]:
             events=batch.events[_slice(number, EVENTS_AT_ONCE)],
             manifest=batch.manifest if not number else None,
             restart=batch.restart and not number,
+            judged=batch.judged if not number else None,
             stretches=batch.stretches[_slice(number, STRETCHES_AT_ONCE)],
             bursts=batch.bursts[_slice(number, BURSTS_AT_ONCE)],
         )

@@ -18,7 +18,7 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.span import Span
 from edgetop.recording.tables import give_memory_back
 from edgetop.relay.encoding import NOWHERE, Position
-from edgetop.relay.past import FINE_S, past
+from edgetop.relay.past import FINE_S, Judge, past
 from edgetop.relay.thinning import SINGLE_HZ, in_pieces, thinned
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
@@ -30,8 +30,10 @@ Sent = tuple[Batch, Position]
 
 
 class WatchedSession:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, judge: Judge | None = None) -> None:
+        """`judge`: finds what a past holds that is sent too coarse for a viewer to find it."""
         self._folder = folder
+        self._judge = judge
         self._follower: Follower | None = None
         self._position: Position = (0, 0, 0, 0, -1)
         self._until_ns = 0
@@ -50,7 +52,7 @@ class WatchedSession:
         if position is not None:
             missed = seconds - position[0], readings - position[1], events - position[2]
         if position is None or missed is None or min(missed) < 0 or missed[0] > FINE_S:
-            batches = past(recording)
+            batches = past(recording, self._judge)
             bursts, last_ns = 0, -1
         else:
             batches = in_pieces(_missed(recording, tables, position))

@@ -1,11 +1,11 @@
 """What a feed hands on: everything that happened since the last batch, on one clock."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.session.events import Event
+from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_STRETCHES, Inferences, Readings, Stretches
@@ -30,13 +30,14 @@ class Batch:
     restart: bool = False  # forget what came before: a seek, a reconnect
     bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are none of `inferences`
     stretches: Stretches = field(default_factory=lambda: NO_STRETCHES)  # a past of which each reading is too much
+    judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
     def is_empty(self) -> bool:
         """Whether only time has passed."""
         rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.stretches)
         rows += len(self.events) + len(self.bursts)
-        return not (rows or self.manifest or self.restart)
+        return not (rows or self.manifest or self.restart or self.judged)
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
@@ -48,6 +49,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     manifests = [batch.manifest for batch in batches if batch.manifest is not None]
+    judged = [batch.judged for batch in batches if batch.judged is not None]
     return Batch(
         until_ns=batches[-1].until_ns,
         inferences=np.concatenate([batch.inferences for batch in batches]),
@@ -58,4 +60,5 @@ def merge(batches: Sequence[Batch]) -> Batch:
         bursts=tuple(burst for batch in batches for burst in batch.bursts),
         manifest=manifests[-1] if manifests else None,
         restart=bool(starts),
+        judged=judged[-1] if judged else None,
     )

@@ -61,6 +61,12 @@ def measured(inferences: Inferences) -> Inferences:
     return inferences if counts.all() else inferences[counts]
 
 
+def middles_ns(stretches: Stretches) -> npt.NDArray[np.int64]:
+    """The time that stands for each."""
+    middles: npt.NDArray[np.int64] = (stretches["t_ns"] + stretches["until_ns"]) // 2
+    return middles
+
+
 def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
     """Response time of each: from when it was meant to start until its outputs were ready."""
     response: npt.NDArray[np.int64] = inferences["wait_ns"] + inferences["latency_ns"]

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.feeds.conversation import LinkEndedError
 from edgetop.recording.recorder import Recorder
 from edgetop.relay import serve
@@ -64,7 +65,7 @@ class PipeLink:
 
     def _serve(self, folder: Path, give: Give, source: int, sink: int) -> None:
         link = serve.Link(source, sink, SystemClock())
-        serve_link(link, lambda: folder, give, SystemClock(), period_ns=NS // 50)
+        serve_link(link, lambda: folder, give, SystemClock(), period_ns=NS // 50, judge=judged)
         link.close()
         os.close(source)
         os.close(sink)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetop.analysis.forecast.history import History, Stretch
+from edgetop.analysis.forecast.history import Floats, History, Ints, Stretch
 from edgetop.analysis.forecast.load import Drives, Steady, is_fan, matters, steady_span
 from edgetop.analysis.forecast.model import Estimate, Fitted, fit
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, SensorInfo
-from edgetop.session.records import Readings
+from edgetop.session.records import middles_ns
 from edgetop.session.seconds import NS
 from edgetop.session.trips import throttles_at_c
 
@@ -67,11 +67,19 @@ class Forecast:
         for event in batch.events:
             if event.kind == "phase":
                 self._heed(event.data.get("phase"), event.t_ns, event.data.get("duration_ns"))
+        if len(batch.stretches):
+            past = batch.stretches
+            self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])
+            self._note(self._history.add_stretches(past))
         if len(batch.readings):
-            self._rest(batch.readings)
-            oldest_s = self._history.add(batch.readings)
-            if self._judged and oldest_s is not None and oldest_s < self._judged[0]:
-                self._judged = None
+            rows = batch.readings
+            self._rest(rows["sensor"], rows["t_ns"], rows["value"], np.ones(len(rows), np.int64))
+            self._note(self._history.add(rows))
+
+    def _note(self, oldest_s: int | None) -> None:
+        """That something came of that second, which may have been judged already."""
+        if self._judged and oldest_s is not None and oldest_s < self._judged[0]:
+            self._judged = None
 
     def _know(self, infos: Sequence[SensorInfo]) -> None:
         places = [place for place, info in enumerate(infos) if matters(info)]
@@ -85,15 +93,16 @@ class Forecast:
         elif phase == "idle" and isinstance(duration_ns, int):
             self._idle_ns = (t_ns + round(IDLE_SETTLING * duration_ns), t_ns + duration_ns)
 
-    def _rest(self, readings: Readings) -> None:
+    def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints) -> None:
         """What the zones were while nothing ran."""
-        if self._idle_ns is None or int(readings["t_ns"][0]) > self._idle_ns[1]:
+        if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
-        rows = readings[(readings["t_ns"] >= self._idle_ns[0]) & (readings["t_ns"] < self._idle_ns[1])]
-        for place in np.unique(rows["sensor"]).tolist():
-            milli = np.rint(np.clip(rows["value"][rows["sensor"] == place], -1e6, 1e6) * 1000).astype(np.int64)
-            total, count = self._idle.get(place, (0, 0))
-            self._idle[place] = total + int(milli.sum()), count + len(milli)
+        inside = (t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1])
+        for place in np.unique(sensor[inside]).tolist():
+            rows = inside & (sensor == place)
+            milli = np.rint(np.clip(celsius[rows], -1e6, 1e6) * 1000).astype(np.int64) * count[rows]
+            total, before = self._idle.get(place, (0, 0))
+            self._idle[place] = total + int(milli.sum()), before + int(count[rows].sum())
 
     def view(self, until_ns: int) -> ForecastView:
         """As of the end of the measured phase, or of now."""
@@ -154,7 +163,7 @@ class Forecast:
         early = replace(view, reason="too early to tell")
         if np.count_nonzero(read) < LEAST_BLOCKS:
             return early, None
-        # Of what came in stretches, before a viewer did, there are no readings: then it begins with the first.
+        # Of a past that came in longer stretches than these blocks there is nothing: it begins with what is known.
         from_s = (stretch.first + int(np.argmax(read))) * stretch.width_s
         early, t_s = replace(early, seen_s=span.until_s - from_s), stretch.mid_s[row][read] - from_s
         celsius, count = stretch.mean[row][read], stretch.count[row][read].astype(np.float64)

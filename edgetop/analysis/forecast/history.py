@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings
+from edgetop.session.records import Readings, Stretches, middles_ns
 from edgetop.session.seconds import NS
 
 BLOCKS = 128  # of each width
@@ -50,21 +50,33 @@ class History:
 
     def add(self, readings: Readings) -> int | None:
         """The oldest second to which something was added; None: nothing was. What is older than a ring is left out."""
-        row = self._row_of[readings["sensor"]]
-        wanted = (row >= 0) & (readings["t_ns"] >= 0)
+        values = _thousandths(readings["value"])
+        return self._add(readings["sensor"], readings["t_ns"], values, np.ones_like(values), WIDTHS_S)
+
+    def add_stretches(self, stretches: Stretches) -> int | None:
+        """The same of a past that came in stretches: to the blocks that are as long."""
+        longest_s = int((stretches["until_ns"] - stretches["t_ns"]).max()) // NS if len(stretches) else 0
+        widths = [width_s for width_s in WIDTHS_S if width_s > longest_s]
+        count = stretches["count"].astype(np.int64)
+        values = _thousandths(stretches["mean"]) * count
+        return self._add(stretches["sensor"], middles_ns(stretches), values, count, widths)
+
+    def _add(self, sensor: Ints, t_ns: Ints, values: Ints, count: Ints, widths: Sequence[int]) -> int | None:
+        """`values`: in thousandths, each the sum of so many."""
+        row = self._row_of[sensor]
+        wanted = (row >= 0) & (t_ns >= 0)
         if not wanted.any():
             return None
-        row, t_ns = row[wanted], readings["t_ns"][wanted].astype(np.int64)
-        value = np.rint(np.clip(readings["value"][wanted], -MOST, MOST) * MILLI).astype(np.int64)
+        row, t_ns, values, count = row[wanted], t_ns[wanted].astype(np.int64), values[wanted], count[wanted]
         second = t_ns // NS
         newest = max(self.newest_s, int(second.max()))
         for level, width_s in enumerate(WIDTHS_S):
             block, last = second // width_s, newest // width_s
             known = self.newest_s // width_s
             self._sums[level][:, np.arange(max(known + 1, last - BLOCKS + 1), last + 1) % BLOCKS] = 0
-            fresh = block > last - BLOCKS
+            fresh = (block > last - BLOCKS) & (width_s in widths)
             within_ms = (t_ns - block * width_s * NS) // 1_000_000
-            rows = np.column_stack([value, within_ms, np.ones_like(value)])
+            rows = np.column_stack([values, within_ms * count, count])
             np.add.at(self._sums[level], (row[fresh], block[fresh] % BLOCKS), rows[fresh])
         self.newest_s = newest
         return int(second.min())
@@ -80,3 +92,8 @@ class History:
         with np.errstate(invalid="ignore"):
             mean, offset = value / count / MILLI, within_ms / count / 1_000
         return Stretch(width_s, first, mean, number * width_s + offset, count)
+
+
+def _thousandths(values: Floats) -> Ints:
+    whole: Ints = np.rint(np.clip(values, -MOST, MOST) * MILLI).astype(np.int64)
+    return whole

@@ -8,17 +8,15 @@ that which divides the points into before and after best, its end the maximum of
 cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
 from edgetop.analysis.slowdowns.noise import Noise
+from edgetop.analysis.slowdowns.span import LEAST_S, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
-LEAST_S = 3  # a slowdown lasts at least
 INTERRUPTION_S = 10  # what is shorter belongs to it
 TOLERATED = round(np.log(1.06) * NEPER)  # a level that is none yet, however long it lasts
 CERTAIN = 16.0  # log-likelihood ratio: once in some months of independent windows
@@ -33,59 +31,18 @@ RISE_S = 60  # before the beginning, that a slow rise may have taken
 KEPT_WINDOWS, KEPT_POINTS = 2 * SPAN, 1_024  # of the last: at least what is looked back over
 
 
-@dataclass(slots=True)
-class Span:
-    """One slowdown, in seconds of the session."""
-
-    start_s: int
-    rise_s: int  # when the level began to leave where it had been
-    slack_s: int  # by how much the start may be off: inferences are so far apart
-    after_s: int = 0  # when the one before was over
-    end_s: int | None = None  # None: it goes on
-    seen_s: int = 0  # until when its windows were looked at
-    slow: int = 0  # windows above the level
-    slow_s: int = 0  # seconds in them
-    level_sum: int = 0  # of them
-    recent: list[int] = field(default_factory=list)  # levels of the last SPAN of them
-    leave: int = SLOWER  # under that it is interrupted, or over
-    new_slow: list[tuple[int, int]] = field(default_factory=list)  # windows whose evidence is not yet looked at
-
-    @property
-    def level(self) -> float:
-        """Nepers over the baseline."""
-        return self.level_sum / self.slow / NEPER if self.slow else 0.0
-
-    @property
-    def is_short(self) -> bool:
-        """Over, and perhaps shorter than a slowdown: windows that a blip of two seconds touches are three."""
-        return self.end_s is not None and min(self.slow_s, self.end_s - self.start_s) <= LEAST_S
-
-    def copy(self) -> "Span":
-        return replace(self, recent=list(self.recent), new_slow=list(self.new_slow))
-
-    def take(self, window: np.void) -> None:
-        level = int(window["level"])
-        self.seen_s = int(window["end_s"])
-        self.slow += 1
-        self.slow_s += int(window["end_s"]) - int(window["begin_s"])
-        self.level_sum += level
-        self.recent.append(level)
-        if len(self.recent) > SPAN:
-            del self.recent[0]
-        self.new_slow.append((int(window["begin_s"]), int(window["end_s"])))
-
-
 class Detector:
     """Folds windows; every span that it finds stands in `spans` until it is taken, the open one last."""
 
     def __init__(self) -> None:
         self.baseline: Baseline | None = None
         self.spans: list[Span] = []
-        self._ended_s = 0  # when the last one was over
-        self._noise = Noise()
-        self._windows: Windows = np.empty(0, WINDOW)  # the last ones, relative to the baseline once there is one
-        self._points: Points = np.empty(0, POINT)
-        self._calm_from: int | None = None  # the second in which an interruption of the open span began
+        self.end_s = float("inf")  # of the measurement, which may have ended within a second
+        self.ended_s = 0  # when the last one was over
+        self.noise = Noise()
+        self.kept_windows: Windows = np.empty(0, WINDOW)  # the last ones, relative to the baseline once there is one
+        self.kept_points: Points = np.empty(0, POINT)
+        self.calm_from: int | None = None  # the second in which an interruption of the open span began
         self._calm_sum = self._calm_count = self._calm_below = 0
 
     @property
@@ -100,7 +57,7 @@ class Detector:
         other = Detector()
         for name, value in vars(self).items():
             setattr(other, name, value)
-        other._noise = self._noise.copy()
+        other.noise = self.noise.copy()
         other.spans = [span.copy() for span in self.spans]
         return other
 
@@ -121,55 +78,55 @@ class Detector:
                 self._judge(_relative(row, self.baseline), _relative(points[inside], self.baseline))
 
     def _grow(self, window: Windows, points: Points) -> None:
-        self._windows = np.concatenate([self._windows, window])
-        self._points = np.concatenate([self._points, points])
-        found, wanted_s = burst.find_baseline(self._points)
-        first_s = int(self._points["second"][0]) if len(self._points) else 0
-        if found is None and len(self._points) and int(window["end_s"][0]) - first_s > burst.PATIENCE_S:
-            found = burst.partial(self._points)
+        self.kept_windows = np.concatenate([self.kept_windows, window])
+        self.kept_points = np.concatenate([self.kept_points, points])
+        found, wanted_s = burst.find_baseline(self.kept_points)
+        first_s = int(self.kept_points["second"][0]) if len(self.kept_points) else 0
+        if found is None and len(self.kept_points) and int(window["end_s"][0]) - first_s > burst.PATIENCE_S:
+            found = burst.partial(self.kept_points)
         if found is not None:
             self.settle(found)
         elif wanted_s > first_s:
-            self._windows = self._windows[self._windows["begin_s"] >= wanted_s]
-            self._points = self._points[self._points["second"] >= wanted_s]
+            self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= wanted_s]
+            self.kept_points = self.kept_points[self.kept_points["second"] >= wanted_s]
 
     def provisional(self) -> Baseline | None:
         """The baseline; where there is none yet, what has come of it."""
-        return self.baseline or burst.partial(self._points)
+        return self.baseline or burst.partial(self.kept_points)
 
     def settle(self, found: Baseline) -> None:
         """Compare with this from here on, and what came meanwhile."""
-        windows, points = _relative(self._windows, found), _relative(self._points, found)
+        windows, points = _relative(self.kept_windows, found), _relative(self.kept_points, found)
         inside = windows["end_s"] <= found.to_s
         self.baseline = found
-        self._noise.begin(windows[inside], points[points["second"] < found.to_s])
-        self._windows = windows[inside][-KEPT_WINDOWS:]
+        self.noise.begin(windows[inside], points[points["second"] < found.to_s])
+        self.kept_windows = windows[inside][-KEPT_WINDOWS:]
         later = points["second"] >= found.to_s
-        self._points = points[~later]
+        self.kept_points = points[~later]
         self._judge(windows[~inside], points[later])
 
     def _judge(self, windows: Windows, points: Points) -> None:
-        self._points = np.concatenate([self._points, points])
+        self.kept_points = np.concatenate([self.kept_points, points])
         while len(windows):
             done = self._follow(windows) if self.open else self._watch(windows)
             windows = windows[done:]
         # Never what is yet to be judged: how much came at once must not matter.
-        self._points = self._points[-KEPT_POINTS:]
+        self.kept_points = self.kept_points[-KEPT_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
         """Look for the beginning of a slowdown; how many windows that took."""
-        windows = windows[: self._noise.wanted]
-        before = len(self._windows)
-        joined = np.concatenate([self._windows, windows])
+        windows = windows[: self.noise.wanted]
+        before = len(self.kept_windows)
+        joined = np.concatenate([self.kept_windows, windows])
         for place in np.flatnonzero(windows["level"] >= SLOWER).tolist():
             upto = before + place + 1
             known = joined[max(0, upto - KEPT_WINDOWS) : upto]
             length = self._slow_length(known[-SPAN:])
             if length and self._open(known, len(known) - length):
-                self._noise.add(windows["level"][:place])
+                self.noise.add(windows["level"][:place])
                 return int(place) + 1
-        self._noise.add(windows["level"])
-        self._windows = joined[-KEPT_WINDOWS:]
+        self.noise.add(windows["level"])
+        self.kept_windows = joined[-KEPT_WINDOWS:]
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
@@ -185,7 +142,7 @@ class Detector:
         lasts = windows["end_s"][-1] - windows["begin_s"][::-1] >= LEAST_S
         assert self.baseline is not None
         enough = mean >= SLOWER + 1.5 * self.baseline.error * NEPER
-        variance = 2 * (self._noise.sigma * NEPER) ** 2
+        variance = 2 * (self.noise.sigma * NEPER) ** 2
         above = count * np.maximum(mean - TOLERATED, 0) ** 2 / variance
         before = np.maximum(len(level) - count, 1)
         rise = np.maximum(mean - (total[-1] - total) / before, 0)
@@ -205,17 +162,17 @@ class Detector:
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(np.clip(windows["level"], -CLIP, CLIP))[: len(windows) - (2 if is_dense else 0)]
         mean = float(np.mean(rest)) if len(rest) else 0.0
-        ratio = len(rest) * (mean - usual) ** 2 / (2 * (self._noise.sigma * NEPER) ** 2)
+        ratio = len(rest) * (mean - usual) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
         return mean >= SLOWER and ratio >= REST_CERTAIN
 
     def _open(self, windows: Windows, first: int) -> bool:
         """`windows`: up to now; `first`: of the slowdown, about. False: it is none, looked at closely."""
         level = median(windows["level"][first:])
         usual = min(median(windows["level"][:first]) if first else 0.0, SLOWER / 2)
-        earliest_s = self._ended_s + INTERRUPTION_S if self._ended_s else 0  # no slowdown has ended at 0
+        earliest_s = self.ended_s + INTERRUPTION_S if self.ended_s else 0  # no slowdown has ended at 0
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, earliest_s)
-        to_s = int(windows["end_s"][-1])
-        points = self._points[(self._points["second"] >= from_s) & (self._points["second"] < to_s)]
+        to_s = min(int(windows["end_s"][-1]), self.end_s)
+        points = self.kept_points[(self.kept_points["second"] >= from_s) & (self.kept_points["second"] < to_s)]
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
         border = self._border(level, usual, is_sparse=is_sparse)
@@ -225,29 +182,30 @@ class Detector:
         lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)  # each stands for as long as any
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
             return False
-        span = Span(start_s, self._rise(start_s, level, usual), apart, self._ended_s)
+        span = Span(start_s, self._rise(start_s, level, usual), apart, self.ended_s, self.noise.sigma)
         span.leave = self._leave(level)
         for window in windows[first:]:
             if window["level"] >= span.leave:
                 span.take(window)
         self.spans.append(span)
-        self._windows = windows
+        self.kept_windows = windows
         self._forget_calm()
         return True
 
     def _border(self, level: float, usual: float, *, is_sparse: bool) -> float:
         """What divides points before from those after: the level of a slowdown, or less where it is hardly more."""
-        scatter = self._noise.sigma * NEPER * (2 if is_sparse else 1)
+        scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
         return float(min(SLOWER, max((usual + level) / 2, level - 1.5 * scatter)))
 
     def _rise(self, start_s: int, level: float, usual: float) -> int:
         """The second in which the level began to rise to that of `start_s`."""
-        earlier = self._points[(self._points["second"] < start_s) & (self._points["second"] >= start_s - RISE_S)]
+        second = self.kept_points["second"]
+        earlier = self.kept_points[(second < start_s) & (second >= start_s - RISE_S)]
         settled = earlier["second"][earlier["level"] <= usual + (level - usual) / 5]
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
     def _leave(self, level: float) -> int:
-        return int(min(SLOWER, max(level / 2, level - 3 * self._noise.sigma * NEPER)))
+        return int(min(SLOWER, max(level / 2, level - 3 * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
         """Follow the open slowdown to its end; how many windows that took."""
@@ -260,13 +218,13 @@ class Detector:
                 if span.slow % 16 == 0:
                     span.leave = self._leave(float(np.mean(span.recent)))
             elif self._is_over(window):
-                span.end_s = self._calm_from
-                self._ended_s = span.end_s or 0
-                self._windows = np.concatenate([self._windows, windows[: place + 1]])
-                self._windows = self._windows[self._windows["begin_s"] >= self._ended_s][-KEPT_WINDOWS:]
+                span.end_s = self.calm_from
+                self.ended_s = span.end_s or 0
+                self.kept_windows = np.concatenate([self.kept_windows, windows[: place + 1]])
+                self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= self.ended_s][-KEPT_WINDOWS:]
                 self._forget_calm()
                 return place + 1
-        self._windows = np.concatenate([self._windows, windows])[-KEPT_WINDOWS:]
+        self.kept_windows = np.concatenate([self.kept_windows, windows])[-KEPT_WINDOWS:]
         return len(windows)
 
     def _heed_calm(self, span: Span, window: np.void, level: int) -> None:
@@ -276,20 +234,20 @@ class Detector:
         if self._calm_sum + below <= 0:
             self._forget_calm()
             return
-        if self._calm_from is None:
-            self._calm_from = int(window["begin_s"])
+        if self.calm_from is None:
+            self.calm_from = int(window["begin_s"])
         self._calm_sum += below
         self._calm_count += 1
         self._calm_below += below > 0
 
     def _is_over(self, window: np.void) -> bool:
-        if self._calm_from is None or self._calm_count < 2:
+        if self.calm_from is None or self._calm_count < 2:
             return False
-        lasts = int(window["end_s"]) - self._calm_from >= INTERRUPTION_S
+        lasts = int(window["end_s"]) - self.calm_from >= INTERRUPTION_S
         return lasts and self._calm_below >= MOSTLY * self._calm_count
 
     def _forget_calm(self) -> None:
-        self._calm_from = None
+        self.calm_from = None
         self._calm_sum = self._calm_count = self._calm_below = 0
 
 

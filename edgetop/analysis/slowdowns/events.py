@@ -6,11 +6,14 @@ They are not recorded themselves: whoever analyses the recording finds them agai
 from collections.abc import Iterator
 
 from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
+from edgetop.analysis.slowdowns.stages import Then
 from edgetop.analysis.slowdowns.words import told
 from edgetop.formatting import duration
 from edgetop.session.events import Event
 
 SOURCE = "analysis"
+
+_AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still after", "faster": "less slow after"}
 
 
 def slowdown_events(view: SlowdownsView) -> list[Event]:
@@ -23,5 +26,5 @@ def _events(slowdown: Slowdown) -> Iterator[Event]:
     cause = slowdown.cause
     if slowdown.end_ns is not None:
         lasted = duration(slowdown.end_ns - slowdown.start_ns)
-        yield Event(slowdown.end_ns, "slowdown-ended", "info", SOURCE, f"full speed again after {lasted} ({cause})")
+        yield Event(slowdown.end_ns, "slowdown-ended", "info", SOURCE, f"{_AFTER[slowdown.then]} {lasted} ({cause})")
     yield Event(slowdown.start_ns, "slowdown-began", "warning", SOURCE, told(slowdown), {"cause": cause})

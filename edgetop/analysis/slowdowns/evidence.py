@@ -5,16 +5,19 @@ evidence where it left that range within 3 s of the slowdown; one that had left 
 (a flag of long ago, a hot zone) is not, but says what limits a clock that falls.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from edgetop.analysis.slowdowns.causes import CAUSES, LIMITS, Cause, Channel
-from edgetop.analysis.slowdowns.detector import Span
 from edgetop.analysis.slowdowns.signals import Bools, Floats, Signals
+from edgetop.analysis.slowdowns.span import SlowWindow
 from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
 
 NEAR_S = 3
+STALE_S = 5  # the longest that is usual between two readings
 NEVER = -1
 _HUGE = 1e12
 _FEW = 4  # last seconds before: a signal that was beyond its range for most of them was so before
@@ -41,41 +44,72 @@ class Tally:
         return self.sum_milli / self.known / 1000
 
 
+class Onset(NamedTuple):
+    """When the latency rose, in seconds of the session."""
+
+    start_s: int
+    rise_s: int  # when it began to
+    slack_s: int = 1  # by how much the start may be off
+    after_s: int = 0  # when what was before it was over
+
+
 class Evidence:
     """The tallies of one slowdown. Seconds are looked at once, in their order."""
 
-    def __init__(self, channels: tuple[Channel, ...], span: Span, signals: Signals) -> None:
+    def __init__(self, channels: tuple[Channel, ...], onset: Onset, signals: Signals, floor: int = 0) -> None:
+        """`floor`: the level that it rose from, in millionths of a neper over the baseline."""
         self.channels = channels
-        self._from_s = self._looked_s = span.rise_s - NEAR_S - span.slack_s
-        self.near_s = span.start_s + NEAR_S + span.slack_s
+        self.floor = floor
+        self.start_s = onset.start_s  # earlier seconds are none of it
+        from_s = self.looked_s = onset.rise_s - NEAR_S - onset.slack_s
+        self.near_s = onset.start_s + NEAR_S + onset.slack_s
         self.seconds = 0  # slow ones
         self.explained = dict.fromkeys(CAUSES, 0)  # slow seconds, by cause
-        begin_s = max(0, self._from_s - USUAL_S, min(span.after_s + NEAR_S, self._from_s - NEAR_S))
-        held, was_read = signals.held(begin_s, max(self._from_s, begin_s + 1))
+        begin_s = max(0, from_s - USUAL_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
+        held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
         self.tallies = [_begin(channel, held, was_read, begin_s) for channel in channels]
 
+    @classmethod
+    def empty(cls, channels: tuple[Channel, ...], floor: int, start_s: int, near_s: int) -> "Evidence":
+        """Of a rise about whose usual ranges nothing is known yet."""
+        made = object.__new__(cls)
+        made.channels, made.floor, made.start_s, made.near_s = channels, floor, start_s, near_s
+        made.looked_s, made.seconds, made.explained, made.tallies = start_s, 0, dict.fromkeys(CAUSES, 0), []
+        return made
+
     def copy(self) -> "Evidence":
-        other = object.__new__(Evidence)
-        for name, value in vars(self).items():
-            setattr(other, name, value)
-        other.explained = dict(self.explained)
+        other = Evidence.empty(self.channels, self.floor, self.start_s, self.near_s)
+        other.looked_s, other.seconds, other.explained = self.looked_s, self.seconds, dict(self.explained)
         other.tallies = [replace(tally) for tally in self.tallies]
         return other
 
-    def look(self, span: Span, signals: Signals) -> None:
-        """At the seconds of the windows that were found slow since."""
-        if not span.new_slow or not self.channels:
-            span.new_slow.clear()
+    def resumed(self, at_s: int) -> "Evidence":
+        """The same signals from then on, as far as they began with what began then; nothing is counted yet.
+
+        What is read every few seconds tells for as long what was before.
+        """
+        other = self.copy()
+        other.looked_s, other.start_s = at_s, at_s + STALE_S
+        other.seconds, other.explained = 0, dict.fromkeys(CAUSES, 0)
+        for tally in other.tallies:
+            if tally.first_s == NEVER:
+                tally.first_s = tally.before_s = max(at_s, self.near_s + 1)  # what begins later began without it
+            tally.beyond = tally.known = tally.sum_milli = 0
+            tally.most = float("nan")
+        return other
+
+    def look(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
+        """At the seconds of windows that were found slow since."""
+        if not windows or not self.channels:
             return
-        end_s = span.new_slow[-1][1]
-        is_slow = np.zeros(max(0, end_s - self._looked_s), np.bool_)
-        for begin, end in span.new_slow:
-            is_slow[max(0, max(begin, span.start_s) - self._looked_s) : max(0, end - self._looked_s)] = True
-        span.new_slow.clear()
+        end_s = windows[-1].end_s
+        is_slow = np.zeros(max(0, end_s - self.looked_s), np.bool_)
+        for begin, end, _ in windows:
+            is_slow[max(0, max(begin, self.start_s) - self.looked_s) : max(0, end - self.looked_s)] = True
         if len(is_slow):
-            held, was_read = signals.held(self._looked_s, end_s)
+            held, was_read = signals.held(self.looked_s, end_s)
             self._count(held, was_read, is_slow)
-            self._looked_s = end_s
+            self.looked_s = end_s
 
     def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:
         beyond = np.zeros((len(self.channels), len(is_slow)), np.bool_)
@@ -100,13 +134,13 @@ class Evidence:
         upto = len(beyond)
         if tally.first_s == NEVER and beyond.any():
             upto = int(np.argmax(beyond))
-            tally.first_s = self._looked_s + upto
+            tally.first_s = self.looked_s + upto
         read = np.flatnonzero(was_read[:upto])
         if tally.before_s == NEVER and tally.first_s != NEVER:
-            tally.before_s = self._looked_s + int(read[-1]) if len(read) else tally.last_read_s
+            tally.before_s = self.looked_s + int(read[-1]) if len(read) else tally.last_read_s
         read = np.flatnonzero(was_read)
         if len(read):
-            tally.last_read_s = self._looked_s + int(read[-1])
+            tally.last_read_s = self.looked_s + int(read[-1])
 
     def began_with_it(self, tally: Tally) -> bool:
         """Whether the signal left its range within 3 s of the slowdown, as far as reading it now and then tells."""

@@ -8,11 +8,10 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.causes import Cause, Channel
-from edgetop.analysis.slowdowns.detector import Detector, Span
-from edgetop.analysis.slowdowns.evidence import Evidence
+from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
 from edgetop.analysis.slowdowns.signals import Signals
-from edgetop.analysis.slowdowns.verdict import find_cause
+from edgetop.analysis.slowdowns.stages import Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import NEPER, WindowCutter, levels
 from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.seconds import NO_SECONDS, NS
@@ -33,6 +32,7 @@ class Slowdown:
     confidence: float  # 0 to 1, of the cause
     evidence: tuple[str, ...]
     from_start: bool = False  # limited when the measurement began
+    then: Then = ""  # what came at its end, where that was not the full speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Judgement:
     limited_to_s: int | None = None  # None: still
     detector: Detector = field(default_factory=Detector)
     cutter: WindowCutter = field(default_factory=WindowCutter)
-    evidence: Evidence | None = None  # of the first span that the detector has
+    stages: Stages | None = None  # of the first span that the detector has
     closed: tuple[Slowdown, ...] = ()
     closed_count: int = 0
     waiting: Rows = field(default_factory=lambda: NO_SECONDS.rows)  # not given to the detector yet
@@ -72,7 +72,7 @@ class Judgement:
             detector=self.detector.copy(),
             cutter=self.cutter.copy(),
             limited=self.limited.copy() if self.limited else None,
-            evidence=self.evidence.copy() if self.evidence else None,
+            stages=self.stages.copy() if self.stages else None,
         )
 
     def advance(
@@ -134,25 +134,29 @@ class Judgement:
         """Gather the evidence of every span, and close those that are over."""
         while self.detector.spans:
             span = self.detector.spans[0]
-            self.evidence = self.evidence or Evidence(channels, span, signals)
-            self.evidence.look(span, signals)
+            self.stages = self.stages or Stages(span, channels, signals)
+            for over in self.stages.take(span.take_new(), signals):
+                self._close(over, witnesses)
             if self.detector.take_over() is None:
                 return
-            if not span.is_short:
-                self.closed = (*self.closed, _slowdown(span, self.evidence, witnesses, self.until_s))[-KEPT:]
-                self.closed_count += 1
-            self.evidence = None
+            for over in self.stages.closed(span, signals):
+                self._close(over, witnesses)
+            self.stages = None
 
-    def view(self, witnesses: Witnesses) -> SlowdownsView:
+    def _close(self, stage: Stage, witnesses: Witnesses) -> None:
+        self.closed = (*self.closed, _slowdown(stage, witnesses, self.until_s))[-KEPT:]
+        self.closed_count += 1
+
+    def view(self, signals: Signals, witnesses: Witnesses) -> SlowdownsView:
         found = list(self.closed)
         total = self.closed_count
         if self.limited:
             found = [self._from_start(self.limited), *found][-KEPT:]
             total += 1
-        if self.detector.open and self.evidence:
-            slowdown = _slowdown(self.detector.open, self.evidence, witnesses, self.until_s)
-            found = [*found, slowdown][-KEPT:]
-            total += 1
+        if self.detector.open and self.stages:
+            now = [_slowdown(stage, witnesses, self.until_s) for stage in self.stages.now(signals)]
+            found = [*found, *now][-KEPT:]
+            total += len(now)
         burst = None if self.limited and self.limited_to_s is None else self.detector.provisional()
         rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows
         return SlowdownsView(burst, rows, self.detector.baseline is not None, tuple(found), total)
@@ -175,17 +179,18 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
     return inside
 
 
-def _slowdown(span: Span, evidence: Evidence, witnesses: Witnesses, until_s: int) -> Slowdown:
-    finding = find_cause(evidence, span.level)
+def _slowdown(stage: Stage, witnesses: Witnesses, until_s: int) -> Slowdown:
+    finding = stage.finding
     sentences = finding.sentences
     if finding.cause == "contention":  # who it was, before all signs of it
-        named = witnesses.competitors(span.start_s, until_s if span.end_s is None else span.end_s)
+        named = witnesses.competitors(stage.start_s, until_s if stage.end_s is None else stage.end_s)
         sentences = (named, *sentences) if named else sentences
     return Slowdown(
-        start_ns=span.start_s * NS,
-        end_ns=None if span.end_s is None else span.end_s * NS,
+        start_ns=stage.start_s * NS,
+        end_ns=None if stage.end_s is None else stage.end_s * NS,
         cause=finding.cause,
-        latency_ratio=round(math.exp(span.level), 4),
+        latency_ratio=round(math.exp(stage.level / NEPER), 4),
         confidence=finding.confidence,
         evidence=sentences,
+        then=stage.then,
     )

@@ -20,34 +20,34 @@ class Noise:
     """The standard deviation, in nepers, that independent windows would have to scatter as the mean of some does."""
 
     def __init__(self) -> None:
-        self._levels: Ints = np.empty(0, np.int64)
-        self._since = 0
+        self.levels: Ints = np.empty(0, np.int64)
+        self.since = 0
         self.sigma = LEAST
 
     def copy(self) -> "Noise":
         other = Noise()
-        other._levels, other._since, other.sigma = self._levels, self._since, self.sigma
+        other.levels, other.since, other.sigma = self.levels, self.since, self.sigma
         return other
 
     def begin(self, windows: Windows, points: Points) -> None:
         """From the baseline, of which there is little."""
-        self._levels = windows["level"]
-        self.sigma = max(LEAST, 1.2 * _scatter(windows["level"]), _estimate(self._levels))
+        self.levels = windows["level"]
+        self.sigma = max(LEAST, 1.2 * _scatter(windows["level"]), _estimate(self.levels))
         if len(windows) < ENOUGH:
             self.sigma = max(LEAST, 1.2 * _OF_FIVE * _scatter(points["level"]))
 
     @property
     def wanted(self) -> int:
         """How many windows until the next estimate."""
-        return EVERY - self._since
+        return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
         """Windows in which nothing happened, at most as many as are wanted."""
-        self._levels = np.concatenate([self._levels, levels])[-KEPT:]
-        self._since += len(levels)
-        if self._since >= EVERY:
-            self._since = 0
-            self.sigma = max(LEAST, _estimate(self._levels))
+        self.levels = np.concatenate([self.levels, levels])[-KEPT:]
+        self.since += len(levels)
+        if self.since >= EVERY:
+            self.since = 0
+            self.sigma = max(LEAST, _estimate(self.levels))
 
 
 def _scatter(levels: Ints | Floats) -> float:

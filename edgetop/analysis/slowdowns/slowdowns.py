@@ -3,15 +3,21 @@
 So is the tail, which is explained by the same signals, and settled at the same times.
 """
 
+import contextlib
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
+from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.slowdowns.checkpoints import Checkpoints
-from edgetop.analysis.slowdowns.judgement import Judgement, SlowdownsView
+from edgetop.analysis.slowdowns.handed import handed, is_quiet, last_flag_ns, taken_over
+from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.batch import Batch
+from edgetop.session.events import JsonValue
 from edgetop.session.seconds import NO_SECONDS, NS
 
 LATE_S = 4  # a reading may come so much later than the seconds of its time
@@ -28,8 +34,10 @@ class Slowdowns:
         self._signals = Signals()
         self._channels: tuple[Channel, ...] = ()
         self._governor: str | None = None
+        self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
-        self._judgement = Judgement()
+        self._settled_s = 0
+        self._judgement = Judgement()  # further than that where it was handed over
         self._tail = Tail()
         self._witnesses = Witnesses()
         self._views: tuple[SlowdownsView, Tail] | None = None
@@ -42,15 +50,18 @@ class Slowdowns:
             self._governor = batch.manifest.board.governor
             self._signals.know(batch.manifest.sensors)
             self._channels = channels(self._signals.infos)
+        if batch.judged is not None:
+            self._take_over(batch.judged)
         readings = self._signals.relevant(batch.readings)
         self._signals.note_flags(readings)
         self._witnesses.heed(batch.events)
+        self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(readings) or batch.events:
             self._views = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
         second = readings["t_ns"] // NS
         begin, newest_s = int(np.searchsorted(second, known_s)), self._newest_s
-        for until_s in range(self._judgement.until_s + STEP_S, newest_s - LATE_S, STEP_S):
+        for until_s in range(self._settled_s + STEP_S, newest_s - LATE_S, STEP_S):
             end = int(np.searchsorted(second, until_s + LATE_S))
             self._signals.add(readings[begin:end])
             self._settle(until_s)
@@ -59,13 +70,15 @@ class Slowdowns:
                 checkpoints.offer(self._judgement, self._signals, self._tail)
         self._signals.add(readings[begin:])
         self._witnesses.forget(newest_s - LATE_S)
-        if newest_s - LATE_S >= self._judgement.until_s + SETTLED_AT_ONCE_S:
+        if newest_s - LATE_S >= self._settled_s + SETTLED_AT_ONCE_S:
             self._settle(newest_s - LATE_S)
             self._rows = self._rows.copy()  # not a view of all that came
 
     def _checkpoints_of(self, batch: Batch) -> Checkpoints | None:
         """Where this batch has all from the beginning of a session that is over; None elsewhere."""
         if not (self._checkpoints and batch.restart and batch.manifest and batch.manifest.state != "live"):
+            return None
+        if len(batch.stretches):  # a past that is too coarse
             return None
         self._checkpoints.begin(batch.manifest.id)
         return self._checkpoints
@@ -76,7 +89,15 @@ class Slowdowns:
         if found is None:
             return 0
         self._judgement, self._signals, self._tail = found.judgement.copy(), found.signals.copy(), found.tail.copy()
-        return found.judgement.until_s + LATE_S
+        self._settled_s = found.until_s
+        return found.until_s + LATE_S
+
+    def _take_over(self, document: Mapping[str, JsonValue]) -> None:
+        """Go on from what was judged where all of the past was known."""
+        with contextlib.suppress(ValueError):  # of another version: then what came must do
+            self._judgement = taken_over(document, self._channels)
+            self._signals.last_flag_ns = last_flag_ns(document) or self._signals.last_flag_ns
+            self._views = None
 
     @property
     def last_flag_ns(self) -> int | None:
@@ -86,14 +107,30 @@ class Slowdowns:
     @property
     def _newest_s(self) -> int:
         """Until when every second is known."""
-        return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self._judgement.until_s
+        return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self._settled_s
 
     def _settle(self, until_s: int) -> None:
         most = max(0, until_s - int(self._rows["t_ns"][0]) // NS) if len(self._rows) else 0  # a row a second
         due = int(np.searchsorted(self._rows["t_ns"][:most], until_s * NS))
         rows, self._rows = self._rows[:due], self._rows[due:]
-        self._judgement.advance(rows, until_s, self._signals, self._channels, self._governor, self._witnesses)
+        self._settled_s = until_s
+        self._advance(self._judgement, rows, until_s)
         self._tail.advance(rows, self._signals, self._channels, self._witnesses)
+
+    def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
+        """With what of these rows it does not know yet."""
+        if until_s > judgement.until_s:
+            rows = rows[rows["t_ns"] >= judgement.until_s * NS]
+            judgement.advance(rows, until_s, self._signals, self._channels, self._governor, self._witnesses)
+
+    def handed(self) -> dict[str, JsonValue] | None:
+        """What is settled, for who goes on from here; None where that is not possible just now."""
+        return handed(self._judgement, self.last_flag_ns) if is_quiet(self._judgement) else None
+
+    @property
+    def settled_s(self) -> int:
+        """Up to which second what is found changes no more."""
+        return self._settled_s
 
     def view(self) -> SlowdownsView:
         """The same object until something comes."""
@@ -105,16 +142,25 @@ class Slowdowns:
             return TailView()
         view, tail = self._viewed()
         seen = tail.view(p50_ns, view.slowdowns, self._signals, self._channels, self._witnesses)
-        self._tail.remember(tail, self._judgement.until_s)
+        self._tail.remember(tail, self._settled_s)
         return seen
 
     def _viewed(self) -> tuple[SlowdownsView, Tail]:
         """With what is not settled yet."""
         if self._views is None:
             judgement, tail = self._judgement.copy(), self._tail.copy()
-            judgement.advance(
-                self._rows, self._newest_s, self._signals, self._channels, self._governor, self._witnesses
-            )
+            judgement.detector.end_s = self._end_s
+            self._advance(judgement, self._rows, self._newest_s)
             tail.advance(self._rows, self._signals, self._channels, self._witnesses)
-            self._views = judgement.view(self._witnesses), tail
+            self._views = judgement.view(self._signals, self._witnesses), tail
         return self._views
+
+
+def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue] | None:
+    """What they hold up to the first moment after that second where it can be handed over; None where there is none."""
+    fold = Slowdowns()
+    for batch in batches:
+        fold.fold(batch)
+        if fold.settled_s >= from_s and (document := fold.handed()):
+            return document
+    return None

@@ -31,21 +31,21 @@ class WindowCutter:
     """Rows in, whole windows out. A sparse window that a dense second overtakes is given up."""
 
     def __init__(self) -> None:
-        self._pending = _NONE_PENDING
+        self.pending = _NONE_PENDING
 
     def copy(self) -> "WindowCutter":
         other = WindowCutter()
-        other._pending = self._pending
+        other.pending = self.pending
         return other
 
     def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
         """The windows that these rows complete, and all points in them."""
         rows = rows[rows["count"] > 0]
-        if len(rows) and not len(self._pending) and (rows["count"] >= ENOUGH).all():
+        if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
             return _dense(rows)
-        rows = np.concatenate([self._pending, rows])
+        rows = np.concatenate([self.pending, rows])
         window, pending_from = _grouped(rows["count"].tolist())
-        self._pending = rows[pending_from:]
+        self.pending = rows[pending_from:]
         held = window >= 0
         return _cut(rows[:pending_from][held], window[held])
 

@@ -11,7 +11,8 @@ from tests.support.sessions import differences
 
 # Of each kind of session one, on boards that differ; 229 is of a model that takes a second.
 SESSIONS = {
-    seed: generate(seed, kind) for seed, kind in ((4, "mixture"), (11, "several"), (23, "from-start"), (229, None))
+    seed: generate(seed, kind)
+    for seed, kind in ((4, "mixture"), (11, "several"), (23, "from-start"), (34, "on-top"), (229, None))
 }
 
 
@@ -37,7 +38,7 @@ def test_cut_anywhere_the_same_is_found(seed: int, cuts_s: list[float]) -> None:
     assert differences(state_of(session, cuts), WHOLE[seed]) == []
 
 
-@pytest.mark.parametrize("seed", [4, 229])
+@pytest.mark.parametrize("seed", [4, 34, 229])
 def test_second_by_second_the_same_is_found(seed: int) -> None:
     session = SESSIONS[seed]
     assert differences(state_of(session, tuple(range(1, int(session.end_s)))), WHOLE[seed]) == []
@@ -46,3 +47,4 @@ def test_second_by_second_the_same_is_found(seed: int) -> None:
 def test_these_sessions_hold_what_they_are_meant_to() -> None:
     assert all(session.truth for seed, session in SESSIONS.items() if seed != 229)
     assert WHOLE[23][0].slowdowns[0].from_start  # type: ignore[index]
+    assert [s.then for s in WHOLE[34][0].slowdowns] == ["slower", "faster", ""]  # type: ignore[index]

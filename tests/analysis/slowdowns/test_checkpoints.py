@@ -53,6 +53,25 @@ def test_wherever_one_seeks_to_the_same_is_found() -> None:
     assert found_in(batch, None)[0].total == 6  # type: ignore[index]
 
 
+def test_a_stage_that_goes_on_at_a_checkpoint_goes_on_from_there() -> None:
+    """Throttled from the first minute on; others take the CPU in ten minutes of each half hour."""
+    crowded = [i % 1800 >= 1500 or i % 1800 < 300 if i > 1000 else False for i in range(HOURS_S)]
+    latency = [10.0 if i < 60 else 19.0 if busy else 13.0 for i, busy in enumerate(crowded)]
+    sensors = {
+        "throttle/soft-temp": [float(i >= 60) for i in range(HOURS_S)],
+        "rate/run-queue-wait": [400.0 * busy for busy in crowded],
+    }
+    batch = session_of(latency, sensors, rate_hz=8)
+    assert batch.manifest
+    batch = replace(batch, manifest=replace(batch.manifest, state="finished"))
+    checkpoints = Checkpoints()
+    for end_s in (HOURS_S, 1_900, 2_110, 2_200, 5_405, 7_205, HOURS_S):
+        part = until(batch, end_s)
+        assert differences(found_in(part, checkpoints), found_in(part, None)) == [], end_s
+    causes = [slowdown.cause for slowdown in found_in(batch, checkpoints)[0].slowdowns]  # type: ignore[index]
+    assert causes == ["thermal", "contention"] * 6
+
+
 def test_what_was_judged_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
     batch, checkpoints = long_session(), Checkpoints()
     found_in(batch, checkpoints)

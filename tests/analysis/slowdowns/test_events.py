@@ -37,6 +37,17 @@ def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
     assert len(analysis.events.view().newest_first) == 2
 
 
+def test_what_became_worse_was_not_at_full_speed_again() -> None:
+    latency = stretch((60, 10.0), (20, 12.0), (20, 20.0), (40, 10.0))
+    analysis = analysed(latency, {"load/steal": stretch((80, 0.0), (20, 60.0), (40, 0.0))})
+    ended = [event for event in events_of(analysis) if event[1] == "slowdown-ended"]
+    assert ended == [
+        (100, "slowdown-ended", "full speed again after 20.0s (contention)"),
+        (80, "slowdown-ended", "slower still after 20.0s (unknown)"),
+    ]
+    assert [found["then"] for found in report_document(analysis)["slowdowns"]] == ["slower", None]
+
+
 def test_the_view_of_the_events_is_the_same_until_something_happens() -> None:
     analysis = analysed(LATENCY, THERMAL)
     before = analysis.view(None).events
@@ -89,7 +100,7 @@ def test_the_report_tells_each_slowdown() -> None:
         {
             "start_s": 60.0, "end_s": 80.0, "cause": "thermal", "latency_ratio": 1.4003, "confidence": 0.9,
             "evidence": ["throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time"],
-            "from_start": False,
+            "from_start": False, "then": None,
         }
     ]  # fmt: skip
     assert document["throttled"] is True

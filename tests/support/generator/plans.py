@@ -15,10 +15,13 @@ from tests.support.generator.boards import Board
 from tests.support.generator.effects import STEP_S, Effect, Grid, Truth, World, draw_decoys, is_borderline, truths
 from tests.support.generator.kinds import BOARDS
 from tests.support.generator.load import WARMUP_S, LoadPlan, draw_load, inferences
+from tests.support.generator.on_top import FIRST_OF_TWO, ON_TOP, draw_on_top, stages
 from tests.support.sessions import ended_event, make_manifest, phase_event
 
 CAUSES = ("thermal", "power-cap", "under-voltage", "contention", "memory-pressure", "clock-change", "unknown")
 BURST_S = 33.0
+# What a session of a kind begins with, where not all can.
+_FIRST = {"from-start": ("thermal", "under-voltage", "power-cap"), ON_TOP: FIRST_OF_TWO}
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Generated:
 
     seed: int
     board: str
-    kind: str  # "single", "mixture", "several", "from-start", "healthy"
+    kind: str  # "single", "mixture", "several", "on-top", "from-start", "healthy"
     load: LoadPlan
     truth: tuple[Truth, ...]
     manifest: Manifest
@@ -76,11 +79,14 @@ def _drawn_session(
     """None: what was drawn is neither slow nor not, by the definition: between 7 and 9.5 % above the burst."""
     shares = {"single": 0.56, "mixture": 0.12, "several": 0.08, "from-start": 0.06, "healthy": 0.18}
     kind = kind or str(random.choice(list(shares), p=list(shares.values())))
-    cause = str(random.choice(CAUSES if kind != "from-start" else ("thermal", "under-voltage", "power-cap")))
+    cause = str(random.choice(_FIRST.get(kind, CAUSES)))
     board = str(random.choice([name for name, (_, _, causes) in BOARDS.items() if cause in causes]))
     load = _draw_load(random, kind)
     length_s = length_s or float(random.uniform(150, 320))
-    effects = _draw_effects(random, kind, cause, board, length_s, load)
+    if kind == ON_TOP:
+        effects: tuple[Effect, ...] = draw_on_top(random, cause, board, length_s)
+    else:
+        effects = _draw_effects(random, kind, cause, board, length_s, load)
     return _made(random, seed, kind, board, load, effects, length_s)
 
 
@@ -202,6 +208,8 @@ def _made(
     )
     if kind == "from-start":
         truth: tuple[Truth, ...] = (Truth(WARMUP_S, min(effects[0].end_s, end_s), effects[0].cause),)
+    elif kind == ON_TOP:
+        truth = stages(effects, end_s)
     else:
         truth = tuple(replace(t, end_s=min(t.end_s, end_s)) for t in truths(world, BURST_S) if t.start_s < end_s - 6)
     missing = float(random.choice([0, 0.02, 0.05]))

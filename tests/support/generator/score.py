@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.seconds import NS
+from tests.support.generator.effects import Truth
 from tests.support.generator.plans import CAUSES, Generated
 
 NEAR_S = 3.0
@@ -41,9 +42,8 @@ class Score:
         label = f"{session.seed} {session.kind} {session.board}"
         for truth in session.truth:
             self.true += 1
-            match = next(
-                (f for f in left if f.start_ns / NS < truth.end_s and _end(f, session) > truth.start_s - 2), None
-            )
+            near = [f for f in left if f.start_ns / NS < truth.end_s and _end(f, session) > truth.start_s - 2]
+            match = max(near, key=lambda f: _common_s(f, truth, session), default=None)
             if match is None:
                 self.confusion[truth.cause, "nothing"] += 1
                 self.faults.append(f"{label}: {truth} not found")
@@ -70,6 +70,10 @@ class Score:
 
 def _end(found: Slowdown, session: Generated) -> float:
     return session.end_s if found.end_ns is None else found.end_ns / NS
+
+
+def _common_s(found: Slowdown, truth: Truth, session: Generated) -> float:
+    return min(_end(found, session), truth.end_s) - max(found.start_ns / NS, truth.start_s)
 
 
 def judged(session: Generated) -> tuple[Slowdown, ...]:

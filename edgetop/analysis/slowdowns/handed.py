@@ -1,0 +1,213 @@
+"""What was judged of a session up to some moment, for a viewer to whom the past before it comes too coarse to judge.
+
+The moment is a quiet one: no change is half decided. So little has to be handed over
+that a viewer who goes on from it finds what the board itself does.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns import noise
+from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.causes import CAUSES, Cause, Channel
+from edgetop.analysis.slowdowns.detector import KEPT_POINTS, KEPT_WINDOWS, RISE_S
+from edgetop.analysis.slowdowns.evidence import Evidence, Tally
+from edgetop.analysis.slowdowns.from_start import Limited
+from edgetop.analysis.slowdowns.judgement import KEPT, KEPT_ROWS, Judgement, Slowdown
+from edgetop.analysis.slowdowns.plain import built, plain
+from edgetop.analysis.slowdowns.signals import SIZE_S
+from edgetop.analysis.slowdowns.span import Span
+from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages, Then
+from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
+from edgetop.session.seconds import SECOND
+
+VERSION = 1
+LOOKED_BACK_S = RISE_S + 5  # behind the windows that are kept
+MOST_LEVEL = 100_000_000  # a hundred nepers
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Evidence without its channels, which follow from the manifest."""
+
+    floor: int
+    start_s: int
+    looked_s: int
+    near_s: int
+    seconds: int
+    explained: dict[Cause, int]
+    tallies: list[Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stage."""
+
+    start_s: int
+    looks: list[_Look]
+    end_s: int | None
+    then: Then
+    slow: int
+    slow_s: int
+    level_sum: int
+    recent: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    span: Span
+    stage: _Part
+    below: list[_Part]
+    over: _Part | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    version: int
+    until_s: int
+    opening_s: int
+    limited: Limited | None
+    limited_to_s: int | None
+    baseline: Baseline | None
+    ended_s: int
+    levels: list[int]  # of the noise
+    since: int
+    sigma: float
+    closed: list[Slowdown]
+    closed_count: int
+    open: _Open | None
+
+
+def is_quiet(judgement: Judgement) -> bool:
+    """Whether it can be handed over as it is."""
+    detector, stages = judgement.detector, judgement.stages
+    if not judgement.is_opened or len(judgement.waiting):
+        return False
+    if judgement.limited and judgement.limited_to_s is None:
+        return True
+    is_decided = stages is None or stages.change is None
+    return detector.baseline is not None and detector.calm_from is None and is_decided
+
+
+def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
+    """Of a quiet one, as a JSON document. `flag_ns`: when a flag of a limit was set last."""
+    detector, stages, span = judgement.detector, judgement.stages, judgement.detector.open
+    assert judgement.opening_s is not None
+    going_on = None
+    if span and stages:
+        over = _part(stages.over) if stages.over else None
+        going_on = _Open(span, _part(stages.stage), [_part(stage) for stage in stages.below], over)
+    state = _Handed(
+        VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
+        detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
+        detector.noise.sigma, list(judgement.closed), judgement.closed_count, going_on,
+    )  # fmt: skip
+    windows, points = detector.kept_windows, detector.kept_points
+    if len(windows):  # none before is looked at again
+        points = points[points["second"] >= windows["begin_s"][0] - LOOKED_BACK_S]
+    tables = (judgement.burst_rows, windows, points, judgement.cutter.pending)
+    return {"state": plain(state), "tables": [plain(table.tolist()) for table in tables], "flag_ns": flag_ns}
+
+
+def last_flag_ns(document: Mapping[str, Any]) -> int | None:
+    """When a flag of a limit was set last. Raises ValueError."""
+    return built(int, document["flag_ns"]) if document.get("flag_ns") is not None else None
+
+
+def _part(stage: Stage) -> _Part:
+    looks = [
+        _Look(of.floor, of.start_s, of.looked_s, of.near_s, of.seconds, of.explained, of.tallies)
+        for of in stage.candidates
+    ]
+    return _Part(stage.start_s, looks, stage.end_s, stage.then, stage.slow, stage.slow_s, stage.level_sum, stage.recent)
+
+
+def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...]) -> Judgement:
+    """What was handed over, to go on from. Raises ValueError where it cannot be true, or is of another version."""
+    state = built(_Handed, document.get("state"))
+    tables: Any = document.get("tables")
+    _require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
+    _require(0 <= state.opening_s <= state.until_s and len(state.closed) <= KEPT)
+    _require(state.closed_count >= len(state.closed) and state.sigma >= noise.LEAST)
+    _require(len(state.levels) <= noise.KEPT and 0 <= state.since < noise.EVERY)
+    _require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
+    judgement = Judgement(
+        until_s=state.until_s, opening_s=state.opening_s, is_opened=True, limited=state.limited,
+        limited_to_s=state.limited_to_s, closed=tuple(state.closed), closed_count=state.closed_count,
+    )  # fmt: skip
+    detector = judgement.detector
+    detector.baseline, detector.ended_s = state.baseline, state.ended_s
+    detector.noise.levels = np.array(state.levels, np.int64)
+    detector.noise.since, detector.noise.sigma = state.since, state.sigma
+    judgement.burst_rows = _table(tables[0], SECOND, KEPT_ROWS)
+    judgement.cutter.pending = _table(tables[3], SECOND, ENOUGH)
+    detector.kept_windows = _table(tables[1], WINDOW, KEPT_WINDOWS)
+    detector.kept_points = _table(tables[2], POINT, KEPT_POINTS)
+    if state.open:
+        detector.spans = [_span(state.open.span)]
+        judgement.stages = _stages(state.open, channels, state.until_s)
+    return judgement
+
+
+def _span(span: Span) -> Span:
+    _require(span.end_s is None and not span.new_slow and span.sigma >= noise.LEAST and span.slow > 0)
+    _require(_are_levels(span.recent))
+    return span
+
+
+def _stages(given: _Open, channels: tuple[Channel, ...], until_s: int) -> Stages:
+    _require(len(given.below) <= DEEPEST)
+    stage = _stage(given.stage, channels)
+    _require(all(until_s - SIZE_S <= look.looked_s <= until_s for look in given.stage.looks) or not channels)
+    below = tuple(_stage(part, channels) for part in given.below)
+    return Stages.going_on(given.span, channels, stage, below, _stage(given.over, channels) if given.over else None)
+
+
+def _stage(part: _Part, channels: tuple[Channel, ...]) -> Stage:
+    _require(part.slow > 0 and abs(part.level_sum) <= part.slow * MOST_LEVEL and _are_levels(part.recent))
+    _require(len(part.looks) in (1, 2) and len(part.recent) > 0)
+    candidates = tuple(_evidence(look, channels) for look in part.looks)
+    return Stage(part.start_s, candidates, part.end_s, part.then, part.slow, part.slow_s, part.level_sum, part.recent)
+
+
+def _evidence(look: _Look, channels: tuple[Channel, ...]) -> Evidence:
+    _require(len(look.tallies) == len(channels) and abs(look.floor) <= MOST_LEVEL)
+    _require(all(0 <= seconds <= look.seconds for seconds in look.explained.values()))
+    _require(all(0 <= tally.beyond <= tally.known <= look.seconds for tally in look.tallies))
+    _require(set(look.explained) == set(CAUSES))
+    evidence = Evidence.empty(channels, look.floor, look.start_s, look.near_s)
+    evidence.looked_s, evidence.seconds = look.looked_s, look.seconds
+    evidence.explained, evidence.tallies = look.explained, look.tallies
+    return evidence
+
+
+def _table(rows: Any, dtype: np.dtype[np.void], most: int) -> npt.NDArray[np.void]:
+    """The last columns of whole numbers; times that are in order, levels that can be."""
+    _require(isinstance(rows, list) and len(rows) <= most)
+    names = dtype.names or ()
+    table = np.zeros(len(rows), dtype)
+    for place, row in enumerate(rows):
+        _require(isinstance(row, list) and len(row) == len(names))
+        _require(all(type(value) in (int, float) for value in row))
+        try:
+            table[place] = tuple(row)
+        except (TypeError, OverflowError):
+            raise ValueError("a row that cannot be") from None
+    if "level" in names:
+        _require(_are_levels(table["level"].tolist()))
+    time = table[names[0]]
+    _require(bool((np.diff(time) >= 0).all()) and bool((np.abs(time) < 2**60).all()))
+    return table
+
+
+def _are_levels(levels: Iterable[int]) -> bool:
+    return all(abs(level) <= MOST_LEVEL for level in levels)
+
+
+def _require(claim: bool) -> None:
+    if not claim:
+        raise ValueError("a judgement that cannot be true")

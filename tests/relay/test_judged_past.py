@@ -1,0 +1,188 @@
+"""What the board found in a past that is sent too coarse to find it again: the laptop goes on from that."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.causes import channels
+from edgetop.analysis.slowdowns.handed import taken_over
+from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.slowdowns import judged
+from edgetop.feeds.remote import RemoteFeed
+from edgetop.recording.reader import Recording
+from edgetop.relay.encoding import NOWHERE, Decoder, Encoder
+from edgetop.relay.past import FINE_S, past
+from edgetop.session.batch import Batch
+from edgetop.session.clock import SystemClock
+from edgetop.session.seconds import NS
+from tests.support.recordings import record
+from tests.support.relays import LiveRecording, Pipes, read_until
+from tests.support.sessions import differences, folded
+from tests.support.slow_sessions import session_of
+
+LONG_S = 2_400
+FLAG, WAIT, CLOCK, HEAT, LOAD, RSS = (
+    "throttle/soft-temp", "rate/run-queue-wait", "freq/cpu0", "temp/cpu-thermal", "load/cpu", "mem/rss-anon"
+)  # fmt: skip
+
+
+def hot(second: int) -> bool:
+    return second % 400 >= 250 and second % 400 < 330
+
+
+def crowded(second: int) -> bool:
+    return second % 400 >= 290 and second % 400 < 310
+
+
+def going_on(second: int) -> bool:
+    return 300 <= second < LONG_S - 100
+
+
+def board(is_hot: Any, rate_hz: float = 8, begin_s: int = 0, length_s: int = LONG_S) -> Batch:
+    """A board with a leak that throttles now and then, and others that take the CPU from it meanwhile."""
+    times = range(length_s)
+    latency = [10.0 * (1.3 if is_hot(t) else 1) * (1.5 if crowded(t) else 1) for t in times]
+    sensors = {
+        FLAG: [float(is_hot(t)) for t in times],
+        WAIT: [400.0 if crowded(t) else 1.0 + t % 3 for t in times],
+        CLOCK: [1350e6 if is_hot(t) else 1800e6 for t in times],
+        HEAT: [60 - 20 * float(np.exp(-t / 300)) + 0.1 * (t % 5) for t in times],
+        LOAD: [390.0] * length_s,
+        RSS: [100 + t / 100 + 0.3 * (t % 7) for t in times],
+    }
+    return session_of(latency, sensors, rate_hz=rate_hz)
+
+
+def sent(batches: Iterator[Batch]) -> Iterator[Batch]:
+    encoder, decoder = Encoder(), Decoder()
+    for batch in batches:
+        yield decoder.decode(encoder.encode(batch, NOWHERE))[0]
+
+
+SESSIONS = {
+    "several with causes": board(hot),
+    "one that goes on": board(going_on),
+    "a pace of one a second": board(going_on, rate_hz=1),
+    "limited from the start": board(lambda t: t < LONG_S - 100),
+    "released early": board(lambda t: t < 200 or hot(t)),
+    "healthy": board(lambda _: False),
+}
+
+
+@pytest.fixture(params=SESSIONS)
+def whole(request: pytest.FixtureRequest) -> Batch:
+    return SESSIONS[request.param]
+
+
+def recorded(folder: Path, whole: Batch) -> Recording:
+    assert whole.manifest
+    manifest = replace(whole.manifest, state="finished", duration_ns=whole.until_ns)
+    return Recording(record(folder / "s.edgetop", [replace(whole, manifest=manifest)]))
+
+
+def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> None:
+    here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
+    assert differences(here.slowdowns.view(), there.slowdowns.view()) == []
+    assert here.view(None).verdict == there.view(None).verdict
+    assert here.slowdowns.last_flag_ns == there.slowdowns.last_flag_ns
+    assert differences(here.spans()[0], there.spans()[0]) == []
+
+
+def test_without_it_causes_are_lost(tmp_path: Path) -> None:
+    whole = SESSIONS["several with causes"]
+    here, there = folded(past(recorded(tmp_path, whole))), folded([whole])
+    assert differences(here.slowdowns.view(), there.slowdowns.view())
+
+
+def test_memory_grows_and_heat_goes_as_on_the_board(tmp_path: Path) -> None:
+    whole = SESSIONS["healthy"]
+    here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
+    ours, theirs = here.growth_view(), there.growth_view()
+    assert theirs.is_leak
+    assert ours.is_leak
+    assert ours.mib_per_h
+    assert theirs.mib_per_h
+    assert ours.mib_per_h.value == pytest.approx(theirs.mib_per_h.value, rel=0.01)
+    forecast, other = here.forecast_view(), there.forecast_view()
+    assert (forecast.will_throttle, forecast.reason) == (other.will_throttle, other.reason) == (False, "")
+    assert forecast.seen_s == pytest.approx(other.seen_s, rel=0.1)
+    assert forecast.seen_s > FINE_S
+    assert forecast.steady_c
+    assert other.steady_c
+    assert forecast.steady_c.value == pytest.approx(other.steady_c.value, abs=0.5)
+
+
+def test_it_is_small(tmp_path: Path) -> None:
+    document = next(b.judged for b in past(recorded(tmp_path, SESSIONS["several with causes"]), judged) if b.judged)
+    encoder = Encoder()
+    assert len(encoder.encode(Batch(judged=document), NOWHERE)) < 8_192
+
+
+def test_over_a_pipe_the_laptop_goes_on_with_what_comes(tmp_path: Path) -> None:
+    whole = board(going_on)
+    cut_ns = (LONG_S - 150) * NS
+    seconds, readings = whole.seconds.rows["t_ns"], whole.readings["t_ns"]
+    first = replace(
+        whole, until_ns=cut_ns, seconds=whole.seconds.where(seconds < cut_ns),
+        readings=whole.readings[readings < cut_ns], inferences=whole.inferences[:0],
+    )  # fmt: skip
+    later = Batch(
+        until_ns=whole.until_ns, seconds=whole.seconds.where(seconds >= cut_ns),
+        readings=whole.readings[readings >= cut_ns],
+    )  # fmt: skip
+    live = LiveRecording(tmp_path / "s.edgetop", [first])
+    feed = RemoteFeed(Pipes(live.folder), "pi@board", SystemClock())
+    analysis = Analysis()
+    try:
+        there = folded([first])
+        read_until(feed, analysis.fold, lambda: not differences(analysis.slowdowns.view(), there.slowdowns.view()))
+        assert analysis.slowdowns.view().now
+        live.put(later)
+        there = folded([first, later])
+        read_until(feed, analysis.fold, lambda: analysis.slowdowns.view().now is None)
+        assert differences(analysis.slowdowns.view(), there.slowdowns.view()) == []
+        assert [s.cause for s in analysis.slowdowns.view().slowdowns][:3] == ["contention", "thermal", "contention"]
+    finally:
+        feed.close(0.1)
+        live.die()
+
+
+def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> dict[str, Any]:
+    twin: Any = json.loads(json.dumps(document))
+    place = twin
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return twin  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("state", 0), 2), (("state", 1), -1), (("state",), None), (("state",), []), (("tables",), [[], []]),
+        (("tables", 1), [[1, 2, 10**12]]), (("tables", 2), [["a", 1]]), (("tables", 0), [[1]]), (("state", 9), 0.0),
+        (("state", 9), 1e999), (("state", 7), [10**30]), (("state", 11), -5), (("state", 10), [[0, None, "magic"]]),
+        (("state", 12, 0, 5), 7), (("state", 12, 1, 1, 0, 2), -(10**12)), (("state", 12, 1, 1, 0, 6), []),
+        (("tables", 3), [[0] * 3]), (("state", 12, 1, 4), 0), (("state", 12, 1, 6), 10**15),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: object) -> None:
+    whole = SESSIONS["one that goes on"]
+    early = replace(whole, seconds=whole.seconds.where(whole.seconds.rows["t_ns"] < 1_500 * NS))
+    document = judged(iter([early]), 0)
+    assert document
+    signals = Signals()
+    assert whole.manifest
+    signals.know(whole.manifest.sensors)
+    known = channels(signals.infos)
+    assert taken_over(json.loads(json.dumps(document)), known).detector.open
+    with pytest.raises(ValueError, match="cannot be"):
+        taken_over(changed(document, path, value), known)
+    analysis = folded([replace(whole, judged=changed(document, path, value))])
+    assert differences(analysis.slowdowns.view(), folded([whole]).slowdowns.view()) == []
