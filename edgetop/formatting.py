@@ -204,7 +204,19 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = "".join(_visible(character) for character in text)
-    return shown.encode("ascii", "replace").decode() if ascii_only else shown
+    return plain_ascii(shown) if ascii_only else shown
+
+
+_IN_ASCII = str.maketrans({"°": "", "µ": "u", "±": "+-", "…": "..."})
+
+
+def plain_ascii(text: str) -> str:
+    """For a terminal that has nothing else.
+
+    >>> plain_ascii("85 °C ± 2, naïve")
+    '85 C +- 2, na?ve'
+    """
+    return text.translate(_IN_ASCII).encode("ascii", "replace").decode()
 
 
 def _visible(character: str) -> str:

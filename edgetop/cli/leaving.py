@@ -17,11 +17,7 @@ from edgetop.sensors.root import Root
 
 
 def terminal_for(options: Mapping[str, Any]) -> Terminal:
-    """To be called before anything else is loaded. Raises InputError where the options contradict each other."""
-    if options["detach"] and options["no_record"]:
-        raise InputError("--detach and --no-record contradict each other", "what is not recorded cannot be attached to")
-    if options["detach"] and options["as_json"]:
-        raise InputError("--detach and --json contradict each other", "edgetop report SESSION --json gives the result")
+    """To be called before anything else is loaded."""
     has_screen = not options["headless"] and sys.stdin.isatty() and sys.stderr.isatty()
     if options["no_record"] or not (options["detach"] or has_screen):
         return Terminal()
