@@ -17,11 +17,13 @@ from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import (
     FORMAT_VERSION,
+    Battery,
     Board,
     ClockInfo,
     EngineInfo,
     Load,
     Manifest,
+    Methodology,
     Model,
     SensorInfo,
     TensorInfo,
@@ -347,6 +349,15 @@ def scarce(seconds: float = 20) -> Script:
     for stage, rss_mib in STAGES_MIB.items():
         script.tell("engine-memory", message=f"{rss_mib} MiB resident", stage=stage, rss_mib=rss_mib)
     return script.warm_up().begin().measure(seconds)
+
+
+def leaking() -> Script:
+    """A board that tells its power, feeds on a battery, and whose engine keeps what it should not."""
+    methodology = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0, 2.0, 0.15))
+    whole = manifest(sensors=(*SENSORS, *POWER_SENSORS[:2]), methodology=methodology)
+    script = Script(whole, lambda second: powered(second) | {"mem/rss": 100 + second / 9})
+    script.load().tell("phase", phase="idle", duration_ns=30 * 10**9).wait(30)
+    return script.warm_up().begin().measure(200, rate_hz=5)
 
 
 def hostile(text: str) -> Script:
