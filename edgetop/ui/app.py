@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import RenderableType
-from textual._compositor import ChopsUpdate
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -101,7 +100,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Textual's hook for what goes to the terminal."""
-        super()._display(screen, tightened(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
+        super()._display(screen, tightened(renderable))
 
     def _handle_exception(self, error: Exception) -> None:
         """Textual's hook for an error nobody caught: leave, and let the session go on.

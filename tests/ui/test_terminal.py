@@ -61,7 +61,12 @@ def steady(terminal: Terminal, size: tuple[int, int]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("size", "keys", "budget"),
-    [((80, 24), "", BUDGET_BYTES), ((80, 24), "1", BUDGET_BYTES), ((160, 50), "", 2 * BUDGET_BYTES)],
+    [
+        ((80, 24), "", BUDGET_BYTES / 4),
+        ((80, 24), "1", BUDGET_BYTES / 2),
+        ((160, 50), "", BUDGET_BYTES / 2),
+        ((160, 50), "1", BUDGET_BYTES),
+    ],
 )
 def test_a_steady_refresh_sends_little_and_leaves_nothing_old(size: tuple[int, int], keys: str, budget: int) -> None:
     async def expected() -> list[str]:
