@@ -131,7 +131,8 @@ def _meant(given: str | None, home: Path) -> Path:
 
 def _say_what_goes_on(folder: Path) -> None:
     from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
+    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
     if is_live(folder):
-        click.echo(how_to_come_back(folder), err=True)
+        tell(how_to_come_back(folder), err=True)

@@ -3,13 +3,11 @@
 import time
 from collections.abc import Sequence
 
-import click
-
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.announcer import Announcer
 from edgetop.cli.headless import REDRAW_S, WINDOW_NS, shown_on_stderr
+from edgetop.cli.tell import tell
 from edgetop.feeds.protocol import Feed
-from edgetop.formatting import clean
 
 
 def follow(
@@ -22,7 +20,7 @@ def follow(
         if feed.trouble != trouble:
             trouble = feed.trouble
             if trouble:
-                click.echo(f"edgetop: {clean(trouble, ascii_only=ascii_only)}", err=True)
+                tell(f"edgetop: {trouble}", err=True, ascii_only=ascii_only)
         batch = feed.read()
         if batch is None:
             time.sleep(REDRAW_S)

@@ -8,6 +8,7 @@ import click
 
 from edgetop.cli import complete, options
 from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
 from edgetop.recording.export.formats import FORMATS, default_path, load
@@ -97,7 +98,7 @@ def command(
     selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
     load(form).export(selection, place)
     if isinstance(place, NamedOutput):
-        click.echo(f"wrote {click.format_filename(place.path)} ({size(_bytes(place.path))})", err=True)
+        tell(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
     if recording.problems:
         more = len(recording.problems) - 1
         rest = f"and {more} more; the rest is exported" if more else "the rest is exported"

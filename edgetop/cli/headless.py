@@ -1,6 +1,7 @@
 """A session without a screen: a bar on a terminal, plain lines elsewhere, all of it on stderr."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -86,7 +87,9 @@ class Bar:
             self._shown = ""
             self._say("\r\x1b[K", end="")
             return True
-        line = f"{progress_bar(view)} {progress_line(view)}"
+        line = clean(f"{progress_bar(view)} {progress_line(view)}")
+        with contextlib.suppress(OSError):  # a line that wraps cannot be drawn over
+            line = formatting.cut(line, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
         if line == self._shown:
             return False
         self._shown = line
@@ -117,7 +120,7 @@ class Lines:
             return False
         self._told = told
         self._next_ns = now_ns + LINE_EVERY_NS
-        self._say(progress_line(view))
+        self._say(clean(progress_line(view)))
         return True
 
     def close(self) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
 from edgetop.cli.logout import move_into_scope, outlook
+from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal, split
 from edgetop.errors import InputError
 from edgetop.formatting import clean
@@ -23,7 +22,7 @@ def terminal_for(options: Mapping[str, Any]) -> Terminal:
         return Terminal()
     found = outlook(Root(), os.geteuid())
     if found.said:
-        click.echo(f"edgetop: {found.said}", err=True)
+        tell(f"edgetop: {found.said}", err=True)
     if found.command:
         move_into_scope(found.command)
     return split()

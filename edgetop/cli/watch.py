@@ -26,6 +26,7 @@ from edgetop.cli.power import find_sensors
 from edgetop.cli.reach import Reach
 from edgetop.cli.request import Options
 from edgetop.cli.summary import summary
+from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import REFRESH_NS, require_screen, screen_settings
 from edgetop.engines.capture import OutputCapture
@@ -36,7 +37,6 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import ThreadEngine
 from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.live import LiveFeed
-from edgetop.formatting import plain_ascii
 from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG
 from edgetop.recording.recorder import Recorder
@@ -267,7 +267,7 @@ def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # the terminal may be what failed
-        click.echo(text, err=True)
+        tell(text, err=True)
 
 
 def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
@@ -284,6 +284,5 @@ def _print_result(document: dict[str, Any], folder: Path | None, options: Option
     if options["as_json"]:
         click.echo(json.dumps(document, indent=1))
         return
-    click.echo(plain_ascii(summary(document)) if options["ascii_only"] else summary(document))
-    if folder:
-        click.echo(f"recorded in {folder}")
+    where = [f"recorded in {folder}"] if folder else []
+    tell("\n".join([summary(document), *where]), ascii_only=bool(options["ascii_only"]))

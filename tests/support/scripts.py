@@ -392,6 +392,26 @@ def hostile(text: str) -> Script:
     return script.miss(text, text, text).lose(sensors[0].id, "mem/rss", reason=text)
 
 
+def throttled_by(text: str) -> Script:
+    """A slowdown that a device and a process of that name explain; gates, rules and hooks of that text."""
+    device, others = f"cooling/0-{text}", "load/others"
+    sensors = (*SENSORS, sensor(device, text, throttles=True, max_state=10), sensor(others, text))
+
+    def weather(second: float) -> dict[str, float]:
+        is_slow = second > 30
+        return cool(second) | {device: 5.0 * is_slow, others: 90.0 * is_slow}
+
+    script = Script(manifest(sensors=sensors, name=text or "x"), weather).load().warm_up()
+    for kind, data in (("gate", {"expr": text}), ("alert-rule", {"rule": text}), ("engine-log", {"line": text})):
+        script.tell(kind, "info", text, text, **data)
+    script.begin().measure(30)
+    for _ in range(30):
+        script.tell("competing", "info", text, text, name=text, cpu_pct=95.0, pid=1)
+        script.measure(1, rate_hz=60, median_ms=8.0)
+    script.tell("alert-began", "warning", text, text, name=text, rule=text)
+    return script.tell("hook-failed", "warning", f"hook {text}", text)
+
+
 class ListFeed(Asked):
     """Plays batches, one a read, and keeps what it was asked to do. Where `ends`, the last one is the end."""
 
