@@ -4,7 +4,6 @@ A whole widget redrawn every second costs 4 % of a core and tens of KiB a second
 cells alone cost a quarter of it.
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
@@ -19,6 +18,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.layout import Place
 from edgetop.ui.look import Look
 from edgetop.ui.panes.pane import Area, Drawing, Listing
+from edgetop.ui.shown import MOVE_BYTES, PLAIN
 from edgetop.ui.text import BLANK, Line, fit, joined, line, spread, width
 from edgetop.ui.themes import Theme
 
@@ -92,10 +92,6 @@ class FrameWidget(LineWidget):
         return self._draw(columns, rows)
 
 
-MOVE_BYTES = 12  # what it costs to go on elsewhere in a line: more than this between two changes is left out
-_PLAIN = re.compile("[ -~\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
-
-
 def changes(before: Line, now: Line) -> list[tuple[int, int]]:
     """From which cell to which two lines of one width differ: in several parts, where that is less to send."""
     columns = width(now)
@@ -113,7 +109,7 @@ def _are_styled_alike(a: Line, b: Line) -> bool:
     """Cell by cell, each of which is a character."""
     if [(span.style, len(span.text)) for span in a] != [(span.style, len(span.text)) for span in b]:
         return False
-    return all(_PLAIN.fullmatch(span.text) for of in (a, b) for span in of)
+    return all(PLAIN.fullmatch(span.text) for of in (a, b) for span in of)
 
 
 def _parts(old: str, new: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -137,7 +133,7 @@ def _common_cells(a: Line, b: Line, *, from_end: bool) -> int:
         if old == new:
             cells += cell_len(new.text)
             continue
-        if old.style == new.style and _PLAIN.fullmatch(old.text) and _PLAIN.fullmatch(new.text):
+        if old.style == new.style and PLAIN.fullmatch(old.text) and PLAIN.fullmatch(new.text):
             pair = (old.text[::-1], new.text[::-1]) if from_end else (old.text, new.text)
             cells += _common_length(*pair)
         break

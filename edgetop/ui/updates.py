@@ -7,19 +7,30 @@ here and there changes, that were four of five.
 """
 
 import re
+from collections.abc import Iterator
 from typing import TypeVar
 
 from rich.console import Console
 from rich.control import Control
 from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.strip import Strip
+
+from edgetop.ui.shown import Shown
 
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")  # ECMA-48, SGR
 _MOVES = re.compile("(?:\x1b\\[[0-9;]*H)*")  # CUP
 _RESET = "\x1b[0m"
 
 
+Update = TypeVar("Update")
+
+
 class TightUpdate(ChopsUpdate):
     """The cells of an update, and none beside them."""
+
+    def __init__(self, update: ChopsUpdate, shown: Shown) -> None:
+        super().__init__(update.chops, update.spans, update.chop_ends)
+        self._shown = shown
 
     def render_segments(self, console: Console) -> str:
         sent: list[str] = []
@@ -28,30 +39,35 @@ class TightUpdate(ChopsUpdate):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                sent.append(Control.move_to(start, y).segment.text)
-                sent.append(strip.crop(start - x, min(end, right) - x).render(console))
+                sent += _sent(self._shown, start, y, strip.crop(start - x, min(end, right) - x), console)
         return styled_once("".join(sent))
 
 
 class TightLayout(LayoutUpdate):
     """Whole rows."""
 
+    def __init__(self, update: LayoutUpdate, shown: Shown) -> None:
+        super().__init__(update.strips, update.region)
+        self._shown = shown
+
     def render_segments(self, console: Console) -> str:
         sent: list[str] = []
-        for y, row in enumerate(self.strips, self.region.y):
-            sent.append(Control.move_to(self.region.x, y).segment.text)
-            sent += [strip.render(console) for strip in row]
+        for y, strips in enumerate(self.strips, self.region.y):
+            sent += _sent(self._shown, self.region.x, y, Strip.join(strips), console)
         return styled_once("".join(sent))
 
 
-Shown = TypeVar("Shown")
+def _sent(shown: Shown, x: int, y: int, strip: Strip, console: Console) -> Iterator[str]:
+    for start, part in shown.news(x, y, strip):
+        yield Control.move_to(start, y).segment.text
+        yield part.render(console)
 
 
-def tightened(update: Shown) -> Shown | TightUpdate | TightLayout:
+def tightened(update: Update, shown: Shown) -> Update | TightUpdate | TightLayout:
     """What else there may be to show stays as it is."""
     if isinstance(update, ChopsUpdate):
-        return TightUpdate(update.chops, update.spans, update.chop_ends)
-    return TightLayout(update.strips, update.region) if isinstance(update, LayoutUpdate) else update
+        return TightUpdate(update, shown)
+    return TightLayout(update, shown) if isinstance(update, LayoutUpdate) else update
 
 
 def styled_once(output: str) -> str:

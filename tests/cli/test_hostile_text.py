@@ -50,6 +50,10 @@ WAYS = (
 )
 
 
+def shortly(text: str) -> str:
+    return ascii(text)[:30]
+
+
 def acts(text: str, but: str = "\n") -> list[str]:
     """Characters that do something: controls (C0 and C1), directions and other formats, lines and paragraphs."""
     kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -112,7 +116,7 @@ def document(text: str) -> dict[str, Any]:
 
 
 def check(text: str) -> Diagnosis:
-    return Diagnosis(board(text), (Check(text, "problem", text, text, text),), ())
+    return Diagnosis(board(text), (Check("governor", "problem", text, text, text),), ())
 
 
 SAID: dict[str, Callable[[str, Path], object]] = {
@@ -141,7 +145,7 @@ def followed(text: str, live_ns: int | None) -> None:
     follow(feed, [], Analysis(), live_ns=live_ns, is_told=True)
 
 
-@pytest.mark.parametrize("text", WAYS, ids=ascii)
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
 @pytest.mark.parametrize("place", SAID)
 def test_what_is_said_in_lines_does_nothing(
     place: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -152,14 +156,14 @@ def test_what_is_said_in_lines_does_nothing(
     assert acts(out + err) == []
 
 
-@pytest.mark.parametrize("text", WAYS, ids=ascii)
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
 def test_lines_for_machines_keep_their_columns(text: str) -> None:
     rows = value_lines(survey(text), 1.0)
     assert [acts(row, but="\t") for row in rows] == [[], []]
     assert [row.count("\t") for row in rows] == [row.count("\t") for row in value_lines(survey("x"), 1.0)]
 
 
-@pytest.mark.parametrize("text", WAYS, ids=ascii)
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
 def test_gates_as_xml_can_be_read_and_do_nothing(text: str) -> None:
     gates = [{"expr": f"p99>1ms {text}", "ok": False, "reason": text}]
     session = {"name": text, "duration_ns": 1, "created_utc": text}
@@ -173,7 +177,7 @@ class Tty(io.BytesIO):
         return True
 
 
-@pytest.mark.parametrize("text", WAYS, ids=ascii)
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Path) -> None:
     from edgetop.recording.export.formats import load
@@ -189,7 +193,7 @@ def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Pa
     assert acts(told) == []
 
 
-@pytest.mark.parametrize("text", WAYS, ids=ascii)
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
 def test_the_wide_table_and_the_trace_take_any_name(text: str, tmp_path: Path) -> None:
     folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
     for form in ("parquet", "perfetto"):
@@ -208,7 +212,7 @@ SCREENS: tuple[tuple[str, ...], ...] = (
 )
 
 
-@pytest.mark.parametrize("text", WAYS, ids=lambda text: ascii(text)[:40])
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
 async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) -> None:
     name = text.replace("/", "").replace("\0", "")[:60] or "x"
     async with opened(hostile(text), (120, 40), notifications=True, recording=tmp_path / f"{name}.edgetop") as screen:

@@ -7,11 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
-from textual._compositor import ChopsUpdate
+from rich.style import Style
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.geometry import Region as TextualRegion
+from textual.geometry import Size
 from textual.strip import Strip
 
 from edgetop.formatting import clean
 from edgetop.ui.pane_widget import changes
+from edgetop.ui.shown import Shown
 from edgetop.ui.text import Line, Span, fit, joined
 from edgetop.ui.updates import styled_once, tightened
 from tests.support.screens import plain
@@ -84,7 +88,7 @@ def test_after_an_update_the_terminal_shows_the_new_line(before: Line, now: Line
     pieces = {x + left: strip.crop(left, right) for left, right in pairwise(edges)}
     spans = [(1, x + start, x + end) for start, end in parts]
     update = ChopsUpdate([{}, pieces], spans, [[], [x + edge for edge in edges[1:]]])
-    screen.write(tightened(update).render_segments(console))
+    screen.write(tightened(update, Shown()).render_segments(console))
     if not any(character in "中한" for character in plain(now)):  # a cut through one leaves a blank
         assert screen.rows[1][x:] == plain(now)
     assert screen.written - written == sum(end - start for start, end in parts)
@@ -127,3 +131,38 @@ def test_between_pieces_of_one_style_the_cursor_moves_and_nothing_else() -> None
     blue, reset, move = "\x1b[34m", "\x1b[0m", "\x1b[2;5H"
     assert styled_once(f"{blue}a{reset}{move}{blue}b{reset}") == f"{blue}a{move}b{reset}"
     assert styled_once(f"{blue}a{reset}{move}c") == f"{blue}a{reset}{move}c"
+
+
+def sent_of(shown: Shown, line: Line, x: int = 0) -> str:
+    console = Console(color_system="truecolor", force_terminal=True)
+    strip = Strip([Segment(span.text, Style.parse("bold" if span.style == "dim" else "red")) for span in line], COLUMNS)
+    update = LayoutUpdate([[strip]], TextualRegion(x, 1, COLUMNS, 1))
+    return tightened(update, shown).render_segments(console)
+
+
+@examples
+@given(st.lists(lines, min_size=1, max_size=4))
+def test_after_any_paints_the_terminal_shows_the_last(painted: list[Line]) -> None:
+    shown, screen = Shown(), Cells(COLUMNS, 2)
+    for line in painted:
+        screen.write(sent_of(shown, line))
+    assert screen.rows[1] == plain(painted[-1])
+    assert sent_of(shown, painted[-1]) == ""
+
+
+def test_what_stands_there_is_not_sent_again_until_the_terminal_is_another() -> None:
+    line = (Span("p50 5.003".ljust(COLUMNS)),)
+    shown = Shown()
+    shown.fit(Size(COLUMNS, 2))
+    assert "p50 5.003" in sent_of(shown, line)
+    shown.fit(Size(COLUMNS, 2))
+    assert sent_of(shown, line) == ""
+    for begin_anew in (shown.forget, lambda: shown.fit(Size(COLUMNS, 3))):
+        begin_anew()
+        assert "p50 5.003" in sent_of(shown, line)
+
+
+def test_another_style_is_sent_again() -> None:
+    shown = Shown()
+    sent_of(shown, (Span("a" * COLUMNS),))
+    assert sent_of(shown, (Span("a" * 4), Span("a" * (COLUMNS - 4), "dim"))).count("a") == COLUMNS - 4
