@@ -5,6 +5,7 @@ text from models, files, sensors and logs safe to show: it is data, never an ins
 to the terminal.
 """
 
+import itertools
 import math
 import re
 import unicodedata
@@ -204,7 +205,38 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = "".join(_visible(character) for character in text)
-    return shown.encode("ascii", "replace").decode() if ascii_only else shown
+    return plain_ascii(shown) if ascii_only else shown
+
+
+_IN_ASCII = str.maketrans({"°": "", "µ": "u", "±": "+-", "…": "..."})
+
+
+def plain_ascii(text: str) -> str:
+    """For a terminal that has nothing else.
+
+    >>> plain_ascii("85 °C ± 2, naïve")
+    '85 C +- 2, na?ve'
+    """
+    return text.translate(_IN_ASCII).encode("ascii", "replace").decode()
+
+
+def cut(text: str, cells: int) -> str:
+    """As much of a clean text as a terminal shows in so many cells; what is left out shows as ">".
+
+    >>> cut("throttled", 20), cut("throttled", 5), cut("中文模型", 6)
+    ('throttled', 'thro>', '中文>')
+    """
+    widths = [_cells(character) for character in text]
+    if sum(widths) <= cells:
+        return text
+    ends = itertools.accumulate(widths)
+    return text[: sum(end < cells for end in ends)] + ">" * (cells > 0)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def shortened(text: str, cells: int = 60) -> str:

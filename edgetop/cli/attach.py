@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetop.cli import complete
-from edgetop.cli import options as text
+from edgetop.cli import screen_options as screen
+from edgetop.cli.companions import Companion, needs
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
@@ -20,22 +21,52 @@ Examples:
   edgetop attach ssh:pi@board:soak-42 --remote-command '~/.local/bin/edgetop'
 """
 LAST_ORDERS_S = 2.0
+THERE = "ssh HOST edgetop attach --headless"
+
+
+def is_afar(session: str | None) -> bool:
+    return session is not None and session.startswith("ssh:")
+
+
+def is_here(session: str | None) -> bool:
+    return not is_afar(session)
 
 
 @click.command("attach", epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=complete.running_sessions)
-@text.REFRESH
-@text.THEME
-@text.ASCII
-@text.ALERT
-@click.option("--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts.")
-@click.option("--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.")
-@click.option("--live", is_flag=True, help="With --headless: a plain line in words at each refresh.")
-@click.option("--remote-command", default="edgetop", metavar="TEXT", help="Of ssh:HOST: how edgetop is called there.")
+@screen.REFRESH
+@screen.THEME
+@screen.ASCII
+@screen.ALERT
+@screen.NOTIFY
+@click.option(
+    "--headless",
+    is_flag=True,
+    help="No screen: lines on stderr, to the session's end.",
+    cls=Companion,
+    rules=[needs("session", holds=is_here, told="{} does not go with ssh:", advice=THERE)],
+)
+@screen.LIVE
+@click.option(
+    "--remote-command",
+    default="edgetop",
+    metavar="TEXT",
+    help="Of ssh:HOST: how edgetop is called there.",
+    cls=Companion,
+    rules=[needs("session", holds=is_afar, told="{} needs ssh:HOST", advice="it is how edgetop is called there")],
+)
 def command(
-    session: str | None, *, refresh: int | None, theme: str | None, ascii_only: bool | None, alerts: tuple[Any, ...],
-    notify: bool, headless: bool, live: bool, remote_command: str,
-) -> int:  # fmt: skip
+    session: str | None,
+    *,
+    refresh: int | None,
+    theme: str | None,
+    ascii_only: bool | None,
+    alerts: tuple[Any, ...],
+    notify: bool,
+    headless: bool,
+    live: bool,
+    remote_command: str,
+) -> int:
     """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
 
     Without SESSION: the newest that runs. q, d and Ctrl+C leave it running; Q asks whether to stop it.
@@ -46,25 +77,23 @@ def command(
     from edgetop.cli.viewing import REFRESH_NS, screen_settings  # noqa: PLC0415  --help needs none of it
     from edgetop.paths import recordings_home  # noqa: PLC0415
 
-    if live and not headless:
-        raise InputError("--live needs --headless", "it prints a plain line a refresh in place of the screen")
-    if session and session.startswith("ssh:"):
+    if session and is_afar(session):
         from edgetop.cli.attach_remote import watch_from_afar  # noqa: PLC0415
 
-        if headless:
-            raise InputError("--headless does not go with ssh:", "ssh HOST edgetop attach --headless")
         watch_from_afar(session, screen_settings(refresh, theme, ascii_only, notify=notify), remote_command, alerts)
         return EXIT_DONE
     folder = _meant(session, recordings_home())
     if headless:
-        _as_lines(folder, alerts, (refresh or REFRESH_NS) if live else None, notify=notify)
+        live_ns = (refresh or REFRESH_NS) if live else None
+        _as_lines(folder, alerts, live_ns=live_ns, is_told=notify, ascii_only=bool(ascii_only))
     else:
         _on_screen(folder, alerts, screen_settings(refresh, theme, ascii_only, folder, notify=notify))
     _say_what_goes_on(folder)
     return EXIT_DONE
 
 
-def _as_lines(folder: Path, alerts: tuple[Any, ...], live_ns: int | None, *, notify: bool) -> None:
+def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> None:
+    """`how`: as `follow` takes it."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.attach_lines import follow  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
@@ -72,7 +101,7 @@ def _as_lines(folder: Path, alerts: tuple[Any, ...], live_ns: int | None, *, not
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     with noted_signals() as come:
-        follow(AttachFeed(folder, SystemClock()), come, Analysis(alerts), live_ns=live_ns, is_told=notify)
+        follow(AttachFeed(folder, SystemClock()), come, Analysis(alerts), **how)
 
 
 def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> None:
@@ -102,7 +131,8 @@ def _meant(given: str | None, home: Path) -> Path:
 
 def _say_what_goes_on(folder: Path) -> None:
     from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
+    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
     if is_live(folder):
-        click.echo(how_to_come_back(folder), err=True)
+        tell(how_to_come_back(folder), err=True)

@@ -4,15 +4,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import click
-
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.analysis import Analysis
+from edgetop.cli.tell import tell
 from edgetop.cli.viewing import noted_signals, require_screen
 from edgetop.errors import InputError
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.feeds.ssh import SshLink, Target, parse_target
-from edgetop.formatting import clean
 from edgetop.session.clock import SystemClock
 from edgetop.ui.settings import ScreenSettings
 
@@ -52,7 +50,7 @@ class _Talk:
 
     def hear(self, line: str) -> None:
         if self.is_wanted:
-            click.echo(clean(line), err=True)
+            tell(line, err=True)
 
 
 def _connect(target: Target, remote_command: str, talk: _Talk, session: str | None, attended: bool) -> SshLink:

@@ -53,9 +53,13 @@ def scenarios(_context: click.Context, _param: click.Parameter, incomplete: str)
 
 
 def themes(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    return _beginning(theme_names(), incomplete)
+
+
+def theme_names() -> list[str]:
     package = Path(__file__).parent.parent
     folders = (config_home() / "themes", package / "themes", package.parent / "themes")  # as edgetop.ui.themes has them
-    return _beginning((path.stem for folder in folders for path in folder.glob("*.toml")), incomplete)
+    return sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
 
 
 def topics(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:

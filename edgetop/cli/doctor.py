@@ -6,8 +6,10 @@ from typing import Any
 import click
 from click import IntRange, option
 
+from edgetop.cli import complete
 from edgetop.cli import options as text
-from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, InputError
+from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND
 
 EXAMPLES = """\b
 Examples:
@@ -20,19 +22,68 @@ Examples:
 """
 
 PATH = click.Path(path_type=Path)
+OF_ROOFLINE = needs("roofline")
+THIS_MACHINE = not_beside("sysroot", advice="it asks this machine, and --sysroot names another")
 
 
 @click.command("doctor", epilog=EXAMPLES)
 @option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help doctor).")
 @option("--governor", metavar="NAME", help="The cpufreq governor that production runs.")
 @option("--power-mode", metavar="NAME", help="The power mode that production runs: a name or id of nvpmodel.")
-@option("--engine-python", type=PATH, metavar="PATH", help="Look for runtimes in this Python interpreter.")
+@option(
+    "--engine-python",
+    type=PATH,
+    metavar="PATH",
+    help="Look for runtimes in this Python interpreter.",
+    cls=Companion,
+    rules=[THIS_MACHINE],
+)
 @option("--sysroot", type=PATH, metavar="DIR", help="Judge a captured board instead of this one.")
-@option("--roofline", is_flag=True, help="Measure as well what the board can do at most, with each runtime. 2 s each.")
-@option("--engine", metavar="NAME", help="--roofline: this runtime: onnxruntime, litert or tflite-runtime.")
-@option("--provider", "providers", type=text.with_options, multiple=True, metavar="NAME", help="--roofline: on this.")
-@option("--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH", help="--roofline: on this.")
-@option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="--roofline: 0: the runtime's default.")
+@option(
+    "--roofline",
+    is_flag=True,
+    help="Measure as well what the board can do at most, with each runtime. 2 s each.",
+    cls=Companion,
+    rules=[THIS_MACHINE],
+)
+@option(
+    "--engine",
+    metavar="NAME",
+    help="--roofline: this runtime: onnxruntime, litert or tflite-runtime.",
+    shell_complete=complete.engines,
+    cls=Companion,
+    rules=[OF_ROOFLINE],
+)
+@option(
+    "--provider",
+    "providers",
+    type=text.with_options,
+    multiple=True,
+    metavar="NAME",
+    help="--roofline: on this.",
+    shell_complete=complete.providers,
+    cls=Companion,
+    rules=[OF_ROOFLINE],
+)
+@option(
+    "--delegate",
+    "delegates",
+    type=text.with_options,
+    multiple=True,
+    metavar="PATH",
+    help="--roofline: on this.",
+    cls=Companion,
+    rules=[OF_ROOFLINE],
+)
+@option(
+    "--threads",
+    type=IntRange(0, 1024),
+    default=0,
+    show_default=True,
+    help="--roofline: 0: the runtime's default.",
+    cls=Companion,
+    rules=[OF_ROOFLINE],
+)
 def command(**options: Any) -> int:
     """Look for what would make a measurement wrong, and name the command that fixes it.
 
@@ -43,9 +94,8 @@ def command(**options: Any) -> int:
     """
     from edgetop.cli.ceilings import ceilings_json, ceilings_lines, measure_ceilings  # noqa: PLC0415
     from edgetop.cli.diagnosis import diagnose, document, lines  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.tell import tell  # noqa: PLC0415
 
-    if options["roofline"] and options["sysroot"]:
-        raise InputError("--roofline measures this machine, and --sysroot names another")
     diagnosis = diagnose(options)
     found = measure_ceilings(options, diagnosis.board) if options["roofline"] else []
     if options["as_json"]:
@@ -54,7 +104,7 @@ def command(**options: Any) -> int:
         ceilings = {"ceilings": ceilings_json(found)} if found else {}
         click.echo(json.dumps(document(diagnosis) | ceilings, indent=1))
     else:
-        click.echo("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
+        tell("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
     if diagnosis.left_out:
         click.echo(f"Left out, since they ask the machine and not a capture: {', '.join(diagnosis.left_out)}", err=True)
     return EXIT_PROBLEM_FOUND if diagnosis.status == "problem" else EXIT_DONE

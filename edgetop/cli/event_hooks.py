@@ -8,14 +8,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
 from edgetop.analysis.alerts.alert import ANY
 from edgetop.analysis.alerts.document import alert_document
 from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.alerts.watch import AlertWatch
+from edgetop.cli.tell import tell
 from edgetop.feeds.live import LiveFeed
-from edgetop.formatting import clean
 from edgetop.runner.conductor import BatchSink
 from edgetop.runner.hooks import Hook, Hooks
 from edgetop.runner.story import Story
@@ -55,7 +53,7 @@ class EventHooks:
         self._thread.join()
         self._hooks.finish()
         for message in self._told_late:
-            click.echo(f"edgetop: {clean(message)}", err=True)
+            tell(f"edgetop: {message}", err=True)
 
     def put(self, batch: Batch) -> None:
         self._has_ended |= any(event.kind == "ended" for event in batch.events)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from edgetop.cli import complete, options
+from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
 from edgetop.recording.export.formats import FORMATS, default_path, load
@@ -24,10 +26,46 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="PATH", help="Where; - is the standard output. Default: here, by its name.")
 @click.option("--begin", type=options.duration_or_zero, metavar="TIME", help="Session time from which on, as 10m.")
 @click.option("--end", type=options.duration_or_zero, metavar="TIME", help="Session time up to which.")
-@click.option("--last", type=options.duration_or_zero, metavar="TIME", help="The last part of it.")
-@click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).")
-@click.option("--no-raw", is_flag=True, help="Without single inferences.")
-@click.option("--hz", type=float, default=1.0, show_default=True, help="parquet: rows a second, as 10 or 0.1.")
+@click.option(
+    "--last",
+    type=options.duration_or_zero,
+    metavar="TIME",
+    help="The last part of it.",
+    cls=Companion,
+    rules=[not_beside("begin", "end", told="{} goes with neither --begin nor --end")],
+)
+@click.option(
+    "--table",
+    "tables",
+    type=click.Choice(TABLES),
+    multiple=True,
+    help="csv, json: this one (repeatable).",
+    cls=Companion,
+    rules=[needs("form", holds=lambda form: form in ("csv", "json"), told="{} is for csv and json")],
+)
+@click.option(
+    "--no-raw",
+    is_flag=True,
+    help="Without single inferences.",
+    cls=Companion,
+    rules=[needs("form", holds=lambda form: form != "parquet", told="{} is not for parquet", advice="it holds none")],
+)
+@click.option(
+    "--hz",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="parquet: rows a second, as 10 or 0.1.",
+    cls=Companion,
+    rules=[
+        needs(
+            "form",
+            holds=lambda form: form == "parquet",
+            told="{} is for parquet",
+            advice="the others keep each time as it was",
+        )
+    ],
+)
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def command(
     session: str, *, form: str, output: str | None, begin: int | None, end: int | None, last: int | None,
@@ -52,8 +90,6 @@ def command(
     from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
-    if tables and form not in ("csv", "json"):
-        raise click.UsageError(f"--table is for csv and json, not for {form}")
     wanted = tuple(name for name in tables or TABLES if not (no_raw and name == "inferences"))
     if not wanted:
         raise click.UsageError("--no-raw leaves nothing of --table inferences")
@@ -62,7 +98,7 @@ def command(
     selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
     load(form).export(selection, place)
     if isinstance(place, NamedOutput):
-        click.echo(f"wrote {click.format_filename(place.path)} ({size(_bytes(place.path))})", err=True)
+        tell(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
     if recording.problems:
         more = len(recording.problems) - 1
         rest = f"and {more} more; the rest is exported" if more else "the rest is exported"
@@ -72,8 +108,6 @@ def command(
 def _span(recording: "Recording", begin: int | None, end: int | None, last: int | None) -> "Span":
     from edgetop.recording.span import WHOLE, Span  # noqa: PLC0415
 
-    if last is not None and (begin is not None or end is not None):
-        raise click.UsageError("--last goes with neither --begin nor --end")
     if last is not None:
         begin = recording.end_ns - last
     elif begin is not None and begin >= recording.end_ns:

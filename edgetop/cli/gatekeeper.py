@@ -7,12 +7,10 @@ back: they must have enough inferences behind them, and stay over their limit fo
 
 from typing import Any, Protocol
 
-import click
-
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.report import gate_results
-from edgetop.formatting import clean
+from edgetop.cli.tell import tell
 from edgetop.runner.conductor import BatchSink
 from edgetop.runner.story import Story
 from edgetop.session.batch import Batch
@@ -69,5 +67,5 @@ def tell_failed(document: dict[str, Any]) -> bool:
     """Say on stderr which gates failed; whether any did, or one ended the session."""
     failed = [gate for gate in document["gates"] or () if not gate["ok"]]
     for gate in failed:
-        click.echo(f"edgetop: gate failed: {clean(gate['reason'])}", err=True)
+        tell(f"edgetop: gate failed: {gate['reason']}", err=True)
     return bool(failed) or document["session"]["end_reason"] == "slo"

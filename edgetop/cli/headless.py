@@ -1,8 +1,10 @@
 """A session without a screen: a bar on a terminal, plain lines elsewhere, all of it on stderr."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +33,10 @@ class Session(Protocol):
     def fold(self) -> None: ...
 
 
+class Say(Protocol):
+    def __call__(self, text: str, end: str = "\n") -> None: ...
+
+
 class Shown(Protocol):
     def show(self, view: MonitorView) -> bool:
         """Whether anything was said."""
@@ -38,11 +44,12 @@ class Shown(Protocol):
     def close(self) -> None: ...
 
 
-def shown_on_stderr(live_ns: int | None = None) -> Shown:
+def shown_on_stderr(live_ns: int | None = None, *, ascii_only: bool = False) -> Shown:
     """`live_ns`: a plain line so often."""
+    say = partial(_say, ascii_only=ascii_only)
     if live_ns is not None:
-        return Plain(live_ns)
-    return Bar() if sys.stderr.isatty() else Lines()
+        return Plain(live_ns, say)
+    return Bar(say) if sys.stderr.isatty() else Lines(say)
 
 
 def show_progress(
@@ -52,9 +59,10 @@ def show_progress(
     log: Path | None = None,
     live_ns: int | None = None,
     announcer: Announcer | None = None,
+    ascii_only: bool = False,
 ) -> None:
     """Follow the session to its end, or until it is enough. `log`: what stderr is, where it must not grow for ever."""
-    shown = shown_on_stderr(live_ns)
+    shown = shown_on_stderr(live_ns, ascii_only=ascii_only)
     while not session.feed.is_over and not is_enough():
         session.feed.arrived.wait(REDRAW_S)
         session.fold()
@@ -69,25 +77,28 @@ def show_progress(
 class Bar:
     """One line that is drawn over itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say) -> None:
+        self._say = say
         self._shown = ""
 
     def show(self, view: MonitorView) -> bool:
         """Whether anything was said."""
         if view.progress.end_reason == "input-error":  # told in a line of its own
             self._shown = ""
-            _say("\r\x1b[K", end="")
+            self._say("\r\x1b[K", end="")
             return True
-        line = f"{progress_bar(view)} {progress_line(view)}"
+        line = clean(f"{progress_bar(view)} {progress_line(view)}")
+        with contextlib.suppress(OSError):  # a line that wraps cannot be drawn over
+            line = formatting.cut(line, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
         if line == self._shown:
             return False
         self._shown = line
-        _say(f"\r{line}\x1b[K", end="")
+        self._say(f"\r{line}\x1b[K", end="")
         return True
 
     def close(self) -> None:
         if self._shown:
-            _say("")
+            self._say("")
 
 
 class Lines:
@@ -96,7 +107,8 @@ class Lines:
     Nothing while a model loads quickly or cannot be loaded: that is told in one line of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say) -> None:
+        self._say = say
         self._told = ("", False)  # the verdict's word, and whether a warning stood beside it
         self._next_ns = QUIET_LOADING_NS
 
@@ -108,7 +120,7 @@ class Lines:
             return False
         self._told = told
         self._next_ns = now_ns + LINE_EVERY_NS
-        _say(progress_line(view))
+        self._say(clean(progress_line(view)))
         return True
 
     def close(self) -> None:
@@ -118,22 +130,25 @@ class Lines:
 class Plain:
     """Lines in words: `--live`."""
 
-    def __init__(self, refresh_ns: int) -> None:
+    def __init__(self, refresh_ns: int, say: Say) -> None:
+        self._say = say
         self._lines = PlainLines(refresh_ns)
 
     def show(self, view: MonitorView) -> bool:
         """Whether anything was said."""
         line = self._lines.line(view)
         if line is not None:
-            _say(line)
+            self._say(line)
         return line is not None
 
     def close(self) -> None:
         pass
 
 
-def _say(text: str, end: str = "\n") -> None:
+def _say(text: str, end: str = "\n", *, ascii_only: bool = False) -> None:
     """On stderr; where that is gone (a lost terminal), to nobody."""
+    if ascii_only:
+        text = formatting.plain_ascii(text)
     with contextlib.suppress(OSError):
         click.echo(f"{text}{end}", nl=False, err=True)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from edgetop.cli import options as text
+from edgetop.cli.tell import tell
 
 PATH = click.Path(path_type=Path)
 
@@ -45,4 +46,4 @@ def command(files: tuple[Path, ...], *, output: Path | None, model: str | None, 
     folder = session_folder((output or recordings_home() / files[0].stem).absolute())
     imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time))
     imported.record(folder, SystemClock().utc(), force=force)
-    click.echo(f"wrote {click.format_filename(folder)}: {imported.summary}", err=True)
+    tell(f"wrote {folder}: {imported.summary}", err=True)

@@ -39,6 +39,7 @@ def command(
 ) -> None:  # fmt: skip
     """Show what MODEL, an ONNX or TFLite file, consists of: inputs, operators, weights, FLOPs, bytes."""
     from edgetop.cli.inspect_summary import inspect_summary  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
     from edgetop.models.document import inspection_document  # noqa: PLC0415
     from edgetop.models.inspection import inspected  # noqa: PLC0415
@@ -50,7 +51,10 @@ def command(
     head = {"path": str(model), "size_bytes": file.size_bytes}
     document = inspection_document(inspected(declared, sizes))
     document = {**document, "model": head | document["model"], "assumptions": assumptions}
-    click.echo(json.dumps(document, indent=1) if as_json else inspect_summary(document))
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+    else:
+        tell(inspect_summary(document))
 
 
 def _input_shapes(

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
 from edgetop.cli.logout import move_into_scope, outlook
+from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal, split
 from edgetop.errors import InputError
 from edgetop.formatting import clean
@@ -17,17 +16,13 @@ from edgetop.sensors.root import Root
 
 
 def terminal_for(options: Mapping[str, Any]) -> Terminal:
-    """To be called before anything else is loaded. Raises InputError where the options contradict each other."""
-    if options["detach"] and options["no_record"]:
-        raise InputError("--detach and --no-record contradict each other", "what is not recorded cannot be attached to")
-    if options["detach"] and options["as_json"]:
-        raise InputError("--detach and --json contradict each other", "edgetop report SESSION --json gives the result")
+    """To be called before anything else is loaded."""
     has_screen = not options["headless"] and sys.stdin.isatty() and sys.stderr.isatty()
     if options["no_record"] or not (options["detach"] or has_screen):
         return Terminal()
     found = outlook(Root(), os.geteuid())
     if found.said:
-        click.echo(f"edgetop: {found.said}", err=True)
+        tell(f"edgetop: {found.said}", err=True)
     if found.command:
         move_into_scope(found.command)
     return split()

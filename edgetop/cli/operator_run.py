@@ -14,11 +14,11 @@ from edgetop.cli.operator_document import operator_document
 from edgetop.cli.operator_files import write_csv, write_trace
 from edgetop.cli.operator_profile import put_together
 from edgetop.cli.operator_table import operator_tables
+from edgetop.cli.tell import tell
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError
-from edgetop.formatting import clean
 from edgetop.recording.export.output import NamedOutput
 from edgetop.runner import roofline
 from edgetop.runner.delegation import FullyDelegated
@@ -52,7 +52,10 @@ def profile(options: Options) -> None:
     if trace:
         write_trace(found, trace)
     document = operator_document(str(model.path), found)
-    click.echo(json.dumps(document, indent=1) if options["as_json"] else operator_tables(str(model.path), found))
+    if options["as_json"]:
+        click.echo(json.dumps(document, indent=1))
+    else:
+        tell(operator_tables(str(model.path), found))
 
 
 # What `run` has options for and this has not.
@@ -105,7 +108,7 @@ def _ceilings(
     try:
         measured = roofline.measure(spec, lambda probe: ProcessEngine(probe, python), board, SystemClock())
     except EdgetopError as error:
-        click.echo(f"edgetop: {clean(str(error))}", err=True)
+        tell(f"edgetop: {error}", err=True)
         return kept
     with contextlib.suppress(OSError):  # the next one measures it again
         roofline.keep(measured, path)

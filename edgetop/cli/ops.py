@@ -7,6 +7,7 @@ import click
 from click import IntRange, option
 
 from edgetop.cli import options as text
+from edgetop.cli.companions import Companion, needs
 from edgetop.cli.run import MODEL_OPTIONS
 from edgetop.errors import EXIT_DONE
 
@@ -32,7 +33,10 @@ OPS_OPTIONS = (
     option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help ops)."),
     option("--csv", "csv_file", type=PATH, metavar="FILE", help="The operators in run order as well, as CSV."),
     option("--trace", "trace_file", type=PATH, metavar="FILE", help="One inference as a Chrome trace, for Perfetto."),
-    option("--force", is_flag=True, help="Replace files that exist."),
+    option(
+        "--force", is_flag=True, help="Replace files that exist.",
+        cls=Companion, rules=[needs("csv_file", "trace_file", advice="nothing else is written")],
+    ),
 )  # fmt: skip
 
 

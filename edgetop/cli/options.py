@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import BadParameter
 
-from edgetop.cli import complete
 from edgetop.formatting import parse_clock_time
 from edgetop.nearest import nearest_hint
 
@@ -84,21 +83,6 @@ def alert_rule(text: str) -> "AlertRule":
         return parse_rule(text)
     except ValueError as error:
         raise BadParameter(f"{error} (edgetop help alerts)") from None
-
-
-# Of every command that draws a screen.
-REFRESH = click.option("--refresh", type=duration, metavar="TIME", help="How often the screen is drawn. Default: 1s.")
-THEME = click.option(
-    "--theme",
-    metavar="NAME",
-    shell_complete=complete.themes,
-    help="Colours: dark, light, paper, contrast, 16 ... (edgetop help themes).",
-)
-ASCII = click.option("--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII characters only.")
-ALERT = click.option(
-    "--alert", "alerts", type=alert_rule, multiple=True, metavar="RULE",
-    help="Tell when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
-)  # fmt: skip
 
 
 def event_hook(text: str) -> "Hook":

@@ -27,8 +27,6 @@ def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: C
 def _log_spec(options: Mapping[str, Any]) -> LogSpec | None:
     path, log_format = options["power_log"], options["power_log_format"]
     if path is None:
-        if log_format or options["power_volts"] is not None or options["power_log_offset"]:
-            raise InputError("--power-log-format, --power-volts and --power-log-offset are about --power-log FILE")
         return None
     if log_format is None:
         raise InputError("--power-log needs --power-log-format", "one of " + ", ".join(FORMATS))

@@ -7,6 +7,7 @@ import click
 from edgetop import formatting
 from edgetop.cli import complete
 from edgetop.cli import options as text
+from edgetop.cli import screen_options as screen
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ Examples:
 @click.option(
     "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME", help="Where to begin: 01:30:00 or 1h30m."
 )
-@text.REFRESH
-@text.THEME
-@text.ASCII
-@text.ALERT
+@screen.REFRESH
+@screen.THEME
+@screen.ASCII
+@screen.ALERT
 def command(
     session: str, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
     alerts: tuple[Any, ...],

@@ -36,6 +36,7 @@ def command(session: str, *, as_json: bool, gates: tuple["Gate", ...], junit: Pa
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
     from edgetop.cli.summary import summary  # noqa: PLC0415
+    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -50,7 +51,10 @@ def command(session: str, *, as_json: bool, gates: tuple["Gate", ...], junit: Pa
     if junit and not analysis.gates:
         raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
     document = report_document(analysis)
-    click.echo(json.dumps(document, indent=1) if as_json else summary(document))
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+    else:
+        tell(summary(document))
     if junit:
         write(junit, document)
     if recording.problems:

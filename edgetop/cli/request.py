@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import shutil
-import sys
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -84,25 +83,8 @@ def _load_options(options: Options) -> dict[str, Any]:
     }
 
 
-def refuse_contradictions(options: Options) -> None:
-    """Raises InputError where two options of the load, or of its gates and alerts, do not go together."""
-    if options["arrivals"] and options["rate"] is None:
-        raise InputError(f"--arrivals {options['arrivals']} needs --rate", "a load without a rate has no arrivals")
-    if options["delay"] and options["rate"] is not None:
-        raise InputError(
-            "--delay and --rate contradict each other", "a rate says when each starts, a delay how long after"
-        )
-    for option in ("fail_fast", "junit"):
-        if options[option] and not options["gates"]:
-            raise InputError(
-                f"--{option.replace('_', '-')} needs a gate", "give one with --fail-if (edgetop help gates)"
-            )
-    if options["live"] and not options["headless"]:
-        raise InputError("--live needs --headless", "it prints a plain line a refresh in place of the screen")
-    if options["notify"] and (options["detach"] or not sys.stderr.isatty()):
-        raise InputError(
-            "--notify needs a terminal to ring", "a command runs without one: --on-event (edgetop help alerts)"
-        )
+def refuse_unmeant_misses(options: Options) -> None:
+    """Raises InputError where a gate or a rule is about a deadline, and there is none."""
     if options["deadline"] is None:
         for option, asked in (("--fail-if", options["gates"]), ("--alert", options["alerts"])):
             if any(one.name == "misses" for one in asked):
@@ -166,8 +148,6 @@ def _engine_cpus(options: Options) -> tuple[int, ...]:
 def recording_folder(options: Options, model: ModelFile) -> Path | None:
     """Where to record; None: not at all."""
     if options["no_record"]:
-        if options["output"]:
-            raise InputError("--no-record and -o contradict each other")
         return None
     if options["output"]:
         return session_folder(options["output"].absolute())

@@ -9,6 +9,8 @@ from click import IntRange, option
 
 from edgetop.cli import complete
 from edgetop.cli import options as text
+from edgetop.cli import screen_options as screen
+from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED
 from edgetop.sensors.log_formats import FORMATS
 
@@ -25,6 +27,7 @@ Examples:
 
 PATH = click.Path(path_type=Path)
 
+A_PROCESS = needs("isolation", holds=lambda given: given != "thread", told="{} needs --isolation process")
 MODEL_OPTIONS = (
     option(
         "--engine", metavar="NAME", shell_complete=complete.engines,
@@ -44,6 +47,7 @@ MODEL_OPTIONS = (
     option(
         "--engine-python", type=PATH, metavar="PATH",
         help="Run the engine in this Python interpreter: JetPack's, or one with an older runtime.",
+        cls=Companion, rules=[A_PROCESS],
     ),
     option(
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
@@ -82,7 +86,10 @@ RUN_OPTIONS = (
         "--profile-every", type=text.duration_or_zero, default="10s", show_default=True, metavar="TIME",
         help="How often operators are profiled, in bursts of at most 1 % of the time; they are not measured. 0: never.",
     ),
-    option("--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3."),
+    option(
+        "--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3.",
+        cls=Companion, rules=[A_PROCESS],
+    ),
     option("--monitor-cpus", type=text.cpus, metavar="CPUS", help="Pin edgetop itself to these CPUs."),
     option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
 )  # fmt: skip
@@ -94,28 +101,38 @@ LOAD_OPTIONS = (
     ),
     option(
         "--arrivals", type=click.Choice(["fixed", "poisson"]),
+        cls=Companion, rules=[needs("rate", advice="a load without a rate has no arrivals")],
         help="With --rate: evenly (default), or at random, drawn from --seed.",
     ),
     option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="So many inferences at once."),
-    option("--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference."),
+    option(
+        "--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference.",
+        cls=Companion, rules=[not_beside("rate", advice="a rate says when each starts, a delay how long after")],
+    ),
     option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Work and rest in turn: 2s:8s."),
     option(
         "--deadline", type=text.duration, metavar="TIME", help="Count inferences that are later; tell what p99 leaves."
     ),
 )  # fmt: skip
 
+A_GATE = needs("gates", told="{} needs a gate", advice="give one with --fail-if (edgetop help gates)")
 GATE_OPTIONS = (
     option(
         "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
         help="Exit with 1 where this holds in the end: 'p99>33ms', throttled (edgetop help gates). Repeatable.",
     ),
-    option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file, for CI systems."),
+    option(
+        "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file, for CI systems.",
+        cls=Companion, rules=[A_GATE],
+    ),
+    option(
+        "--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.", cls=Companion, rules=[A_GATE]
+    ),
 )  # fmt: skip
-FAIL_FAST = option("--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.")
 
 ALERT_OPTIONS = (
-    text.ALERT,
-    option("--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts."),
+    screen.ALERT,
+    screen.NOTIFY,
     option(
         "--on-event", "hooks", type=text.event_hook, multiple=True, metavar="EVENT=COMMAND",
         shell_complete=complete.events,
@@ -123,6 +140,7 @@ ALERT_OPTIONS = (
     ),
 )  # fmt: skip
 
+A_POWER_LOG = needs("power_log", told="{} needs --power-log FILE")
 POWER_OPTIONS = (
     option(
         "--i2c", type=text.i2c_spec, multiple=True, metavar="BUS:ADDR:CHIP:SHUNT[:NAME]",
@@ -140,25 +158,38 @@ POWER_OPTIONS = (
         "--power-log", type=PATH, metavar="FILE",
         help="What an instrument logs while the run goes on: edgetop help power.",
     ),
-    option("--power-log-format", type=click.Choice(FORMATS), help="What wrote it."),
-    option("--power-volts", type=text.volts, metavar="5V", help="The supply's voltage, for a log of current."),
+    option(
+        "--power-log-format", type=click.Choice(FORMATS), help="What wrote it.", cls=Companion, rules=[A_POWER_LOG]
+    ),
+    option(
+        "--power-volts", type=text.volts, metavar="5V", help="The supply's voltage, for a log of current.",
+        cls=Companion, rules=[A_POWER_LOG],
+    ),
     option(
         "--power-log-offset", type=text.offset_seconds, default="0s", show_default=True, metavar="TIME",
         help="Session time at which the log's time is 0; negative where the log began first.",
+        cls=Companion, rules=[A_POWER_LOG],
     ),
 )  # fmt: skip
 
+KEPT = not_beside("no_record", advice="it says how to record")
+NOTHING_KEPT = not_beside("output", advice="it says where to record")
 RECORD_OPTIONS = (
     option("-o", "--output", type=PATH, metavar="PATH", help="The recording's folder; .edgetop is appended."),
-    option("--no-record", is_flag=True, help="Keep nothing."),
-    option("--no-raw", is_flag=True, help="Keep seconds, readings and events, but no single inference."),
+    option("--no-record", is_flag=True, help="Keep nothing.", cls=Companion, rules=[NOTHING_KEPT]),
+    option(
+        "--no-raw", is_flag=True, help="Keep seconds, readings and events, but no single inference.",
+        cls=Companion, rules=[KEPT],
+    ),
     option(
         "--max-size", type=text.recording_size, metavar="SIZE",
         help="Beyond it the oldest single inferences go; seconds, readings and events stay: 512M 1G.",
+        cls=Companion, rules=[KEPT],
     ),
     option(
         "--fsync-interval", type=text.duration, default="5s", show_default=True, metavar="TIME",
         help="How much a loss of power may cost. Each one wears an SD card.",
+        cls=Companion, rules=[KEPT],
     ),
     option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Kept in the recording."),
     option("--note", "notes", multiple=True, metavar="TEXT", help="A sentence about the set-up, kept as well."),
@@ -168,19 +199,30 @@ RECORD_OPTIONS = (
 
 SCREEN_OPTIONS = (
     option("--headless", is_flag=True, help="No screen: progress on stderr, the result on stdout."),
+    screen.LIVE,
     option(
-        "--live", is_flag=True, help="With --headless: a plain line in words at each refresh, as for a screen reader."
+        "--detach",
+        is_flag=True,
+        help="Return when it has begun: edgetop attach shows it, edgetop stop ends it.",
+        cls=Companion,
+        rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
     ),
-    option("--detach", is_flag=True, help="Return when it has begun: edgetop attach shows it, edgetop stop ends it."),
-    option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help report)."),
-    text.REFRESH,
-    text.THEME,
-    text.ASCII,
+    option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="The result as one JSON document (edgetop help report).",
+        cls=Companion,
+        rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
+    ),
+    screen.REFRESH,
+    screen.THEME,
+    screen.ASCII,
 )
 
 
 def _with(function: Callable[..., Any]) -> Callable[..., Any]:
-    load = (*LOAD_OPTIONS, *GATE_OPTIONS, FAIL_FAST, *ALERT_OPTIONS)
+    load = (*LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS)
     for decorate in reversed((*MODEL_OPTIONS, *RUN_OPTIONS, *load, *POWER_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS)):
         function = decorate(function)
     return function

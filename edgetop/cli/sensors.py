@@ -6,6 +6,7 @@ import click
 from click import option
 
 from edgetop.cli import options as text
+from edgetop.cli.companions import Companion, needs, not_beside
 
 EXAMPLES = """\b
 Examples:
@@ -19,14 +20,41 @@ Examples:
 PATH = click.Path(path_type=Path)
 
 
+LIST = not_beside("capture", told="--capture goes with neither --json nor --watch")
+A_CAPTURE = needs("capture", told="{} needs --capture FILE.tar.gz")
+
+
 @click.command("sensors", epilog=EXAMPLES)
-@option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help sensors); with --watch one a line.")
-@option("--watch", is_flag=True, help="Read again and again, each sensor at its own pace, until Ctrl+C.")
-@option("--refresh", type=text.duration, default="1s", show_default=True, help="How often --watch shows them.")
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON document (edgetop help sensors); with --watch one a line.",
+    cls=Companion,
+    rules=[LIST],
+)
+@option(
+    "--watch",
+    is_flag=True,
+    help="Read again and again, each sensor at its own pace, until Ctrl+C.",
+    cls=Companion,
+    rules=[LIST],
+)
+@option(
+    "--refresh",
+    type=text.duration,
+    default="1s",
+    show_default=True,
+    help="How often --watch shows them.",
+    cls=Companion,
+    rules=[needs("watch")],
+)
 @option("--sysroot", type=PATH, metavar="DIR", help="Read a captured board instead of this one.")
 @option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save what this board's sensors consist of; asks first.")
-@option("--yes", is_flag=True, help="With --capture: do not ask.")
-@option("--force", is_flag=True, help="With --capture: write over a file that exists.")
+@option("--yes", is_flag=True, help="With --capture: do not ask.", cls=Companion, rules=[A_CAPTURE])
+@option(
+    "--force", is_flag=True, help="With --capture: write over a file that exists.", cls=Companion, rules=[A_CAPTURE]
+)
 def command(
     *, as_json: bool, watch: bool, refresh: int, sysroot: Path | None, capture: Path | None, yes: bool, force: bool
 ) -> None:
@@ -37,10 +65,6 @@ def command(
     """
     from edgetop.cli.sysroot import board_root  # noqa: PLC0415  --help needs none of it
 
-    if (yes or force) and capture is None:
-        raise click.UsageError("--yes and --force go with --capture FILE.tar.gz")
-    if capture is not None and (as_json or watch):
-        raise click.UsageError("--capture goes with neither --json nor --watch")
     root = board_root(sysroot)
     if capture is not None:
         from edgetop.cli.capture import capture_board  # noqa: PLC0415

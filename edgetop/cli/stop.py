@@ -25,9 +25,9 @@ def command(session: str | None) -> int:
       edgetop stop
       edgetop stop soak-42
     """
+    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.control.client import NotRunningError, give  # noqa: PLC0415  --help needs none of it
     from edgetop.control.wire import Order  # noqa: PLC0415
-    from edgetop.formatting import clean  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
     from edgetop.recording.locate import locate_live  # noqa: PLC0415
@@ -41,9 +41,9 @@ def command(session: str | None) -> int:
         exit_code, error = answer.exit_code, answer.error
     except NotRunningError:
         _await_end(folder)
-    click.echo(_how_it_ended(folder))
+    tell(_how_it_ended(folder))
     if error:
-        click.echo(f"edgetop: {clean(error)}", err=True)
+        tell(f"edgetop: {error}", err=True)
     return exit_code
 
 

@@ -9,6 +9,7 @@ import time
 import click
 
 from edgetop.cli.sensor_table import document, table, value_lines
+from edgetop.cli.tell import tell
 from edgetop.sensors.survey import Survey
 
 HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
@@ -19,7 +20,7 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(document(survey), indent=1))
     else:
-        click.echo("\n".join(table(survey, columns=_size()[0] if _is_terminal() else None)))
+        tell("\n".join(table(survey, columns=_size()[0] if _is_terminal() else None)))
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:

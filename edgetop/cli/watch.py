@@ -26,6 +26,7 @@ from edgetop.cli.power import find_sensors
 from edgetop.cli.reach import Reach
 from edgetop.cli.request import Options
 from edgetop.cli.summary import summary
+from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import REFRESH_NS, require_screen, screen_settings
 from edgetop.engines.capture import OutputCapture
@@ -71,11 +72,7 @@ def watch(options: Options, terminal: Terminal) -> End:
         settings = screen_settings(
             options["refresh"], options["theme"], options["ascii_only"], notify=options["notify"]
         )
-    elif options["theme"]:
-        from edgetop.ui.themes import load_theme  # noqa: PLC0415  told also where there will be no screen
-
-        load_theme(options["theme"])
-    request.refuse_contradictions(options)
+    request.refuse_unmeant_misses(options)
     if options["junit"]:
         junit.refuse_unwritable(options["junit"])
     with contextlib.ExitStack() as stack:
@@ -196,9 +193,6 @@ def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Fou
 def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> Engine:
     if options["isolation"] == "process":
         return ProcessEngine(spec, request.engine_python(options))
-    for option in ("engine_python", "engine_cpus"):
-        if options[option]:
-            raise InputError(f"--{option.replace('_', '-')} needs --isolation process")
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))
 
 
@@ -239,12 +233,13 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
         failure = _on_screen(session, replace(settings, recording=session.folder))
         if failure:
             _say(f"edgetop: the screen failed ({failure}); the session goes on without it")
+    show = partial(show_progress, session, live_ns=live_ns, announcer=announcer, ascii_only=bool(options["ascii_only"]))
     if shows_progress and not options["detach"]:
-        show_progress(session, lambda: session.hung_up, live_ns=live_ns, announcer=announcer)
+        show(lambda: session.hung_up)
     if session.folder and session.goes_on:
         _go_on_alone(session, session.folder, terminal, options)
     log = session.folder / LOG if session.folder else None
-    show_progress(session, log=log, live_ns=live_ns, announcer=announcer)
+    show(log=log)
 
 
 def _await_beginning(session: LiveSession) -> None:
@@ -272,7 +267,7 @@ def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # the terminal may be what failed
-        click.echo(text, err=True)
+        tell(text, err=True)
 
 
 def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
@@ -289,6 +284,5 @@ def _print_result(document: dict[str, Any], folder: Path | None, options: Option
     if options["as_json"]:
         click.echo(json.dumps(document, indent=1))
         return
-    click.echo(summary(document))
-    if folder:
-        click.echo(f"recorded in {folder}")
+    where = [f"recorded in {folder}"] if folder else []
+    tell("\n".join([summary(document), *where]), ascii_only=bool(options["ascii_only"]))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import RenderableType
-from textual._compositor import ChopsUpdate
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -21,6 +20,7 @@ from edgetop.ui.driver import SteadyDriver
 from edgetop.ui.look import suitable_look, suitable_theme
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.shown import Shown
 from edgetop.ui.themes import load_theme, theme_files
 from edgetop.ui.updates import tightened
 
@@ -49,6 +49,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     ) -> None:
         """Raises InputError for a theme that is unknown or not in order."""
         theme = load_theme(settings.theme or suitable_theme())
+        self._shown = Shown()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
         self.terminal_lost = False
         self.animation_level = "none"
@@ -73,6 +74,11 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def action_depart(self) -> None:
         self._monitor.action_depart()
+
+    def action_redraw(self) -> None:
+        """All of it, for something else wrote to the terminal: a kernel on its console, a talkative neighbour."""
+        self.forget_terminal()
+        self.screen.refresh()
 
     @property
     def theme_names(self) -> list[str]:
@@ -101,7 +107,12 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Textual's hook for what goes to the terminal."""
-        super()._display(screen, tightened(renderable) if isinstance(renderable, ChopsUpdate) else renderable)
+        self._shown.fit(self.size)
+        super()._display(screen, tightened(renderable, self._shown))
+
+    def forget_terminal(self) -> None:
+        """It was left, or shows what nobody here has drawn."""
+        self._shown.forget()
 
     def _handle_exception(self, error: Exception) -> None:
         """Textual's hook for an error nobody caught: leave, and let the session go on.

@@ -85,6 +85,7 @@ MONITOR = (
     Binding("e", "export", "export the session", id="export"),
     Binding("S", "screenshot", "save a picture of the screen (SVG)", id="screenshot"),
     Binding("x", "reset", "reset the statistics, not the recording", id="reset"),
+    Binding("ctrl+l", "app.redraw", "draw the screen anew", id="redraw"),
     Binding("t", "app.next_theme", "theme", tooltip="next theme", id="theme"),
     Binding(
         "minus", "refresh_step(-1)", "draw more often, less often", tooltip="draw more often", id="refresh-shorter"

@@ -52,6 +52,16 @@ def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
     return Scale(round(float(bottom), digits), round(float(top), digits))
 
 
+def round_step(span: float, parts: int) -> float:
+    """The smallest of 1, 2 and 5 times a power of ten of which at most so many parts make the span.
+
+    >>> round_step(1.3, 12), round_step(0.0384, 6)
+    (0.2, 0.01)
+    """
+    decade = float(10 ** np.floor(np.log10(span / parts)))
+    return next(step for factor in (1, 2, 5, 10) if (step := factor * decade) * parts >= span * (1 - 1e-9))
+
+
 def area_rows(area: Floats, mark: Floats, scale: Scale, cells: int, height: int, look: Look) -> list[str]:
     """Rows of a chart: filled up to `area`, with `mark` as a line above it.
 

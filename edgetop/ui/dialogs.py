@@ -22,7 +22,7 @@ class Dialog(ModalScreen[T], Generic[T]):
     """A box in the middle with a title; Esc closes it without an answer."""
 
     DEFAULT_CSS = """
-    Dialog { align: center middle; }
+    Dialog { align: center middle; background: transparent; }
     Dialog .box {
         width: 64; max-width: 96%; height: auto; max-height: 100%;
         background: $surface; color: $foreground; padding: 1 2; scrollbar-size-vertical: 1;

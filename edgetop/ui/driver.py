@@ -20,6 +20,11 @@ class SteadyDriver(LinuxDriver):
         self._file = _SteadyFile(self._file, self._lose_terminal)  # type: ignore[assignment, arg-type]
         signal.signal(signal.SIGCONT, self._continued)
 
+    def start_application_mode(self) -> None:
+        """At the beginning, and when it comes back from having been stopped: nothing of the screen is there."""
+        self._steady_app.forget_terminal()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
     def _lose_terminal(self) -> None:
         self._steady_app.terminal_lost = True
 

@@ -4,7 +4,6 @@ A whole widget redrawn every second costs 4 % of a core and tens of KiB a second
 cells alone cost a quarter of it.
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
@@ -19,6 +18,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.layout import Place
 from edgetop.ui.look import Look
 from edgetop.ui.panes.pane import Area, Drawing, Listing
+from edgetop.ui.shown import MOVE_BYTES, PLAIN
 from edgetop.ui.text import BLANK, Line, fit, joined, line, spread, width
 from edgetop.ui.themes import Theme
 
@@ -55,9 +55,8 @@ class LineWidget(Widget):
         for y, (old, new) in enumerate(zip(before, self._lines, strict=True)):
             if old != new:
                 self._strips.pop(y, None)
-                start, end = changed(old, new)
-                if start < end:
-                    self.refresh(Region(start, y, end - start, 1))
+                if regions := [Region(start, y, end - start, 1) for start, end in changes(old, new)]:
+                    self.refresh(*regions)
 
     def _take_lines(self) -> None:
         columns, rows = self.size
@@ -93,16 +92,37 @@ class FrameWidget(LineWidget):
         return self._draw(columns, rows)
 
 
-_PLAIN = re.compile("[ -~\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
-
-
-def changed(before: Line, now: Line) -> tuple[int, int]:
-    """From which cell to which two lines of one width differ; (0, 0) where they do not."""
+def changes(before: Line, now: Line) -> list[tuple[int, int]]:
+    """From which cell to which two lines of one width differ: in several parts, where that is less to send."""
     columns = width(now)
     start = _common_cells(before, now, from_end=False)
     if start == columns:
-        return 0, 0
-    return start, columns - min(_common_cells(before, now, from_end=True), columns - start)
+        return []
+    end = columns - min(_common_cells(before, now, from_end=True), columns - start)
+    if not _are_styled_alike(before, now):
+        return [(start, end)]
+    old, new = ("".join(span.text for span in of) for of in (before, now))
+    return _parts(old, new, start, end)
+
+
+def _are_styled_alike(a: Line, b: Line) -> bool:
+    """Cell by cell, each of which is a character."""
+    if [(span.style, len(span.text)) for span in a] != [(span.style, len(span.text)) for span in b]:
+        return False
+    return all(PLAIN.fullmatch(span.text) for of in (a, b) for span in of)
+
+
+def _parts(old: str, new: str, start: int, end: int) -> list[tuple[int, int]]:
+    parts = [(start, start)]
+    for place in range(start, end):
+        if old[place] == new[place]:
+            continue
+        begin, until = parts[-1]
+        if len(new[until:place].encode()) > MOVE_BYTES:
+            parts.append((place, place + 1))
+        else:
+            parts[-1] = (begin, place + 1)
+    return parts
 
 
 def _common_cells(a: Line, b: Line, *, from_end: bool) -> int:
@@ -113,7 +133,7 @@ def _common_cells(a: Line, b: Line, *, from_end: bool) -> int:
         if old == new:
             cells += cell_len(new.text)
             continue
-        if old.style == new.style and _PLAIN.fullmatch(old.text) and _PLAIN.fullmatch(new.text):
+        if old.style == new.style and PLAIN.fullmatch(old.text) and PLAIN.fullmatch(new.text):
             pair = (old.text[::-1], new.text[::-1]) if from_end else (old.text, new.text)
             cells += _common_length(*pair)
         break

@@ -1,16 +1,36 @@
-"""What is sent to the terminal: of a line that changed, the part that changed.
+"""What is sent to the terminal: of a line that changed, the parts that changed, in no more styles than it takes.
 
 Textual's own partial update begins at the left edge of the widget, whatever changed: a chart
 that grows by a column at its right end is sent as a whole. At 80x24 that made two of three bytes.
+Rich sets the style of every piece and resets it behind: of a chart of one style in which a cell
+here and there changes, that were four of five.
 """
+
+import re
+from collections.abc import Iterator
+from typing import TypeVar
 
 from rich.console import Console
 from rich.control import Control
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.strip import Strip
+
+from edgetop.ui.shown import Shown
+
+_STYLE = re.compile("(\x1b\\[[0-9;]*m)")  # ECMA-48, SGR
+_MOVES = re.compile("(?:\x1b\\[[0-9;]*H)*")  # CUP
+_RESET = "\x1b[0m"
+
+
+Update = TypeVar("Update")
 
 
 class TightUpdate(ChopsUpdate):
     """The cells of an update, and none beside them."""
+
+    def __init__(self, update: ChopsUpdate, shown: Shown) -> None:
+        super().__init__(update.chops, update.spans, update.chop_ends)
+        self._shown = shown
 
     def render_segments(self, console: Console) -> str:
         sent: list[str] = []
@@ -19,10 +39,51 @@ class TightUpdate(ChopsUpdate):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                sent.append(Control.move_to(start, y).segment.text)
-                sent.append(strip.crop(start - x, min(end, right) - x).render(console))
-        return "".join(sent)
+                sent += _sent(self._shown, start, y, strip.crop(start - x, min(end, right) - x), console)
+        return styled_once("".join(sent))
 
 
-def tightened(update: ChopsUpdate) -> TightUpdate:
-    return TightUpdate(update.chops, update.spans, update.chop_ends)
+class TightLayout(LayoutUpdate):
+    """Whole rows."""
+
+    def __init__(self, update: LayoutUpdate, shown: Shown) -> None:
+        super().__init__(update.strips, update.region)
+        self._shown = shown
+
+    def render_segments(self, console: Console) -> str:
+        sent: list[str] = []
+        for y, strips in enumerate(self.strips, self.region.y):
+            sent += _sent(self._shown, self.region.x, y, Strip.join(strips), console)
+        return styled_once("".join(sent))
+
+
+def _sent(shown: Shown, x: int, y: int, strip: Strip, console: Console) -> Iterator[str]:
+    for start, part in shown.news(x, y, strip):
+        yield Control.move_to(start, y).segment.text
+        yield part.render(console)
+
+
+def tightened(update: Update, shown: Shown) -> Update | TightUpdate | TightLayout:
+    """What else there may be to show stays as it is."""
+    if isinstance(update, ChopsUpdate):
+        return TightUpdate(update, shown)
+    return TightLayout(update, shown) if isinstance(update, LayoutUpdate) else update
+
+
+def styled_once(output: str) -> str:
+    """The same with no style set that is in force: between two pieces of one style the cursor may move."""
+    kept: list[str] = []
+    in_force, is_over = "", False  # what was set last, and whether a reset is owed
+    for part in _STYLE.split(output):
+        if part == _RESET:
+            is_over = bool(in_force)
+        elif _STYLE.fullmatch(part):
+            if part != in_force:
+                kept += [_RESET, part] if is_over else [part]
+            in_force, is_over = part, False
+        elif part:
+            if is_over and not _MOVES.fullmatch(part):  # text that has no style
+                kept.append(_RESET)
+                in_force, is_over = "", False
+            kept.append(part)
+    return "".join([*kept, _RESET] if is_over else kept)

@@ -86,6 +86,7 @@ def test_a_run_hears_the_whole_way(tmp_path: Path) -> None:
         (("run", "--live", "--detach"), "--live needs --headless"),
         (("attach", "--live"), "--live needs --headless"),
         (("attach", "ssh:board", "--headless"), "ssh HOST edgetop attach --headless"),
+        (("attach", "--headless", "--notify"), "--notify needs a terminal to ring"),
         (("demo", "--on-event", "throtled=true"), "did you mean throttled?"),
         (("run", "--alert", "tmp>80C"), "did you mean temp"),
     ],

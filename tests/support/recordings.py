@@ -45,11 +45,13 @@ def first_manifest(name: str = "test") -> Manifest:
     return begun(ManualClock(), name=name, sensors=SENSORS)
 
 
-def session(inferences: Inferences, seed: int = 0) -> Iterator[Batch]:
+def session(inferences: Inferences, seed: int = 0, *, rate_hz: float | None = None) -> Iterator[Batch]:
     """The batches of a session of these inferences: four a second, with readings, events and an end."""
     random = np.random.default_rng(seed)
     manifest = first_manifest()
-    aggregator = SecondAggregator()
+    if rate_hz is not None:
+        manifest = replace(manifest, load=replace(manifest.load, mode="fixed", rate_hz=rate_hz))
+    aggregator = SecondAggregator(is_paced=rate_hz is not None)
     end_ns = int(inferences["t_ns"][-1] + inferences["latency_ns"][-1]) if len(inferences) else NS
     yield Batch(0, manifest=manifest, events=_opening(inferences))
     cuts = np.searchsorted(inferences["t_ns"], np.arange(TICK_NS, end_ns, TICK_NS))
@@ -59,6 +61,12 @@ def session(inferences: Inferences, seed: int = 0) -> Iterator[Batch]:
         happened = (*_happened(random, now), *events)
         yield Batch(now, piece, aggregator.add(piece), _readings(random, now), happened, bursts=bursts)
     yield _ending(manifest, inferences, aggregator, end_ns)
+
+
+def late(inferences: Inferences, seed: int = 0) -> Inferences:
+    """The same, each having waited for up to 5 ms."""
+    inferences["wait_ns"] = np.random.default_rng(seed).integers(0, 5_000_000, len(inferences))
+    return inferences
 
 
 def with_phases(inferences: Inferences) -> Inferences:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.style import Style
 from textual import events
+from textual.binding import Binding
 from textual.geometry import Size
 from textual.pilot import Pilot
 
@@ -47,6 +48,14 @@ def plain(line: Line) -> str:
 
 def text_of(lines: Iterable[Line]) -> str:
     return "\n".join(plain(line) for line in lines)
+
+
+_LEAVING = frozenset({"stop", "detach", "depart", "stop-other", "screenshot"})  # that one writes a file
+
+
+def keys_that_stay(bindings: Iterable[Binding]) -> tuple[str, ...]:
+    """Every key of these by which nobody leaves the screen."""
+    return tuple(sorted({key for b in bindings if b.id not in _LEAVING for key in b.key.split(",")}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import (
     FORMAT_VERSION,
+    Battery,
     Board,
     ClockInfo,
     EngineInfo,
     Load,
     Manifest,
+    Methodology,
     Model,
     SensorInfo,
     TensorInfo,
@@ -349,6 +351,15 @@ def scarce(seconds: float = 20) -> Script:
     return script.warm_up().begin().measure(seconds)
 
 
+def leaking() -> Script:
+    """A board that tells its power, feeds on a battery, and whose engine keeps what it should not."""
+    methodology = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0, 2.0, 0.15))
+    whole = manifest(sensors=(*SENSORS, *POWER_SENSORS[:2]), methodology=methodology)
+    script = Script(whole, lambda second: powered(second) | {"mem/rss": 100 + second / 9})
+    script.load().tell("phase", phase="idle", duration_ns=30 * 10**9).wait(30)
+    return script.warm_up().begin().measure(200, rate_hz=5)
+
+
 def hostile(text: str) -> Script:
     """A session in which every foreign name, source, reason and message is `text`."""
     every = enumerate((*SENSORS, *POWER_SENSORS))
@@ -379,6 +390,26 @@ def hostile(text: str) -> Script:
         "profiler", way="", reason=text, every_ns=0
     )
     return script.miss(text, text, text).lose(sensors[0].id, "mem/rss", reason=text)
+
+
+def throttled_by(text: str) -> Script:
+    """A slowdown that a device and a process of that name explain; gates, rules and hooks of that text."""
+    device, others = f"cooling/0-{text}", "load/others"
+    sensors = (*SENSORS, sensor(device, text, throttles=True, max_state=10), sensor(others, text))
+
+    def weather(second: float) -> dict[str, float]:
+        is_slow = second > 30
+        return cool(second) | {device: 5.0 * is_slow, others: 90.0 * is_slow}
+
+    script = Script(manifest(sensors=sensors, name=text or "x"), weather).load().warm_up()
+    for kind, data in (("gate", {"expr": text}), ("alert-rule", {"rule": text}), ("engine-log", {"line": text})):
+        script.tell(kind, "info", text, text, **data)
+    script.begin().measure(30)
+    for _ in range(30):
+        script.tell("competing", "info", text, text, name=text, cpu_pct=95.0, pid=1)
+        script.measure(1, rate_hz=60, median_ms=8.0)
+    script.tell("alert-began", "warning", text, text, name=text, rule=text)
+    return script.tell("hook-failed", "warning", f"hook {text}", text)
 
 
 class ListFeed(Asked):

@@ -11,10 +11,11 @@ from textual.widgets import Input
 
 from edgetop.feeds.protocol import Mark, Transport
 from edgetop.session.seconds import NS
+from edgetop.ui.bindings import MONITOR, PLAYBACK
 from edgetop.ui.dialogs import Dialog
 from edgetop.ui.playback import SPEEDS, next_mark
 from tests.support.replays import Replay, replayed
-from tests.support.screens import opened
+from tests.support.screens import keys_that_stay, opened
 from tests.support.scripts import SENSORS, Script, hot, manifest, measured, sensor
 
 LONG = 61.0
@@ -253,12 +254,8 @@ def test_the_nearest_event_on_either_side_is_the_next_one() -> None:
     assert from_(6, -1, is_playing=True, speed=0.1) == 5
 
 
-PRESSED = (
-    "space", "less_than_sign", "greater_than_sign", "left", "right", "home", "end", "n", "N", "T", "g", "z", "Z", "0",
-    "left_curly_bracket", "right_curly_bracket", "1", "2", "4", "5", "escape", "tab", "slash", "s", "w", "e",
-    "ctrl+p", "t",
-)  # fmt: skip
 sizes = st.tuples(st.integers(1, 210), st.integers(1, 62))
+PRESSED = tuple(key for key in keys_that_stay((*PLAYBACK, *MONITOR)) if key != "q")  # which leaves at once
 
 
 async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:

@@ -9,9 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.session.manifest import Load
 from tests.support.replays import replayed
 from tests.support.screens import opened, pictured
-from tests.support.scripts import SENSORS, Script, hot, manifest, measured, measured_with_power, paced, scarce, sensor
+from tests.support.scripts import (
+    SENSORS,
+    Script,
+    hot,
+    leaking,
+    manifest,
+    measured,
+    measured_with_power,
+    paced,
+    scarce,
+    sensor,
+)
 
 FOLDER = Path(__file__).parent / "snapshots"
 
@@ -86,6 +98,23 @@ def simulated() -> Script:
     return Script(whole).load().warm_up().begin().measure(200)
 
 
+def overloaded() -> Script:
+    """30 a second are asked for, and 22 are done: the queue grows."""
+    load = Load(mode="fixed", rate_hz=30.0, deadline_ns=33_000_000)
+    script = Script(manifest(load=load)).load().warm_up().begin().measure(10, rate_hz=30, median_ms=21.0)
+    for second in range(30):
+        script.measure(1, rate_hz=22, median_ms=45.0, wait_ms=60.0 * second)
+    return script
+
+
+def eventful() -> Script:
+    """Events of every severity, some of them longer than a line."""
+    script = throttled().lose("temp/gpu-thermal", reason="Input/output error")
+    script.tell("alert-began", "warning", "alert", "temp>80C: 86.2 C cpu-thermal", name="temp")
+    script.tell("engine-died", "critical", message="SIGKILL, out of memory at 498 MiB. " + "The kernel said so. " * 9)
+    return script.end("engine-died")
+
+
 def stalled() -> Script:
     return measured(30).wait(42)
 
@@ -143,6 +172,19 @@ CASES: dict[str, tuple[tuple[int, int], Callable[[], Script], tuple[str, ...], d
     "160x50-ascii": (LARGE, throttled, (), {"ascii_only": True, "theme": "dark"}),
     "200x60-hot": (WIDE, throttled, (), {}),
     "200x60-long-run": (WIDE, long_run, ("w", "w", "w"), {}),
+    "120x40-loading": (MEDIUM, Script, (), {}),
+    "120x40-events": (MEDIUM, eventful, ("5",), {"ends": True}),
+    "120x40-overloaded": (MEDIUM, overloaded, (), {}),
+    "80x24-overloaded": (SMALL, overloaded, (), {}),
+    "80x24-leaking": (SMALL, leaking, (), {}),
+    "200x60-leaking": (WIDE, leaking, ("4",), {}),
+    "80x24-simulated": (SMALL, simulated, (), {}),
+    "80x24-no-colour": (SMALL, throttled, (), {"theme": "mono"}),
+    "200x60-latency": (WIDE, lambda: paced(200), ("1",), {}),
+    "200x60-heat": (WIDE, limited, ("2",), {}),
+    "200x60-power": (WIDE, lambda: measured_with_power(200), ("3",), {}),
+    "120x40-latency": (MEDIUM, throttled, ("1",), {}),
+    "120x40-hotspots": (MEDIUM, profiled, ("8", "s"), {}),
     "50x12-measuring": (TINY, lambda: measured(75), (), {}),
     "50x12-latency": (TINY, lambda: measured(75), ("1",), {}),
     "50x12-over": (TINY, lambda: measured(75).end("duration"), (), {"ends": True}),
@@ -173,7 +215,7 @@ async def test_the_screen_is_as_it_was_found_right(name: str, request: pytest.Fi
     size, script, keys, options = CASES[name]
     async with opened(script(), size, **options) as screen:  # type: ignore[arg-type]
         await screen.press(*keys)
-        shown = pictured(screen.app)
+        shown = pictured(screen.app, str(options.get("theme", "dark")))
     check(shown, name, request)
 
 

@@ -61,7 +61,12 @@ def steady(terminal: Terminal, size: tuple[int, int]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("size", "keys", "budget"),
-    [((80, 24), "", BUDGET_BYTES), ((80, 24), "1", BUDGET_BYTES), ((160, 50), "", 2 * BUDGET_BYTES)],
+    [
+        ((80, 24), "", BUDGET_BYTES / 4),
+        ((80, 24), "1", BUDGET_BYTES / 2),
+        ((160, 50), "", BUDGET_BYTES / 2),
+        ((160, 50), "1", BUDGET_BYTES),
+    ],
 )
 def test_a_steady_refresh_sends_little_and_leaves_nothing_old(size: tuple[int, int], keys: str, budget: int) -> None:
     async def expected() -> list[str]:
@@ -103,6 +108,30 @@ def test_without_news_nothing_is_sent() -> None:
         frames = len(terminal.frames)
         ending(terminal)
         assert len(terminal.frames) - frames <= 2
+
+
+def bytes_after(terminal: Terminal, keys: str, awaited: int = 3) -> int:
+    """What is sent in the frames that follow."""
+    before = len(terminal.frames)
+    terminal.send(keys)
+    terminal.wait_for_frames(before + awaited)
+    return sum(map(len, terminal.frames[before:]))
+
+
+def test_a_question_costs_its_box_and_not_the_screen_behind_it_again_and_again() -> None:
+    size = (160, 50)
+    with running("endless", 400, size) as terminal:
+        terminal.wait_for("STEADY")
+        terminal.wait_for_frames(10)  # the first ones paint all of it
+        asked = bytes_after(terminal, "q", 10)
+        assert "Leave the screen" in terminal.text
+        assert asked < 10 * BUDGET_BYTES / 2
+
+
+def test_ctrl_l_draws_anew_what_something_else_wrote_over() -> None:
+    with running("idle", 400) as terminal:
+        terminal.wait_for("edgetop 1.3 %")
+        assert bytes_after(terminal, "\x0c", 1) > 24 * 80
 
 
 def test_q_and_s_leave_the_terminal_in_order_and_stop_the_run() -> None:

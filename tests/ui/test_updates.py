@@ -1,18 +1,23 @@
 """Of a screen that changed, the terminal is sent what changed."""
 
+import re
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
-from textual._compositor import ChopsUpdate
+from rich.style import Style
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.geometry import Region as TextualRegion
+from textual.geometry import Size
 from textual.strip import Strip
 
 from edgetop.formatting import clean
-from edgetop.ui.pane_widget import changed
+from edgetop.ui.pane_widget import changes
+from edgetop.ui.shown import Shown
 from edgetop.ui.text import Line, Span, fit, joined
-from edgetop.ui.updates import tightened
+from edgetop.ui.updates import styled_once, tightened
 from tests.support.screens import plain
 from tests.support.terminal import Cells
 
@@ -39,25 +44,33 @@ def cells(of: Line) -> list[tuple[str, str]]:
 @examples
 @given(lines, lines)
 def test_what_is_outside_the_changed_part_is_the_same(before: Line, now: Line) -> None:
-    start, end = changed(before, now)
-    assert 0 <= start <= end <= COLUMNS
-    assert cells(before)[:start] == cells(now)[:start]
-    assert cells(before)[end:] == cells(now)[end:]
+    parts = changes(before, now)
+    edges = [0, *(edge for part in parts for edge in part), COLUMNS]
+    assert edges == sorted(edges)
+    assert all(start < end for start, end in parts)
+    for end, start in zip(edges[::2], edges[1::2], strict=True):  # between the parts
+        assert cells(before)[end:start] == cells(now)[end:start]
 
 
 def test_of_a_number_only_the_digits_that_changed_are_sent() -> None:
     before, now = (joined((Span("p50 ", "dim"), Span(f"{value:<10}"))) for value in ("5.003", "5.013"))
-    assert changed(before, now) == (7, 8)
-    assert changed(now, now) == (0, 0)
+    assert changes(before, now) == [(7, 8)]
+    assert changes(now, now) == []
 
 
 def test_of_a_chart_that_grew_only_the_new_column_is_sent() -> None:
     before, now = (Span("⣿" * n + " " * (20 - n), "graph") for n in (11, 12))
-    assert changed((before,), (now,)) == (11, 12)
+    assert changes((before,), (now,)) == [(11, 12)]
 
 
 def test_a_change_of_style_alone_is_a_change() -> None:
-    assert changed((Span("aaaa"), Span("bb")), (Span("aaaa", "dim"), Span("bb"))) == (0, 4)
+    assert changes((Span("aaaa"), Span("bb")), (Span("aaaa", "dim"), Span("bb"))) == [(0, 4)]
+
+
+def test_what_stays_between_two_changes_is_left_out_where_it_is_longer_than_a_move() -> None:
+    for length, parts in ((3, [(0, 5)]), (30, [(0, 1), (31, 32)])):
+        before, now = (Span(f"{end}{'⣿' * length}{end}", "graph") for end in "01")
+        assert changes((before,), (now,)) == parts
 
 
 @examples
@@ -65,7 +78,7 @@ def test_a_change_of_style_alone_is_a_change() -> None:
 def test_after_an_update_the_terminal_shows_the_new_line(before: Line, now: Line, x: int, cuts: list[int]) -> None:
     """The line stands at column `x`, in pieces as other widgets may cut it."""
     console = Console(color_system="truecolor", force_terminal=True)
-    start, end = changed(before, now)
+    parts = changes(before, now)
     screen = Cells(COLUMNS + x, 2)
     screen.write(f"\x1b[2;{x + 1}H{plain(before)}")
     written = screen.written
@@ -73,8 +86,83 @@ def test_after_an_update_the_terminal_shows_the_new_line(before: Line, now: Line
     edges = [0, *sorted(cuts), COLUMNS]
     strip = Strip([Segment(span.text) for span in now], COLUMNS)
     pieces = {x + left: strip.crop(left, right) for left, right in pairwise(edges)}
-    update = ChopsUpdate([{}, pieces], [(1, x + start, x + end)], [[], [x + edge for edge in edges[1:]]])
-    screen.write(tightened(update).render_segments(console))
+    spans = [(1, x + start, x + end) for start, end in parts]
+    update = ChopsUpdate([{}, pieces], spans, [[], [x + edge for edge in edges[1:]]])
+    screen.write(tightened(update, Shown()).render_segments(console))
     if not any(character in "中한" for character in plain(now)):  # a cut through one leaves a blank
         assert screen.rows[1][x:] == plain(now)
-    assert screen.written - written == end - start
+    assert screen.written - written == sum(end - start for start, end in parts)
+
+
+SEQUENCE = re.compile(r"\x1b\[([0-9;]*)([mH])|(.)", re.DOTALL)
+outputs = st.lists(
+    st.sampled_from(("\x1b[1;34m", "\x1b[31m", "\x1b[0m", "\x1b[3;4H", "\x1b[1;1H", "a", "b ", "⣿")), max_size=20
+).map("".join)
+
+
+def drawn(output: str) -> list[tuple[str, str, str]]:
+    """Every character with the style in force and the last move before it, and how all ends."""
+    style, move, found = "", "", []
+    for codes, kind, character in SEQUENCE.findall(output):
+        if kind == "m":
+            style = "" if codes == "0" else codes  # as Rich sends them: each style whole, behind a reset
+        elif kind == "H":
+            move = codes
+            found.append(("", "", move))
+        else:
+            found.append((character, style, move))
+    return [*found, ("", style, "")]
+
+
+def with_resets(output: str) -> str:
+    """As Rich writes: no style is set while another is in force."""
+    return re.sub(r"(\x1b\[(?!0m)[0-9;]*m)", "\x1b[0m\\1", output)
+
+
+@examples
+@given(outputs)
+def test_styles_are_set_once_and_every_cell_has_its_own(output: str) -> None:
+    whole = with_resets(output)
+    assert drawn(styled_once(whole)) == drawn(whole)
+    assert len(styled_once(whole)) <= len(whole) + len("\x1b[0m")
+
+
+def test_between_pieces_of_one_style_the_cursor_moves_and_nothing_else() -> None:
+    blue, reset, move = "\x1b[34m", "\x1b[0m", "\x1b[2;5H"
+    assert styled_once(f"{blue}a{reset}{move}{blue}b{reset}") == f"{blue}a{move}b{reset}"
+    assert styled_once(f"{blue}a{reset}{move}c") == f"{blue}a{reset}{move}c"
+
+
+def sent_of(shown: Shown, line: Line, x: int = 0) -> str:
+    console = Console(color_system="truecolor", force_terminal=True)
+    strip = Strip([Segment(span.text, Style.parse("bold" if span.style == "dim" else "red")) for span in line], COLUMNS)
+    update = LayoutUpdate([[strip]], TextualRegion(x, 1, COLUMNS, 1))
+    return tightened(update, shown).render_segments(console)
+
+
+@examples
+@given(st.lists(lines, min_size=1, max_size=4))
+def test_after_any_paints_the_terminal_shows_the_last(painted: list[Line]) -> None:
+    shown, screen = Shown(), Cells(COLUMNS, 2)
+    for line in painted:
+        screen.write(sent_of(shown, line))
+    assert screen.rows[1] == plain(painted[-1])
+    assert sent_of(shown, painted[-1]) == ""
+
+
+def test_what_stands_there_is_not_sent_again_until_the_terminal_is_another() -> None:
+    line = (Span("p50 5.003".ljust(COLUMNS)),)
+    shown = Shown()
+    shown.fit(Size(COLUMNS, 2))
+    assert "p50 5.003" in sent_of(shown, line)
+    shown.fit(Size(COLUMNS, 2))
+    assert sent_of(shown, line) == ""
+    for begin_anew in (shown.forget, lambda: shown.fit(Size(COLUMNS, 3))):
+        begin_anew()
+        assert "p50 5.003" in sent_of(shown, line)
+
+
+def test_another_style_is_sent_again() -> None:
+    shown = Shown()
+    sent_of(shown, (Span("a" * COLUMNS),))
+    assert sent_of(shown, (Span("a" * 4), Span("a" * (COLUMNS - 4), "dim"))).count("a") == COLUMNS - 4

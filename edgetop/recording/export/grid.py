@@ -1,6 +1,6 @@
 """A regular grid over session time, and what lies in each of its cells."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from edgetop.errors import InputError
 from edgetop.session import histogram
-from edgetop.session.records import MEASURE, Inferences, Readings, measured
+from edgetop.session.records import MEASURE, Inferences, Readings, measured, response_ns
 from edgetop.session.seconds import ABSENT, NS, QUANTILES, Seconds
 
 MAX_PER_SECOND = 1_000
@@ -82,20 +82,31 @@ def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
     return figures
 
 
-def from_inferences(inferences: Inferences, cell: Ints, cells: int, deadline_ns: int | None) -> Figures:
-    """The same from single inferences, exact."""
+def service_ns(inferences: Inferences) -> Ints:
+    latency_ns: Ints = inferences["latency_ns"].astype(np.int64)
+    return latency_ns
+
+
+def from_inferences(
+    inferences: Inferences,
+    cell: Ints,
+    cells: int,
+    deadline_ns: int | None,
+    time_ns: Callable[[Inferences], Ints] = service_ns,
+) -> Figures:
+    """The same from single inferences, exact. `time_ns`: which time of each."""
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
     counts = (inferences["phase"] == MEASURE) & inferences["ok"]
     counted, cell = measured(inferences), cell[counts]
-    latency = counted["latency_ns"].astype(np.int64)
+    latency = time_ns(counted)
     order = np.lexsort((latency, cell))
     latency, cell = latency[order], cell[order]
     count = figures["count"] = np.bincount(cell, minlength=cells)
     figures["present"] = count >= 0
     figures["deadline_misses"] = np.full(cells, ABSENT, np.int64)
     if deadline_ns is not None:
-        missed = (counted["wait_ns"] + counted["latency_ns"])[order] > deadline_ns
+        missed = response_ns(counted)[order] > deadline_ns
         figures["deadline_misses"] = np.bincount(cell[missed], minlength=cells)
     figures["sum_ns"] = np.zeros(cells, np.int64)
     np.add.at(figures["sum_ns"], cell, latency)

@@ -6,6 +6,7 @@ Nothing is filled in: where a sensor was not read, or no inference was kept, the
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +17,14 @@ from edgetop.errors import InputError
 from edgetop.formatting import count
 from edgetop.recording.columns import encodable
 from edgetop.recording.export import grid as grids
-from edgetop.recording.export.grid import Grid
+from edgetop.recording.export.grid import Figures, Grid
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.span import Span
 from edgetop.recording.wall_time import wall_time
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo, to_json
+from edgetop.session.records import response_ns
 from edgetop.session.seconds import ABSENT, NS
 
 MAX_ROWS = 100_000_000  # what asks for more has a time that cannot be true
@@ -44,6 +46,11 @@ _FIXED = (
     ("latency_p99_ns", pa.int64(), "the same"),
     ("latency_max_ns", pa.int64(), "the longest"),
     ("events", pa.list_(pa.string()), "kinds of the events in it"),
+    ("response_mean_ns", pa.float64(), "of response time: intended start to outputs ready; null under a closed load"),
+    *(
+        (f"response_{name}_ns", pa.int64(), "as latency_, of response time")
+        for name in ("min", *grids.PERCENTILES, "max")
+    ),
 )
 _HIGHEST = ("throttle", "cooling")  # kinds of sensors of which the mean would hide the limit
 
@@ -146,22 +153,25 @@ class _Wide:
 
     def _latency(self, batch: Batch, begin: int, cells: int) -> dict[str, pa.Array]:
         second = self._grid.cell_of(batch.seconds.rows["t_ns"]) - begin
+        response: Figures | None = None
         if self._grid.per_second == 1:
             figures = grids.from_seconds(batch.seconds, second, cells)
+            if batch.seconds.response is not None:
+                response = grids.from_seconds(batch.seconds.response, second, cells)
         else:
             cell = self._grid.cell_of(batch.inferences["t_ns"]) - begin
-            figures = grids.from_inferences(batch.inferences, cell, cells, self._manifest.load.deadline_ns)
+            fold = partial(grids.from_inferences, batch.inferences, cell, cells, self._manifest.load.deadline_ns)
+            figures, response = fold(), fold(response_ns) if self._manifest.load.is_paced else None
             figures["present"] = self._is_whole(figures["count"], batch.seconds.rows["count"], second)
-        there, some = figures["present"], figures["present"] & (figures["count"] > 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = figures["sum_ns"] / figures["count"]
+        there = figures["present"]
         columns = {name: pa.array(figures[name], mask=~there) for name in ("count", "errors")}
         misses = figures["deadline_misses"]
         columns["deadline_misses"] = pa.array(misses, mask=~there | (misses == ABSENT))
-        columns["latency_mean_ns"] = pa.array(mean, mask=~some)
-        for name in ("min", *grids.PERCENTILES, "max"):
-            columns[f"latency_{name}_ns"] = pa.array(figures[f"{name}_ns"], mask=~some)
-        return columns
+        return (
+            columns
+            | _times("latency", figures, there)
+            | _times("response", response or figures, there & (response is not None))
+        )
 
     def _is_whole(
         self, held: npt.NDArray[np.int64], counted: npt.NDArray[np.int32], second: npt.NDArray[np.int64]
@@ -178,6 +188,17 @@ class _Wide:
         for event in events:
             kinds[int(self._grid.cell_of(np.int64(event.t_ns))) - begin].append(event.kind)
         return kinds
+
+
+def _times(name: str, figures: Figures, there: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
+    """Null in cells that are not there, or hold nothing."""
+    some = there & (figures["count"] > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = figures["sum_ns"] / figures["count"]
+    columns = {f"{name}_mean_ns": pa.array(mean, mask=~some)}
+    for of in ("min", *grids.PERCENTILES, "max"):
+        columns[f"{name}_{of}_ns"] = pa.array(figures[f"{of}_ns"], mask=~some)
+    return columns
 
 
 def _sensor_columns(sensors: tuple[SensorInfo, ...]) -> dict[str, int]:

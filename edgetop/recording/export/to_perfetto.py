@@ -12,6 +12,7 @@ from edgetop.recording.export.trace import TraceWriter
 from edgetop.recording.wall_time import wall_time
 from edgetop.session.records import PHASES
 
+_PERCENTILES = ("p50", "p90", "p99", "max")
 MAX_SPANS = 500_000  # 30 MB of trace
 _TITLES = {
     "temp": "temperature",
@@ -50,8 +51,8 @@ def _put_events(trace: TraceWriter, selection: Selection) -> None:
 def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
     """How many inferences they counted."""
     parent = trace.track("latency, each second")
-    names = ("p50", "p90", "p99", "max")
-    latency = {name: trace.track(f"{name} latency", parent, "ms") for name in names}
+    latency = {name: trace.track(f"{name} latency", parent, "ms") for name in _PERCENTILES}
+    response = _response_tracks(trace, selection)
     counts = {name: trace.track(name, parent, "1/s") for name in ("count", "errors")}
     total = 0
     for seconds in selection.recording.rows("seconds", selection.span):
@@ -61,19 +62,35 @@ def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
             t_ns = int(row["t_ns"])
             for name, track in counts.items():
                 trace.count(track, t_ns, int(row[name]))
-            for name, track in latency.items() if row["count"] else ():
-                trace.count(track, t_ns, int(row[f"{name}_ns"]) / 1e6)
+            _put_times(trace, latency, row)
+        for row in seconds.response.rows if seconds.response is not None else ():
+            _put_times(trace, response, row)
     return total
+
+
+def _response_tracks(trace: TraceWriter, selection: Selection) -> dict[str, int]:
+    """None under a closed load, where nothing waits."""
+    if not selection.recording.manifest.load.is_paced:
+        return {}
+    parent = trace.track("response time, each second")
+    return {name: trace.track(f"{name} response time", parent, "ms") for name in _PERCENTILES}
+
+
+def _put_times(trace: TraceWriter, tracks: dict[str, int], row: np.void) -> None:
+    for name, track in tracks.items() if row["count"] else ():
+        trace.count(track, int(row["t_ns"]), int(row[f"{name}_ns"]) / 1e6)
 
 
 def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
     tracks: dict[int, int] = {}
+    is_paced = selection.recording.manifest.load.is_paced
     for inferences in selection.recording.rows("inferences", selection.span):
         columns = (inferences[name].tolist() for name in ("t_ns", "latency_ns", "wait_ns", "stream", "phase", "ok"))
         for t_ns, latency_ns, wait_ns, stream, phase, ok in zip(*columns, strict=True):
             if stream not in tracks:
                 tracks[stream] = trace.track(f"inferences, stream {stream}")
-            arguments = {"wait_ms": wait_ns / 1e6} if wait_ns else {}
+            waited = {"wait_ms": wait_ns / 1e6} if wait_ns else {}
+            arguments = waited | ({"response_ms": (wait_ns + latency_ns) / 1e6} if is_paced else {})
             trace.begin(tracks[stream], t_ns, PHASES[phase] if ok else f"{PHASES[phase]}, failed", **arguments)
             trace.end(tracks[stream], t_ns + latency_ns)
 

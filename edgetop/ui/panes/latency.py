@@ -1,5 +1,6 @@
 """Latency: percentiles of the window and of the session, their course, their distribution."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ from edgetop.ui.charts import (
     ends_line,
     nice_scale,
     place_row,
+    round_step,
     span_row,
     tick_row,
     time_axis,
@@ -46,6 +48,7 @@ COLUMNS = (
     Column("stdev", 7),
     Column("jitter", 7),
 )
+END_STEPS, SHARE_STEPS = 12, 6  # of the axes of the histogram: what moves them is worth a redraw of all of it
 MIN_HISTOGRAM_CELLS = 20  # for the ends of its axis
 LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown of them
 WHOLE_ROWS = 24  # the pane has the screen to itself
@@ -198,14 +201,23 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
     cells = area.width - GUTTER
     if window is None or cells < MIN_HISTOGRAM_CELLS:
         return [BLANK] * (area.height + 1)
+    low, high = _histogram_ends(window)
+    counts = _binned(view.latency.buckets, low, high, cells if area.look.ascii_only else cells * 2)
+    shares = counts / counts.sum()
+    step = round_step(shares.max(), SHARE_STEPS)
+    scale = Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step)
+    bars = np.where(counts > 0, shares, np.nan)
+    rows = area_rows(bars, np.full_like(bars, np.nan), scale, cells, area.height, area.look)
+    ends = ends_line(formatting.milliseconds(low), f">={formatting.milliseconds(high)}", area.width)
+    return [*chart(rows, (formatting.percent(scale.high), "0")), ends]
+
+
+def _histogram_ends(window: Statistics) -> tuple[float, float]:
+    """From below the shortest latency to beyond p99, in round numbers, which seldom change as the window goes on."""
     low, p99 = window.min_ns, window.percentile_ns(0.99)
     high = max(p99 + (p99 - low) / 4, low * 1.02, low + 10 * histogram.UNIT_NS)
-    counts = _binned(view.latency.buckets, low, high, cells if area.look.ascii_only else cells * 2)
-    bars = np.where(counts > 0, counts, np.nan)
-    rows = area_rows(bars, np.full_like(bars, np.nan), Scale(0, counts.max()), cells, area.height, area.look)
-    share = formatting.percent(counts.max() / counts.sum())
-    ends = ends_line(formatting.milliseconds(low), f">={formatting.milliseconds(high)}", area.width)
-    return [*chart(rows, (share, "0")), ends]
+    step = round_step(high - low, END_STEPS)
+    return math.floor(low / step) * step, math.ceil(high / step) * step
 
 
 def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Floats:

@@ -39,6 +39,40 @@ def test_each_second_is_a_row_with_its_latencies(recorded, tmp_path):
         assert row["latency_mean_ns"] == pytest.approx(mean)
 
 
+RESPONSES = ("min", "p50", "p90", "p99", "max")
+
+
+def test_under_a_rate_response_times_stand_beside_service_times(paced, tmp_path):
+    rows, seconds = wide(paced, tmp_path / "out").to_pylist(), seconds_of(paced)
+    busy = [(row, second) for row, second in zip(rows, seconds, strict=False) if second["count"]]
+    assert len(busy) > 4
+    for row, second in busy:
+        assert [row[f"response_{name}_ns"] for name in RESPONSES] == [second[f"response_{n}_ns"] for n in RESPONSES]
+        assert row["response_mean_ns"] == pytest.approx(second["response_sum_ns"] / second["count"])
+        assert row["response_mean_ns"] > row["latency_mean_ns"]
+
+
+@pytest.mark.parametrize("hz", [1, 2])
+def test_finer_rows_have_response_times_of_single_inferences(hz, paced, tmp_path):
+    rows = wide(paced, tmp_path / "out", hz=hz).to_pylist()
+    for row in (row for row in rows if row["count"]):
+        begin, end = row["t_ns"], row["t_ns"] + NS // hz
+        inside = [
+            one["wait_ns"] + one["latency_ns"]
+            for one in pq.read_table(paced / "inferences.parquet").to_pylist()
+            if begin <= one["t_ns"] < end and one["phase"] == "measure"
+        ]
+        assert (row["response_min_ns"], row["response_max_ns"]) == (min(inside), max(inside))
+        assert row["response_p50_ns"] == sorted(inside)[(len(inside) + 1) // 2 - 1]
+
+
+@pytest.mark.parametrize("hz", [0.1, 1, 4])
+def test_back_to_back_there_is_no_response_time(hz, recorded, tmp_path):
+    table = wide(recorded, tmp_path / "out", hz=hz)
+    for name in ("mean", *RESPONSES):
+        assert set(table[f"response_{name}_ns"].to_pylist()) == {None}
+
+
 @pytest.mark.parametrize("hz", [0.1, 1, 4, 30])
 def test_every_reading_and_event_is_in_its_row(hz, recorded, tmp_path):
     table = wide(recorded, tmp_path / "out", hz=hz)

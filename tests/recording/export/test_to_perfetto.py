@@ -86,6 +86,24 @@ def test_the_latency_of_each_second_is_a_counter(recorded, tmp_path):
         assert trace.counts(f"{name} latency") == expected
 
 
+def test_under_a_rate_response_times_are_counters_and_said_of_each_span(paced, tmp_path):
+    trace, seconds = parsed(paced, tmp_path / "out"), rows_of(paced, "seconds")
+    for name in ("p50", "p90", "p99", "max"):
+        expected = [(row["t_ns"], row[f"response_{name}_ns"] / 1e6) for row in seconds if row["count"]]
+        assert trace.counts(f"{name} response time") == expected
+    (uuid,) = (uuid for uuid, track in trace.tracks.items() if track.name == "p50 response time")
+    track = trace.tracks[uuid]
+    assert (track.counter.unit_name, trace.tracks[track.parent_uuid].name) == ("ms", "response time, each second")
+    spans = [arguments(event) for _, event in trace.of("inferences, stream 0") if event.type == BEGIN]
+    singles = rows_of(paced, "inferences")
+    assert [span["response_ms"] for span in spans] == [(r["wait_ns"] + r["latency_ns"]) / 1e6 for r in singles]
+
+
+def test_back_to_back_there_are_no_tracks_of_response_time(recorded, tmp_path):
+    trace = parsed(recorded, tmp_path / "out")
+    assert not [track.name for track in trace.tracks.values() if "response" in track.name]
+
+
 def test_each_sensor_is_a_counter_in_its_unit_below_its_kind(recorded, tmp_path):
     trace = parsed(recorded, tmp_path / "out")
     readings = rows_of(recorded, "readings")

@@ -7,7 +7,6 @@ import pytest
 from rich.cells import cell_len
 
 from edgetop.analysis.analysis import MonitorView
-from edgetop.session.manifest import Battery, Methodology
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
 from edgetop.ui.panes.pane import Area
@@ -17,15 +16,14 @@ from edgetop.ui.themes import STYLES
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import (
     HOSTILE,
-    POWER_SENSORS,
     SENSORS,
     Script,
     hostile,
     hot,
+    leaking,
     manifest,
     measured,
     measured_with_power,
-    powered,
 )
 
 SIZES = ((20, 1), (30, 8), (54, 11), (80, 7), (80, 18), (108, 5), (120, 14), (200, 40))
@@ -36,15 +34,6 @@ KEYS = (("?", "help"), ("q", "leave"), ("space", "freeze"), ("w", "10s"))
 
 def lost() -> Script:
     return measured(30).lose(*(info.id for info in SENSORS), reason="no such device").measure(2)
-
-
-def leaking() -> Script:
-    """A board that tells its power, feeds on a battery, and whose engine keeps what it should not."""
-    methodology = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0, 2.0, 0.15))
-    whole = manifest(sensors=(*SENSORS, *POWER_SENSORS[:2]), methodology=methodology)
-    script = Script(whole, lambda second: powered(second) | {"mem/rss": 100 + second / 9})
-    script.load().tell("phase", phase="idle", duration_ns=30 * 10**9).wait(30)
-    return script.warm_up().begin().measure(200, rate_hz=5)
 
 
 def empty_board() -> Script:

@@ -1,0 +1,98 @@
+"""Options that mean something only beside others: what would be ignored is refused, in one line.
+
+Every rule stands with its option, and looks only at what was written on the command line: a
+default, or a user's settings, are never in the way of anything.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from edgetop.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was written: one option, and all by name."""
+
+    option: str
+    """As users know it: `--live`."""
+    given: Mapping[str, Any]
+    context: click.Context
+
+    def written(self, name: str) -> str:
+        """As users know another: `--csv`, of `csv_file`."""
+        options = (param for param in self.context.command.params if isinstance(param, click.Option))
+        return next((max(option.opts, key=len) for option in options if option.name == name), name)
+
+
+Rule = Callable[[Asked], InputError | None]
+Test = Callable[[Any], bool]  # of a value as it was written; None: it was not
+
+
+class Companion(click.Option):
+    """An option with rules."""
+
+    def __init__(self, *declarations: Any, rules: Sequence[Rule], **attributes: Any) -> None:
+        super().__init__(*declarations, **attributes)
+        self._rules = tuple(rules)
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Click's hook: `opts` is what was written. A value that is wrong in itself is told first."""
+        result = super().handle_parse_result(ctx, opts, args)
+        if self.name in opts and not ctx.resilient_parsing:  # as Tab parses
+            written = {name: value for name, value in opts.items() if isinstance(value, str | bool | Sequence)}
+            asked = Asked(self._as_written(opts), written, ctx)
+            for rule in self._rules:
+                if error := rule(asked):
+                    raise error
+        return result
+
+    def _as_written(self, opts: Mapping[str, Any]) -> str:
+        option = max(self.opts, key=len)
+        return (
+            f"{option} {opts[self.name or '']}" if isinstance(self.type, click.Choice) and not self.multiple else option
+        )
+
+
+def needs(*others: str, holds: Test = bool, told: str = "", advice: str = "") -> Rule:
+    """One of these beside it, with a value for which that holds.
+
+    `told`: what is wrong, with {} for the option; "": the names say it.
+    """
+
+    def rule(asked: Asked) -> InputError | None:
+        if any(holds(asked.given.get(other)) for other in others):
+            return None
+        return InputError(
+            told.format(asked.option) or f"{asked.option} needs {' or '.join(map(asked.written, others))}", advice
+        )
+
+    return rule
+
+
+def not_beside(*others: str, unless: str = "", told: str = "", advice: str = "") -> Rule:
+    """None of these, `unless` that is there too."""
+
+    def rule(asked: Asked) -> InputError | None:
+        beside = [other for other in others if asked.given.get(other) is not None]
+        if not beside or asked.given.get(unless):
+            return None
+        return InputError(
+            told.format(asked.option) or f"{asked.option} and {asked.written(beside[0])} contradict each other", advice
+        )
+
+    return rule
+
+
+def rings(asked: Asked) -> InputError | None:
+    """A terminal, and one that stays."""
+    if sys.stderr.isatty() and not asked.given.get("detach"):
+        return None
+    advice = "a command runs without one: --on-event (edgetop help alerts)"
+    return InputError(f"{asked.option} needs a terminal to ring", advice)

@@ -1,0 +1,46 @@
+"""Options of the commands that show a session, on a screen or in lines."""
+
+import click
+
+from edgetop.cli import complete
+from edgetop.cli import options as text
+from edgetop.cli.companions import Companion, needs, not_beside, rings
+from edgetop.errors import InputError
+from edgetop.nearest import nearest_hint
+
+NO_SCREEN = ("headless", "detach")
+
+
+def theme(name: str) -> str:
+    """One that there is: told before anything starts, and without loading what draws."""
+    known = complete.theme_names()
+    if name not in known:
+        raise InputError(f"--theme {name}: unknown", nearest_hint(name, known))
+    return name
+
+
+REFRESH = click.option(
+    "--refresh", type=text.duration, metavar="TIME", help="How often the screen is drawn. Default: 1s.",
+    cls=Companion, rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line so often")],
+)  # fmt: skip
+THEME = click.option(
+    "--theme", type=theme, metavar="NAME", shell_complete=complete.themes,
+    help="Colours: dark, light, paper, contrast, 16 ... (edgetop help themes).",
+    cls=Companion, rules=[not_beside(*NO_SCREEN, advice="there is no screen to colour")],
+)  # fmt: skip
+ASCII = click.option(
+    "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII characters only.",
+    cls=Companion, rules=[not_beside("detach", advice="nothing is drawn here")],
+)  # fmt: skip
+LIVE = click.option(
+    "--live", is_flag=True, help="With --headless: a plain line in words at each refresh, as for a screen reader.",
+    cls=Companion, rules=[needs("headless", advice="it prints a plain line a refresh in place of the screen")],
+)  # fmt: skip
+NOTIFY = click.option(
+    "--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts.",
+    cls=Companion, rules=[rings],
+)  # fmt: skip
+ALERT = click.option(
+    "--alert", "alerts", type=text.alert_rule, multiple=True, metavar="RULE",
+    help="Tell when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""Options that would be ignored are refused in a line, by the command line as it is written and by nothing else."""
+
+from typing import Any
+
+import click
+import pytest
+
+from edgetop.cli.companions import Companion
+from edgetop.cli.main import COMMANDS, edgetop
+from edgetop.errors import InputError
+
+REFUSED = {
+    "run --live": "--live needs --headless",
+    "run --headless --theme dark": "--theme and --headless contradict each other",
+    "run --detach --theme dark": "--theme and --detach contradict each other",
+    "run --headless --theme drak": "did you mean dark?",
+    "run --headless --refresh 1s": "--refresh and --headless contradict each other",
+    "run --detach --no-ascii": "--ascii and --detach contradict each other",
+    "run --arrivals poisson": "--arrivals poisson needs --rate",
+    "run --rate 5 --delay 1s": "--delay and --rate contradict each other",
+    "run --fail-fast": "--fail-fast needs a gate",
+    "run --junit x.xml": "--junit needs a gate",
+    "run --no-record -o x": "--no-record and --output contradict each other",
+    "run --no-record --no-raw": "--no-raw and --no-record contradict each other",
+    "run --no-record --max-size 1G": "--max-size and --no-record contradict each other",
+    "run --no-record --fsync-interval 1s": "--fsync-interval and --no-record contradict each other",
+    "run --detach --no-record": "--detach and --no-record contradict each other",
+    "run --detach --json": "--json and --detach contradict each other",
+    "run --power-volts 5V": "--power-volts needs --power-log FILE",
+    "run --power-log-format csv": "--power-log-format csv needs --power-log FILE",
+    "run --power-log-offset 1s": "--power-log-offset needs --power-log FILE",
+    "run --isolation thread --engine-cpus 0": "--engine-cpus needs --isolation process",
+    "run --isolation thread --engine-python x": "--engine-python needs --isolation process",
+    "demo --headless --theme dark": "--theme and --headless contradict each other",
+    "demo --live": "--live needs --headless",
+    "attach --live": "--live needs --headless",
+    "attach --headless --theme dark": "--theme and --headless contradict each other",
+    "attach --headless --refresh 1s": "--refresh and --headless contradict each other",
+    "attach --remote-command x": "--remote-command needs ssh:HOST",
+    "attach soak --remote-command x": "--remote-command needs ssh:HOST",
+    "attach ssh:board --headless": "--headless does not go with ssh:",
+    "doctor --engine litert": "--engine needs --roofline",
+    "doctor --provider CUDA": "--provider needs --roofline",
+    "doctor --delegate lib.so": "--delegate needs --roofline",
+    "doctor --threads 0": "--threads needs --roofline",
+    "doctor --roofline --sysroot x": "--roofline and --sysroot contradict each other",
+    "doctor --engine-python x --sysroot x": "--engine-python and --sysroot contradict each other",
+    "sensors --refresh 2s": "--refresh needs --watch",
+    "sensors --yes": "--yes needs --capture FILE.tar.gz",
+    "sensors --force": "--force needs --capture FILE.tar.gz",
+    "sensors --capture x.tar.gz --watch": "--capture goes with neither --json nor --watch",
+    "ops --force": "--force needs --csv or --trace",
+    "export s --to csv --hz 2": "--hz is for parquet",
+    "export s --to perfetto --table events": "--table is for csv and json",
+    "export s --to parquet --no-raw": "--no-raw is not for parquet",
+    "export s --to json --last 1s --end 2s": "--last goes with neither --begin nor --end",
+}
+
+TAKEN = (
+    "run --headless --live --refresh 1s --ascii",
+    "run --refresh 1s --theme dark --no-ascii",
+    "run --rate 5 --arrivals poisson",
+    "run --fail-if errors --fail-fast --junit x.xml",
+    "run --headless --json --no-record",
+    "run --no-raw --max-size 1G -o x",
+    "run --engine-cpus 0 --isolation process",
+    "demo --headless --ascii",
+    "attach --headless --live --refresh 1s --ascii",
+    "attach ssh:board --remote-command x --theme dark",
+    "doctor --roofline --engine litert --threads 0",
+    "doctor --engine-python x",
+    "sensors --watch --refresh 2s --json",
+    "sensors --capture x.tar.gz --yes --force",
+    "ops --trace x --force",
+    "export s --to parquet --hz 2",
+    "export s --to csv --table events --no-raw",
+)
+
+
+def parsed(line: str, **more: Any) -> click.Context:
+    name, *words = line.split()
+    command = edgetop.get_command(click.Context(edgetop), name)
+    assert command
+    return command.make_context(name, words, **more)
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_would_be_ignored_is_refused_in_a_line(line: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parsed(line)
+    assert str(refused.value).startswith(REFUSED[line]) or REFUSED[line].startswith("did you")
+    assert REFUSED[line] in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("line", TAKEN)
+def test_what_means_something_is_taken(line: str) -> None:
+    assert parsed(line).params
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_tab_is_told_nothing(line: str) -> None:
+    assert parsed(line, resilient_parsing=True)
+
+
+def test_every_option_with_a_rule_is_seen_to_refuse() -> None:
+    words = {word for line in REFUSED for word in line.split()} | {"--notify"}  # that one is tested with a terminal
+    for name in COMMANDS:
+        command = edgetop.get_command(click.Context(edgetop), name)
+        assert command
+        for option in command.params:
+            assert not isinstance(option, Companion) or words & {*option.opts, *option.secondary_opts}, option.opts

@@ -1,0 +1,227 @@
+"""Foreign text is only text: wherever it shows, no control, no direction mark and no markup of it does anything."""
+
+import io
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.cli import junit
+from edgetop.cli.attach_lines import follow
+from edgetop.cli.diagnosis import Diagnosis, lines
+from edgetop.cli.gatekeeper import tell_failed
+from edgetop.cli.leaving import how_to_come_back
+from edgetop.cli.operator_table import operator_tables
+from edgetop.cli.plain import plain_line
+from edgetop.cli.sensor_table import table as sensor_table
+from edgetop.cli.sensor_table import value_lines
+from edgetop.cli.session_list import Listed
+from edgetop.cli.session_list import table as session_table
+from edgetop.cli.summary import summary
+from edgetop.cli.tell import tell
+from edgetop.doctor.check import Check
+from edgetop.recording.export.output import StreamOutput
+from edgetop.sensors.protocol import Found, Gap, Missing, sensor
+from edgetop.sensors.survey import Survey
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Board
+from edgetop.session.seconds import NS
+from tests.cli.test_operator_table import made
+from tests.support.exports import export
+from tests.support.recordings import record
+from tests.support.screens import opened, view_of
+from tests.support.scripts import ListFeed, hostile, throttled_by
+
+WAYS = (
+    "[red]x[/red]",
+    "\x1b]0;owned\x07\x1b[2J\x1b[31m",
+    "\x9b31m\x9d0;owned\x9c",
+    "\u202etxt\u2066\u200f",
+    "中文\u0301\u0301 a\u0300",
+    "one\ntwo\r\x0b\x0c\x85\u2028three\t",
+    "x" * 10_000,
+)
+
+
+def shortly(text: str) -> str:
+    return ascii(text)[:30]
+
+
+def acts(text: str, but: str = "\n") -> list[str]:
+    """Characters that do something: controls (C0 and C1), directions and other formats, lines and paragraphs."""
+    kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return [repr(c) for c in text if unicodedata.category(c) in kinds and c not in but]
+
+
+def everywhere(value: Any, text: str) -> Any:
+    """A document with `text` behind every string of it that comes from elsewhere."""
+    if isinstance(value, dict):
+        return {key: everywhere(each, text) if key not in OWN_WORDS else each for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [everywhere(each, text) for each in value]
+    return f"{value}{text}" if isinstance(value, str) else value
+
+
+# Of the report: what a reader looks up, and does not print as it is.
+OWN_WORDS = frozenset({"state", "end_reason", "mode", "code", "isolation", "id", "cause", "phase", "format", "bound"})
+
+
+class Rails:
+    name, cadence_s = "rails", 2.0
+
+    def __init__(self, text: str) -> None:
+        about = {"role": "total", "note": text, "accuracy": text}
+        self.sensors = (sensor("power", text, text, **about), sensor("temp", f"{text}2", text))
+        self._reason = text
+
+    def read(self) -> list[float | Gap]:
+        return [9.3, Gap(self._reason)]
+
+
+def board(text: str) -> Board:
+    return Board(model=text, cpu=text, os=text, kernel=text, governor=text, power_mode=text)
+
+
+def survey(text: str) -> Survey:
+    read = Survey(board(text), Found((Rails(text),), (Missing(text, text, text),)))
+    read.read_due()
+    return read
+
+
+def listed(text: str) -> Listed:
+    return Listed(text, text, text, "finished", 1.0, 1, text, text, text, text)
+
+
+def profile(text: str, folder: Path) -> str:
+    return operator_tables(text, replace(made(folder / "m.onnx"), reason=text, way=text))
+
+
+@cache
+def slowed(text: str) -> Batch:
+    return throttled_by(text).end().whole()
+
+
+@cache
+def document(text: str) -> dict[str, Any]:
+    analysis = Analysis()
+    analysis.fold(slowed(text))
+    return everywhere(report_document(analysis), text)  # type: ignore[no-any-return]
+
+
+def check(text: str) -> Diagnosis:
+    return Diagnosis(board(text), (Check("governor", "problem", text, text, text),), ())
+
+
+SAID: dict[str, Callable[[str, Path], object]] = {
+    "summary": lambda text, _: tell(summary(document(text))),
+    "sessions": lambda text, _: tell("\n".join(session_table([listed(text)], None))),
+    "sessions of a terminal": lambda text, _: tell("\n".join(session_table([listed(text)], 80))),
+    "sensors": lambda text, _: tell("\n".join(sensor_table(survey(text), 80))),
+    "doctor": lambda text, _: tell("\n".join(lines(check(text)))),
+    "operators": lambda text, folder: tell(profile(text, folder)),
+    "the way back": lambda text, _: tell(how_to_come_back(Path(f"/tmp/{text}.edgetop"))),
+    "gates": lambda text, _: tell_failed({"gates": [{"expr": text, "ok": False, "reason": text}], "session": {}}),
+    "live lines": lambda text, _: tell(plain_line(view_of(throttled_by(text)))),
+    "attached, live": lambda text, _: followed(text, live_ns=NS),
+    "attached": lambda text, _: followed(text, live_ns=None),
+}
+
+
+def test_a_slowdown_names_its_hostile_witnesses() -> None:
+    (slowdown,) = document("[x]")["slowdowns"]
+    assert "cooling/0-[x]" in " ".join(slowdown["evidence"])
+
+
+def followed(text: str, live_ns: int | None) -> None:
+    feed = ListFeed([slowed(text)], ends=True)
+    feed.trouble = text
+    follow(feed, [], Analysis(), live_ns=live_ns, is_told=True)
+
+
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
+@pytest.mark.parametrize("place", SAID)
+def test_what_is_said_in_lines_does_nothing(
+    place: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SAID[place](text, tmp_path)
+    out, err = capsys.readouterr()
+    assert out + err
+    assert acts(out + err) == []
+
+
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
+def test_lines_for_machines_keep_their_columns(text: str) -> None:
+    rows = value_lines(survey(text), 1.0)
+    assert [acts(row, but="\t") for row in rows] == [[], []]
+    assert [row.count("\t") for row in rows] == [row.count("\t") for row in value_lines(survey("x"), 1.0)]
+
+
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
+def test_gates_as_xml_can_be_read_and_do_nothing(text: str) -> None:
+    gates = [{"expr": f"p99>1ms {text}", "ok": False, "reason": text}]
+    session = {"name": text, "duration_ns": 1, "created_utc": text}
+    xml = junit.to_xml({"session": session, "gates": gates})
+    assert acts(xml) == []
+    assert ET.fromstring(xml).find(".//failure") is not None
+
+
+class Tty(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Path) -> None:
+    from edgetop.recording.export.formats import load
+    from edgetop.recording.export.protocol import Selection
+    from edgetop.recording.reader import Recording
+    from edgetop.recording.span import Span
+
+    folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
+    shown = Tty()
+    load(form).export(Selection(Recording(folder), Span(), ("events",)), StreamOutput(shown))
+    told = shown.getvalue().decode()
+    assert told.count("\n") > 10
+    assert acts(told) == []
+
+
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
+def test_the_wide_table_and_the_trace_take_any_name(text: str, tmp_path: Path) -> None:
+    folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
+    for form in ("parquet", "perfetto"):
+        assert export(folder, form, tmp_path / form) == []
+
+
+SCREENS: tuple[tuple[str, ...], ...] = (
+    *(((str(i),)) for i in range(1, 9)),
+    ("r",),
+    ("e",),
+    ("m",),
+    ("q",),
+    ("ctrl+p",),
+    ("question_mark",),
+    ("slash",),
+)
+
+
+@pytest.mark.parametrize("text", WAYS, ids=shortly)
+async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) -> None:
+    name = text.replace("/", "").replace("\0", "")[:60] or "x"
+    async with opened(hostile(text), (120, 40), notifications=True, recording=tmp_path / f"{name}.edgetop") as screen:
+        for keys in SCREENS:
+            await screen.press(*keys)
+            assert acts("".join(screen.rows), but="") == [], keys
+            await screen.press("escape")
+        assert acts(screen.app.export_screenshot()) == []
+        screen.feed.put(slowed(text))
+        await screen.tick()
+        assert acts("".join(screen.rows), but="") == []
+        assert not screen.app._exit
