@@ -152,7 +152,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     gatekeeper = Gatekeeper(sink, story) if options["fail_fast"] else None
     sensors = find_sensors(options, board.discover(), board.root, story.now_ns)
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
-        text = "no sensor of heat, clocks or power can be read here: a slowdown will not be explained"
+        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         story.tell("no-sensors", "warning", "edgetop", text)
     conductor = Conductor(
         engine=engine,
