@@ -134,6 +134,16 @@ def test_ctrl_l_draws_anew_what_something_else_wrote_over() -> None:
         assert bytes_after(terminal, "\x0c", 1) > 24 * 80
 
 
+def test_a_terminal_that_shrank_and_grew_again_at_once_is_drawn_anew() -> None:
+    """Of two signals so close only one is seen, at the size that was known; what it cut off is gone."""
+    with running("idle", 400) as terminal:
+        terminal.wait_for("edgetop 1.3 %")
+        before = len(terminal.frames)
+        terminal.resize(80, 24)
+        frames = terminal.wait_for_frames(before + 1)[before:]
+        assert sum(map(len, frames)) > 24 * 80
+
+
 def test_q_and_s_leave_the_terminal_in_order_and_stop_the_run() -> None:
     with running("endless") as terminal:
         terminal.wait_for("STEADY")
