@@ -9,6 +9,7 @@ from typing import ClassVar
 from rich.console import RenderableType
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.screen import Screen
 
 from edgetop.analysis.analysis import Analysis
@@ -65,6 +66,11 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.push_screen(self._monitor)
+
+    def on_resize(self, event: Resize) -> None:
+        """Of two in quick succession one may be told, at the size that was known: what was cut off is gone still."""
+        if self._screen_stack and event.size == self.screen.size:
+            self.action_redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._monitor.check_action(action, parameters)

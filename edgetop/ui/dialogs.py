@@ -32,7 +32,10 @@ class Dialog(ModalScreen[T], Generic[T]):
     Dialog .title { text-style: bold; padding-bottom: 1; }
     Dialog Input { background: $background; & > .input--placeholder { color: $secondary; } }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "close", id="close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "close", id="close"),
+        Binding("ctrl+l", "app.redraw", "draw the screen anew", id="redraw-dialog"),
+    ]
 
 
 class LeaveDialog(Dialog[str]):

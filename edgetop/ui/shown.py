@@ -37,7 +37,14 @@ class Shown:
             self.forget()
 
     def news(self, x: int, y: int, strip: Strip) -> Iterator[tuple[int, Strip]]:
-        """The parts of a strip at that place which differ, and where they begin; taken as sent."""
+        """The parts of a strip at that place which differ, and where they begin; taken as sent.
+
+        What was laid out for a larger terminal than this is cut: it would wrap, or stand in the last row.
+        """
+        if self._size and (y >= self._size.height or x >= self._size.width):
+            return
+        if self._size and x + strip.cell_length > self._size.width:
+            strip = strip.crop(0, self._size.width - x)
         row = self._rows.setdefault(y, [])
         cells = _cells(strip)
         end = x + len(cells)
@@ -53,13 +60,17 @@ def _cells(strip: Strip) -> list[Cell]:
         if PLAIN.fullmatch(text):
             cells += zip(text, repeat(style))
             continue
-        for character in text:
-            width = cell_len(character)
-            if width:
-                cells += [(character, style), *[("", style)] * (width - 1)]
-            elif cells:
-                cells[-1] = (cells[-1][0] + character, style)
+        for piece, width in _pieces(text):
+            cells += [(piece, style), *[("", style)] * (width - 1)][:width]
     return cells
+
+
+def _pieces(text: str) -> list[tuple[str, int]]:
+    """Its characters and how many cells each takes; all at once where some take none, or more beside others."""
+    width = cell_len(text)
+    pieces = [(character, cell_len(character)) for character in text]
+    is_each_its_own = all(cells for _, cells in pieces) and sum(cells for _, cells in pieces) == width
+    return pieces if is_each_its_own else [(text, width)]
 
 
 def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:

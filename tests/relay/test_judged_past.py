@@ -169,6 +169,10 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
         (("tables", 1), [[1, 2, 10**12]]), (("tables", 2), [["a", 1]]), (("tables", 0), [[1]]), (("state", 9), 0.0),
         (("state", 9), 1e999), (("state", 7), [10**30]), (("state", 11), -5), (("state", 10), [[0, None, "magic"]]),
         (("state", 12, 0, 5), 7), (("state", 12, 1, 1, 0, 2), -(10**12)), (("state", 12, 1, 1, 0, 6), []),
+        (("state", 1), 10**9), (("state", 6), 10**9), (("state", 6), -1), (("state", 4), 10**9), (("tables", 2), [[-9, 1]]),
+        (("state", 10), [[-1, 5, "thermal", 1.2, 0.9, [], False, ""]]), (("tables", 1), [[5, 5, 0]]),
+        (("state", 10), [[1, 5, "thermal", -1.2, 0.9, [], False, ""]]), (("state", 12, 0, 0), 10**9),
+        (("state", 10), [[1, 5, "thermal", 1.2, 99.0, [], False, ""]]), (("state", 12, 0, 2), -1),
         (("tables", 3), [[0] * 3]), (("state", 12, 1, 4), 0), (("state", 12, 1, 6), 10**15),
     ],
 )  # fmt: skip
@@ -181,8 +185,8 @@ def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: o
     assert whole.manifest
     signals.know(whole.manifest.sensors)
     known = channels(signals.infos)
-    assert taken_over(json.loads(json.dumps(document)), known).detector.open
+    assert taken_over(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
     with pytest.raises(ValueError, match="cannot be"):
-        taken_over(changed(document, path, value), known)
+        taken_over(changed(document, path, value), known, whole.until_ns)
     analysis = folded([replace(whole, judged=changed(document, path, value))])
     assert differences(analysis.slowdowns.view(), folded([whole]).slowdowns.view()) == []

@@ -91,6 +91,10 @@ class Terminal:
         self._wait(lambda: self.output.count(FRAME_END) >= count, f"{count} frames")
         return self.frames
 
+    def wait_for_paint(self, cells: int, after: int = 0) -> None:
+        """Until a frame behind so many holds a byte and more for each of these cells: all of a screen."""
+        self._wait(lambda: any(len(frame) > cells for frame in self.frames[after:]), f"a frame of {cells} cells")
+
     def read_for(self, seconds: float) -> None:
         """As a terminal does while nobody types."""
         until = time.monotonic() + seconds

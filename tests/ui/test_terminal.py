@@ -128,10 +128,30 @@ def test_a_question_costs_its_box_and_not_the_screen_behind_it_again_and_again()
         assert asked < 10 * BUDGET_BYTES / 2
 
 
-def test_ctrl_l_draws_anew_what_something_else_wrote_over() -> None:
-    with running("idle", 400) as terminal:
+CELLS = 80 * 24
+
+
+@pytest.mark.parametrize(("key", "title"), [("", ""), ("q", "Leave the screen"), ("m", "Mark "), ("?", "Keys")])
+def test_ctrl_l_draws_anew_what_something_else_wrote_over(key: str, title: str) -> None:
+    """Where a dialog is open too."""
+    with running("idle", 10_000) as terminal:
+        terminal.wait_for_paint(CELLS)
         terminal.wait_for("edgetop 1.3 %")
-        assert bytes_after(terminal, "\x0c", 1) > 24 * 80
+        terminal.send(key)
+        terminal.wait_for(title)
+        before = len(terminal.frames) + bool(key)  # the end of the dialog's own may be on its way
+        terminal.send("\x0c")
+        terminal.wait_for_paint(CELLS, before)
+
+
+def test_a_terminal_that_shrank_and_grew_again_at_once_is_drawn_anew() -> None:
+    """Of two signals so close only one is seen, at the size that was known; what it cut off is gone."""
+    with running("idle", 10_000) as terminal:
+        terminal.wait_for_paint(CELLS)
+        terminal.wait_for("edgetop 1.3 %")
+        before = len(terminal.frames)
+        terminal.resize(80, 24)
+        terminal.wait_for_paint(CELLS, before)
 
 
 def test_q_and_s_leave_the_terminal_in_order_and_stop_the_run() -> None:

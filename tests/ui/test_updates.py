@@ -3,6 +3,7 @@
 import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -166,3 +167,25 @@ def test_another_style_is_sent_again() -> None:
     shown = Shown()
     sent_of(shown, (Span("a" * COLUMNS),))
     assert sent_of(shown, (Span("a" * 4), Span("a" * (COLUMNS - 4), "dim"))).count("a") == COLUMNS - 4
+
+
+@pytest.mark.parametrize("name", ["\u2764\ufe0f", "1\ufe0f\u20e3", "\U0001f44d\U0001f3fd", "\u4e2d\u0301", "e\u0301"])
+def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: str) -> None:
+    """How wide they are together is not how wide they are one by one."""
+    shown = Shown()
+    before, now = (Strip([Segment(f"{name} p50 5.0{digit}3")]) for digit in "01")
+    assert "".join(strip.text for _, strip in shown.news(3, 1, before)) == before.text
+    ((x, part),) = shown.news(3, 1, now)
+    ahead = now.crop(0, x - 3)
+    assert ahead.text + part.text + now.crop(x - 3 + part.cell_length).text == now.text
+    assert "1" in part.text
+    assert "0" not in ahead.text.removesuffix("0").partition("p50")[2] and ahead.cell_length == x - 3
+    assert list(shown.news(3, 1, now)) == []
+
+
+def test_what_was_laid_out_for_a_larger_terminal_stays_within_this_one() -> None:
+    shown = Shown()
+    shown.fit(Size(10, 2))
+    strip = Strip([Segment("0123456789abcdef")])
+    assert [(x, part.text) for x, part in shown.news(4, 1, strip)] == [(4, "012345")]
+    assert list(shown.news(10, 1, strip)) == list(shown.news(0, 2, strip)) == []

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns import noise
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.causes import CAUSES, Cause, Channel
-from edgetop.analysis.slowdowns.detector import KEPT_POINTS, KEPT_WINDOWS, RISE_S
+from edgetop.analysis.slowdowns.detector import INTERRUPTION_S, KEPT_POINTS, KEPT_WINDOWS, RISE_S
 from edgetop.analysis.slowdowns.evidence import Evidence, Tally
 from edgetop.analysis.slowdowns.from_start import Limited
 from edgetop.analysis.slowdowns.judgement import KEPT, KEPT_ROWS, Judgement, Slowdown
@@ -23,7 +23,7 @@ from edgetop.analysis.slowdowns.signals import SIZE_S
 from edgetop.analysis.slowdowns.span import Span
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
-from edgetop.session.seconds import SECOND
+from edgetop.session.seconds import NS, SECOND
 
 VERSION = 1
 LOOKED_BACK_S = RISE_S + 5  # behind the windows that are kept
@@ -113,9 +113,13 @@ def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
     return {"state": plain(state), "tables": [plain(table.tolist()) for table in tables], "flag_ns": flag_ns}
 
 
-def last_flag_ns(document: Mapping[str, Any]) -> int | None:
+def last_flag_ns(document: Mapping[str, Any], until_ns: int) -> int | None:
     """When a flag of a limit was set last. Raises ValueError."""
-    return built(int, document["flag_ns"]) if document.get("flag_ns") is not None else None
+    if document.get("flag_ns") is None:
+        return None
+    flag_ns = built(int, document["flag_ns"])
+    _require(0 <= flag_ns <= until_ns)
+    return flag_ns
 
 
 def _part(stage: Stage) -> _Part:
@@ -126,15 +130,21 @@ def _part(stage: Stage) -> _Part:
     return _Part(stage.start_s, looks, stage.end_s, stage.then, stage.slow, stage.slow_s, stage.level_sum, stage.recent)
 
 
-def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...]) -> Judgement:
-    """What was handed over, to go on from. Raises ValueError where it cannot be true, or is of another version."""
+def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
+    """What was handed over, to go on from. Raises ValueError where it cannot be true, or is of another version.
+
+    `until_ns`: how far the session has come.
+    """
     state = built(_Handed, document.get("state"))
     tables: Any = document.get("tables")
     _require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
-    _require(0 <= state.opening_s <= state.until_s and len(state.closed) <= KEPT)
+    _require(0 <= state.opening_s <= state.until_s <= until_ns // NS and len(state.closed) <= KEPT)
     _require(state.closed_count >= len(state.closed) and state.sigma >= noise.LEAST)
     _require(len(state.levels) <= noise.KEPT and 0 <= state.since < noise.EVERY)
     _require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
+    _require(state.ended_s == 0 or 0 < state.ended_s <= state.until_s - INTERRUPTION_S)
+    _require(state.limited_to_s is None or 0 <= state.limited_to_s <= state.until_s)
+    _require(all(_is_over(slowdown, state.until_s) for slowdown in state.closed))
     judgement = Judgement(
         until_s=state.until_s, opening_s=state.opening_s, is_opened=True, limited=state.limited,
         limited_to_s=state.limited_to_s, closed=tuple(state.closed), closed_count=state.closed_count,
@@ -143,17 +153,24 @@ def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...]) -> Ju
     detector.baseline, detector.ended_s = state.baseline, state.ended_s
     detector.noise.levels = np.array(state.levels, np.int64)
     detector.noise.since, detector.noise.sigma = state.since, state.sigma
-    judgement.burst_rows = _table(tables[0], SECOND, KEPT_ROWS)
-    judgement.cutter.pending = _table(tables[3], SECOND, ENOUGH)
-    detector.kept_windows = _table(tables[1], WINDOW, KEPT_WINDOWS)
-    detector.kept_points = _table(tables[2], POINT, KEPT_POINTS)
+    judgement.burst_rows = _table(tables[0], SECOND, KEPT_ROWS, state.until_s * NS)
+    judgement.cutter.pending = _table(tables[3], SECOND, ENOUGH, state.until_s * NS)
+    detector.kept_windows = _table(tables[1], WINDOW, KEPT_WINDOWS, state.until_s)
+    detector.kept_points = _table(tables[2], POINT, KEPT_POINTS, state.until_s)
     if state.open:
-        detector.spans = [_span(state.open.span)]
+        detector.spans = [_span(state.open.span, state.until_s)]
         judgement.stages = _stages(state.open, channels, state.until_s)
     return judgement
 
 
-def _span(span: Span) -> Span:
+def _is_over(slowdown: Slowdown, until_s: int) -> bool:
+    is_in_time = slowdown.end_ns is not None and 0 <= slowdown.start_ns <= slowdown.end_ns <= until_s * NS
+    return is_in_time and 0 <= slowdown.confidence <= 1 and (slowdown.latency_ratio is None or slowdown.latency_ratio > 0)
+
+
+def _span(span: Span, until_s: int) -> Span:
+    _require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
+    _require(0 <= span.slack_s <= until_s)
     _require(span.end_s is None and not span.new_slow and span.sigma >= noise.LEAST and span.slow > 0)
     _require(_are_levels(span.recent))
     return span
@@ -185,8 +202,8 @@ def _evidence(look: _Look, channels: tuple[Channel, ...]) -> Evidence:
     return evidence
 
 
-def _table(rows: Any, dtype: np.dtype[np.void], most: int) -> npt.NDArray[np.void]:
-    """The last columns of whole numbers; times that are in order, levels that can be."""
+def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:
+    """Times that are in order and before `until`, levels that can be."""
     _require(isinstance(rows, list) and len(rows) <= most)
     names = dtype.names or ()
     table = np.zeros(len(rows), dtype)
@@ -200,7 +217,9 @@ def _table(rows: Any, dtype: np.dtype[np.void], most: int) -> npt.NDArray[np.voi
     if "level" in names:
         _require(_are_levels(table["level"].tolist()))
     time = table[names[0]]
-    _require(bool((np.diff(time) >= 0).all()) and bool((np.abs(time) < 2**60).all()))
+    _require(bool((np.diff(time) >= 0).all()) and bool(((time >= 0) & (time < until)).all()))
+    if "end_s" in names:
+        _require(bool(((table["end_s"] > time) & (table["end_s"] <= until)).all()))
     return table
 
 

@@ -51,7 +51,7 @@ class Slowdowns:
             self._signals.know(batch.manifest.sensors)
             self._channels = channels(self._signals.infos)
         if batch.judged is not None:
-            self._take_over(batch.judged)
+            self._take_over(batch.judged, batch.until_ns)
         readings = self._signals.relevant(batch.readings)
         self._signals.note_flags(readings)
         self._witnesses.heed(batch.events)
@@ -92,11 +92,11 @@ class Slowdowns:
         self._settled_s = found.until_s
         return found.until_s + LATE_S
 
-    def _take_over(self, document: Mapping[str, JsonValue]) -> None:
+    def _take_over(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
         """Go on from what was judged where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            self._judgement = taken_over(document, self._channels)
-            self._signals.last_flag_ns = last_flag_ns(document) or self._signals.last_flag_ns
+            judgement, flag_ns = taken_over(document, self._channels, until_ns), last_flag_ns(document, until_ns)
+            self._judgement, self._signals.last_flag_ns = judgement, flag_ns or self._signals.last_flag_ns
             self._views = None
 
     @property
