@@ -165,7 +165,9 @@ def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until
 
 def _is_over(slowdown: Slowdown, until_s: int) -> bool:
     is_in_time = slowdown.end_ns is not None and 0 <= slowdown.start_ns <= slowdown.end_ns <= until_s * NS
-    return is_in_time and 0 <= slowdown.confidence <= 1 and (slowdown.latency_ratio is None or slowdown.latency_ratio > 0)
+    return (
+        is_in_time and 0 <= slowdown.confidence <= 1 and (slowdown.latency_ratio is None or slowdown.latency_ratio > 0)
+    )
 
 
 def _span(span: Span, until_s: int) -> Span:
