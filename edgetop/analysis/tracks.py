@@ -12,10 +12,8 @@ import numpy.typing as npt
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings, Stretches
+from edgetop.session.records import FOLDED_AT_ONCE, Readings, Stretches, in_pieces
 from edgetop.session.seconds import NS
-
-FOLDED_AT_ONCE = 65_536  # readings: what is made of each in passing takes many times its room
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,8 @@ class Tracks:
         if len(batch.readings) > FOLDED_AT_ONCE:
             is_known = batch.readings["sensor"] < len(self._infos)
             self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)
-        for begin in range(0, len(batch.readings), FOLDED_AT_ONCE):
-            self._fold_readings(batch.readings[begin : begin + FOLDED_AT_ONCE])
+        for piece in in_pieces(batch.readings):
+            self._fold_readings(piece)
         for event in batch.events:
             what = event.source.removeprefix("sensor ")
             if event.kind == "sensor-missing":

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings
+from edgetop.session.records import NO_READINGS, Readings, in_pieces
 from edgetop.session.seconds import NS
 
 SIZE_S = 1_024
@@ -57,15 +57,21 @@ class Signals:
         more = np.full((max(0, len(wanted) - len(self._values)), SIZE_S), np.nan, np.float32)
         self._values = np.concatenate([self._values, more])
 
-    def relevant(self, readings: Readings) -> Readings:
-        """Those that are kept, in the order of their seconds."""
-        is_wanted = (self._row_of[readings["sensor"]] >= 0) & (readings["t_ns"] >= 0)
-        wanted = readings[is_wanted]
-        second = wanted["t_ns"] // NS
-        in_order: Readings = wanted if (np.diff(second) >= 0).all() else wanted[np.argsort(second, kind="stable")]
+    def relevant(self, readings: Readings, from_s: int = 0) -> Readings:
+        """Those that are kept, from that second on, in the order of their seconds. When flags were set is noted."""
+        wanted: list[Readings] = []
+        for piece in in_pieces(readings):
+            ours = piece[(self._row_of.take(piece["sensor"]) >= 0) & (piece["t_ns"] >= 0)]
+            self._note_flags(ours)
+            wanted.append(ours[ours["t_ns"] >= from_s * NS])
+        if not wanted:
+            return NO_READINGS
+        found = np.concatenate(wanted) if len(wanted) > 1 else wanted[0]
+        second = found["t_ns"] // NS
+        in_order: Readings = found if (second[1:] >= second[:-1]).all() else found[np.argsort(second, kind="stable")]
         return in_order
 
-    def note_flags(self, readings: Readings) -> None:
+    def _note_flags(self, readings: Readings) -> None:
         """Relevant ones."""
         is_set = self._is_flag[self._row_of[readings["sensor"]]] & (readings["value"] >= SET)
         if is_set.any():

@@ -52,15 +52,14 @@ class Slowdowns:
             self._channels = channels(self._signals.infos)
         if batch.judged is not None:
             self._take_over(batch.judged)
-        readings = self._signals.relevant(batch.readings)
-        self._signals.note_flags(readings)
+        readings = self._signals.relevant(batch.readings, known_s)
         self._witnesses.heed(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(readings) or batch.events:
             self._views = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
         second = readings["t_ns"] // NS
-        begin, newest_s = int(np.searchsorted(second, known_s)), self._newest_s
+        begin, newest_s = 0, self._newest_s
         for until_s in range(self._settled_s + STEP_S, newest_s - LATE_S, STEP_S):
             end = int(np.searchsorted(second, until_s + LATE_S))
             self._signals.add(readings[begin:end])
