@@ -79,18 +79,18 @@ class Precision:
             self._add_dense(dense[begin : begin + ROWS_AT_ONCE])
 
     def _add_dense(self, rows: npt.NDArray[np.void]) -> None:
-        knots = np.stack([rows[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")], axis=1).astype(np.float64)
-        low = knots[:, _PLACE]
-        spread = np.rint(low + (knots[:, _PLACE + 1] - low) * _SHARE).astype(np.int64)
-        second = np.repeat(rows["t_ns"] // NS, len(_WEIGHT))
-        self._add(second, spread.ravel(), (rows["count"].astype(np.int64)[:, None] * _WEIGHT).ravel())
+        knots = np.stack([rows[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")]).astype(np.float64)
+        spread = knots.take(_PLACE, axis=0) + np.diff(knots, axis=0).take(_PLACE, axis=0) * _SHARE[:, None]
+        weight = rows["count"].astype(np.int64) * _WEIGHT[:, None]
+        self._add(rows["t_ns"] // NS, np.rint(spread).astype(np.int64), weight)
 
     def _add(self, second: Ints, latency_ns: Ints, weight: Ints) -> None:
+        """`second`: of each, or of each column."""
         assert self._first is not None
         if not len(second):
             return
         block, bucket = (second >> self._doublings) - self._first, histogram.bucket_of(latency_ns)
-        np.add.at(self._held.reshape(-1), block * histogram.SIZE + bucket, weight)
+        np.add.at(self._held.reshape(-1), (block * histogram.SIZE + bucket).ravel(), weight.ravel())
         self._lowest = min(self._lowest, int(bucket.min()))
         self._highest = max(self._highest, int(bucket.max()))
 

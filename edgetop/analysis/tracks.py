@@ -61,7 +61,7 @@ class _Figures:
         np.minimum.at(self.min, sensor, value)
         np.maximum.at(self.max, sensor, value)
         np.add.at(self.sum, sensor, value)
-        np.add.at(self.count, sensor, 1)
+        self.count += np.bincount(sensor, minlength=len(self.count))
         np.maximum.at(self.t_ns, sensor, t_ns)
         newest = t_ns == self.t_ns[sensor]
         self.value[sensor[newest]] = value[newest]  # of several at one time, the last

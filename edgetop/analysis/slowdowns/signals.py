@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import NO_READINGS, Readings, in_pieces
+from edgetop.session.records import Readings, in_pieces
 from edgetop.session.seconds import NS
 
 SIZE_S = 1_024
@@ -59,20 +59,21 @@ class Signals:
 
     def relevant(self, readings: Readings, from_s: int = 0) -> Readings:
         """Those that are kept, from that second on, in the order of their seconds. When flags were set is noted."""
-        wanted: list[Readings] = []
+        is_wanted, begin = np.zeros(len(readings), np.bool_), 0
         for piece in in_pieces(readings):
-            ours = piece[(self._row_of.take(piece["sensor"]) >= 0) & (piece["t_ns"] >= 0)]
-            self._note_flags(ours)
-            wanted.append(ours[ours["t_ns"] >= from_s * NS])
-        if not wanted:
-            return NO_READINGS
-        found = np.concatenate(wanted) if len(wanted) > 1 else wanted[0]
+            is_kept = (self._row_of.take(piece["sensor"]) >= 0) & (piece["t_ns"] >= 0)
+            self._note_flags(piece[is_kept])
+            is_wanted[begin : begin + len(piece)] = is_kept & (piece["t_ns"] >= from_s * NS)
+            begin += len(piece)
+        found = readings.take(np.flatnonzero(is_wanted))
         second = found["t_ns"] // NS
         in_order: Readings = found if (second[1:] >= second[:-1]).all() else found[np.argsort(second, kind="stable")]
         return in_order
 
     def _note_flags(self, readings: Readings) -> None:
         """Relevant ones."""
+        if not self._is_flag.any():
+            return
         is_set = self._is_flag[self._row_of[readings["sensor"]]] & (readings["value"] >= SET)
         if is_set.any():
             self.last_flag_ns = max(self.last_flag_ns or 0, int(readings["t_ns"][is_set].max()))

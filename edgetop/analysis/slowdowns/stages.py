@@ -209,9 +209,13 @@ class Stages:
     def _begun(self, window: SlowWindow) -> Change | None:
         if len(self.stage.recent) < _least(window):
             return None
+        latest = _lower_median(self.stage.recent[-LEAST_RECENT:])  # in the course of a ramp
+        more = max(WORSE // 2, round(SCATTERS / 2 * self._sigma * NEPER))
+        if not self.below and window.level <= latest + more:
+            return None
         usual = self.stage.recent_level
-        so_far = max(usual, _lower_median(self.stage.recent[-LEAST_RECENT:]))  # in the course of a ramp
-        border = so_far + max(WORSE // 2, round(SCATTERS / 2 * self._sigma * NEPER))
+        so_far = max(usual, latest)
+        border = so_far + more
         # What comes sooner belongs to the same rise.
         if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self._slack_s:
             return Change(True, so_far, border)
