@@ -129,7 +129,7 @@ class Tracks:
             readings["t_ns"].astype(np.int64), readings["sensor"].astype(np.int64), readings["value"].astype(np.float64)
         )  # fmt: skip
         self._figures.add(t_ns, sensor, value)
-        self._timeline.add(sensor, t_ns // NS, np.stack([value] * 4), np.ones(len(value)))
+        self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (4, len(value))), np.ones(len(value)))
 
     def _fold_stretches(self, stretches: Stretches) -> None:
         if len(stretches):
