@@ -14,7 +14,7 @@ from edgetop.analysis.blocks import Blocks, Floats, Ints
 from edgetop.analysis.trend import Slope, robust_slope, slope_between
 from edgetop.session.batch import Batch
 from edgetop.session.events import Notice
-from edgetop.session.records import middles_ns
+from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
 
 ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
@@ -61,7 +61,7 @@ class MemoryGrowth:
             past = batch.stretches[batch.stretches["sensor"] == place]
             if len(past):  # a stretch is no longer than a block of as long a session
                 self._add(name, middles_ns(past), past["mean"], past["count"])
-            rows = batch.readings[batch.readings["sensor"] == place]
+            rows = of_sensors(batch.readings, (place,))
             if len(rows):
                 self._add(name, rows["t_ns"], rows["value"], np.ones(len(rows), np.int64))
 

@@ -8,7 +8,7 @@ un-instrumented p50 (`scaled_ns`).
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -179,8 +179,9 @@ class Operators:
         for number in sorted(self._waiting.keys() & self._told.keys()):
             self._take(self._waiting.pop(number), self._told.pop(number))
         for unmatched in (self._waiting, self._told):  # while the recording was paused, only the events were kept
-            while len(unmatched) > MAX_UNMATCHED:
-                del unmatched[next(iter(unmatched))]
+            # Listed before: to find the first of a dict takes longer with each that was deleted before it.
+            for number in list(islice(unmatched, max(0, len(unmatched) - MAX_UNMATCHED))):
+                del unmatched[number]
 
     def _mark(self, times_ns: Sequence[int]) -> None:
         one = np.ones(len(times_ns))

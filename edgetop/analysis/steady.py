@@ -51,11 +51,11 @@ class SteadyState:
 
     def fold(self, batch: Batch) -> None:
         rows = batch.seconds.rows
-        rows = rows[rows["t_ns"] > self._last_ns]
-        if not len(rows):
+        fresh = np.flatnonzero(rows["t_ns"] > self._last_ns)
+        if not len(fresh):
             return
-        self._last_ns = int(rows["t_ns"][-1])
-        self._parts.append(rows[rows["t_ns"] > self._last_ns - LENGTHS_S[0] * NS])
+        self._last_ns = int(rows["t_ns"][fresh[-1]])
+        self._parts.append(rows[fresh[rows["t_ns"][fresh] > self._last_ns - LENGTHS_S[0] * NS]])
         if len(self._parts) > MOST_PARTS:
             self.kept()
 

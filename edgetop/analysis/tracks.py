@@ -12,10 +12,8 @@ import numpy.typing as npt
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings, Stretches
+from edgetop.session.records import FOLDED_AT_ONCE, Readings, Stretches, in_pieces
 from edgetop.session.seconds import NS
-
-FOLDED_AT_ONCE = 65_536  # readings: what is made of each in passing takes many times its room
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class _Figures:
         np.minimum.at(self.min, sensor, value)
         np.maximum.at(self.max, sensor, value)
         np.add.at(self.sum, sensor, value)
-        np.add.at(self.count, sensor, 1)
+        self.count += np.bincount(sensor, minlength=len(self.count))
         np.maximum.at(self.t_ns, sensor, t_ns)
         newest = t_ns == self.t_ns[sensor]
         self.value[sensor[newest]] = value[newest]  # of several at one time, the last
@@ -102,8 +100,8 @@ class Tracks:
         if len(batch.readings) > FOLDED_AT_ONCE:
             is_known = batch.readings["sensor"] < len(self._infos)
             self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)
-        for begin in range(0, len(batch.readings), FOLDED_AT_ONCE):
-            self._fold_readings(batch.readings[begin : begin + FOLDED_AT_ONCE])
+        for piece in in_pieces(batch.readings):
+            self._fold_readings(piece)
         for event in batch.events:
             what = event.source.removeprefix("sensor ")
             if event.kind == "sensor-missing":
@@ -131,7 +129,7 @@ class Tracks:
             readings["t_ns"].astype(np.int64), readings["sensor"].astype(np.int64), readings["value"].astype(np.float64)
         )  # fmt: skip
         self._figures.add(t_ns, sensor, value)
-        self._timeline.add(sensor, t_ns // NS, np.stack([value] * 4), np.ones(len(value)))
+        self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (4, len(value))), np.ones(len(value)))
 
     def _fold_stretches(self, stretches: Stretches) -> None:
         if len(stretches):

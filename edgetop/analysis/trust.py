@@ -19,7 +19,7 @@ from edgetop.formatting import clean, duration, milliseconds
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice
 from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.records import NO_READINGS, Readings, of_sensors
+from edgetop.session.records import NO_READINGS, Readings, in_pieces, of_sensors
 from edgetop.session.seconds import NS
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
@@ -75,10 +75,11 @@ class Trust:
         if batch.manifest is not None:
             self._infos = batch.manifest.sensors
             self._of_heat = [place for place, info in enumerate(self._infos) if info.kind == "temp"]
-        heat = of_sensors(batch.readings, self._of_heat)
-        if len(heat):
-            joined = np.concatenate([self._heat, heat])
-            self._heat = joined[joined["t_ns"] > joined["t_ns"].max() - HEAT_S * NS]
+        for piece in in_pieces(batch.readings):
+            heat = of_sensors(piece, self._of_heat)
+            if len(heat):
+                joined = np.concatenate([self._heat, heat])
+                self._heat = joined[joined["t_ns"] > joined["t_ns"].max() - HEAT_S * NS]
         for event in batch.events:
             if event.kind == COMPETING:
                 self._note(event)

@@ -27,6 +27,7 @@ MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
 LAST_BURSTS = 16  # at least so many of the last are given, to who knows nothing yet
 # What stays in memory, in rows.
 KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 400_000, 1_500_000, 50_000, 2_000_000
+KEPT_OF_MANY_READINGS = 131_072
 # Row groups smaller than that are read together.
 READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 32_768, 8_192, 65_536
 
@@ -48,7 +49,7 @@ class RecordingByTime:
         self.manifest = recording.manifest
         self._seconds = SecondsTable(recording.pieces("seconds"))
         self._inferences = TimedTable(recording.pieces("inferences"), _ends, KEPT_INFERENCES)
-        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), _starts, KEPT_READINGS)
+        self.readings = _readings_of(recording)
         self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), _event_times, KEPT_EVENTS)
         self._operators = TimedTable(_as_bursts(recording), _event_times, KEPT_OPERATORS)
         tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
@@ -128,6 +129,13 @@ def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
 def _starts(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
     starts: npt.NDArray[np.int64] = rows["t_ns"]
     return starts
+
+
+def _readings_of(recording: Recording) -> TimedTable:
+    """All of them stay in memory, or few: who reads more of them from front to back finds none of those read last."""
+    pieces = list(recording.pieces("readings", READINGS_AT_ONCE))
+    fit = sum(piece.rows for piece in pieces) <= KEPT_READINGS
+    return TimedTable(pieces, _starts, KEPT_READINGS if fit else KEPT_OF_MANY_READINGS)
 
 
 def _as_bursts(recording: Recording) -> list[Piece]:

@@ -3,7 +3,7 @@
 Never an object per inference: at 50,000 inferences a second that would be the load.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,8 @@ STRETCH = np.dtype(
     ]
 )
 
+FOLDED_AT_ONCE = 65_536  # readings: what is made of each in passing takes many times its room
+
 Inferences = npt.NDArray[np.void]
 Readings = npt.NDArray[np.void]
 Stretches = npt.NDArray[np.void]
@@ -78,14 +80,25 @@ def last_end_ns(inferences: Inferences) -> int:
     return int((inferences["t_ns"] + inferences["latency_ns"]).max())
 
 
+def in_pieces(readings: Readings) -> Iterator[Readings]:
+    """All of them, a few at once."""
+    for begin in range(0, len(readings), FOLDED_AT_ONCE):
+        yield readings[begin : begin + FOLDED_AT_ONCE]
+
+
 def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
     """Those of the sensors at these few places in the manifest, as a copy.
 
     A day has millions: each place is compared with a column that lies side by side, which takes a fifth of a look-up.
     """
-    sensor = np.ascontiguousarray(readings["sensor"])
-    wanted = np.zeros(len(sensor), np.bool_)
-    for place in places:
-        wanted |= sensor == place
+    if not places:
+        return NO_READINGS
+    wanted, begin = np.zeros(len(readings), np.bool_), 0
+    for piece in in_pieces(readings):
+        sensor = np.ascontiguousarray(piece["sensor"])
+        is_wanted = wanted[begin : begin + len(piece)]
+        for place in places:
+            is_wanted |= sensor == place
+        begin += len(piece)
     found: Readings = readings.take(np.flatnonzero(wanted))
     return found

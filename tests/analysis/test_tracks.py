@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import Axis
-from edgetop.analysis.tracks import FOLDED_AT_ONCE, MissingSensor, Tracks, TrackView
+from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.records import READING, STRETCH
+from edgetop.session.records import FOLDED_AT_ONCE, READING, STRETCH
 from edgetop.session.seconds import NS
 from tests.support.sessions import differences, make_manifest, make_readings, make_sensor
 

@@ -40,6 +40,7 @@ class Terminal:
         self._set_size(columns, rows)
         self.attributes_before = self.attributes()
         self.output = b""
+        self._drawn = 0  # of it
         inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         env = {**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
         for name in ("COLUMNS", "LINES"):  # the terminal itself tells its size
@@ -74,6 +75,7 @@ class Terminal:
         return termios.tcgetattr(self._theirs)
 
     def _set_size(self, columns: int, rows: int) -> None:
+        self._cells = Cells(columns, rows)
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def resize(self, columns: int, rows: int) -> None:
@@ -84,8 +86,20 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def wait_for(self, *pieces: str) -> None:
-        """Until all of these have been written, colours left out. Raises AssertionError where they do not come."""
-        self._wait(lambda: all(piece in self.text for piece in pieces), f"{pieces} in {self.text[-2000:]!r}")
+        """Until all of these have been written, or are seen. Raises AssertionError where they do not come."""
+        self._wait(lambda: all(self._has(piece) for piece in pieces), f"{pieces} in {self.seen}")
+
+    def _has(self, piece: str) -> bool:
+        return piece in self.text or any(piece in row for row in self.seen)
+
+    @property
+    def seen(self) -> list[str]:
+        """What the last whole frame left on the screen: a frame holds only what differs from the one before."""
+        end = self.output.rfind(FRAME_END)
+        if end > self._drawn:
+            self._cells.write(self.output[self._drawn : end].decode("utf-8", "replace"))
+            self._drawn = end
+        return self._cells.rows
 
     def wait_for_frames(self, count: int) -> list[bytes]:
         self._wait(lambda: self.output.count(FRAME_END) >= count, f"{count} frames")

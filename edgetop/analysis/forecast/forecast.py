@@ -73,7 +73,7 @@ class Forecast:
             self._note(self._history.add_stretches(past))
         if len(batch.readings):
             rows = batch.readings
-            self._rest(rows["sensor"], rows["t_ns"], rows["value"], np.ones(len(rows), np.int64))
+            self._rest(rows["sensor"], rows["t_ns"], rows["value"])
             self._note(self._history.add(rows))
 
     def _note(self, oldest_s: int | None) -> None:
@@ -93,16 +93,18 @@ class Forecast:
         elif phase == "idle" and isinstance(duration_ns, int):
             self._idle_ns = (t_ns + round(IDLE_SETTLING * duration_ns), t_ns + duration_ns)
 
-    def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints) -> None:
-        """What the zones were while nothing ran."""
+    def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
+        """What the zones were while nothing ran. `count`: of readings that each is the mean of; None: of one."""
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
-        inside = (t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1])
-        for place in np.unique(sensor[inside]).tolist():
-            rows = inside & (sensor == place)
-            milli = np.rint(np.clip(celsius[rows], -1e6, 1e6) * 1000).astype(np.int64) * count[rows]
+        inside = np.flatnonzero((t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1]))
+        sensor, celsius = sensor[inside], celsius[inside]
+        weight = np.ones(len(inside), np.int64) if count is None else count[inside]
+        for place in np.unique(sensor).tolist():
+            rows = sensor == place
+            milli = np.rint(np.clip(celsius[rows], -1e6, 1e6) * 1000).astype(np.int64) * weight[rows]
             total, before = self._idle.get(place, (0, 0))
-            self._idle[place] = total + int(milli.sum()), before + int(count[rows].sum())
+            self._idle[place] = total + int(milli.sum()), before + int(weight[rows].sum())
 
     def view(self, until_ns: int) -> ForecastView:
         """As of the end of the measured phase, or of now."""

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings, Stretches, middles_ns
+from edgetop.session.records import Readings, Stretches, in_pieces, middles_ns
 from edgetop.session.seconds import NS
 
 BLOCKS = 128  # of each width
@@ -50,8 +50,17 @@ class History:
 
     def add(self, readings: Readings) -> int | None:
         """The oldest second to which something was added; None: nothing was. What is older than a ring is left out."""
-        values = _thousandths(readings["value"])
-        return self._add(readings["sensor"], readings["t_ns"], values, np.ones_like(values), WIDTHS_S)
+        spans = [span for piece in in_pieces(readings) if (span := self._span(piece["sensor"], piece["t_ns"]))]
+        if not spans:
+            return None
+        newest = self._advance(max(newest for _, newest in spans))
+        begin_ns = (newest // WIDTHS_S[-1] - BLOCKS + 1) * WIDTHS_S[-1] * NS  # of the oldest block
+        for piece in in_pieces(readings):
+            fresh = piece[piece["t_ns"] >= max(begin_ns, 0)]
+            if len(fresh):
+                values = _thousandths(fresh["value"])
+                self._add(fresh["sensor"], fresh["t_ns"], values, np.ones_like(values), WIDTHS_S)
+        return min(oldest for oldest, _ in spans)
 
     def add_stretches(self, stretches: Stretches) -> int | None:
         """The same of a past that came in stretches: to the blocks that are as long."""
@@ -59,27 +68,40 @@ class History:
         widths = [width_s for width_s in WIDTHS_S if width_s > longest_s]
         count = stretches["count"].astype(np.int64)
         values = _thousandths(stretches["mean"]) * count
-        return self._add(stretches["sensor"], middles_ns(stretches), values, count, widths)
-
-    def _add(self, sensor: Ints, t_ns: Ints, values: Ints, count: Ints, widths: Sequence[int]) -> int | None:
-        """`values`: in thousandths, each the sum of so many."""
-        row = self._row_of[sensor]
-        wanted = (row >= 0) & (t_ns >= 0)
-        if not wanted.any():
+        span = self._span(stretches["sensor"], middles_ns(stretches))
+        if span is None:
             return None
-        row, t_ns, values, count = row[wanted], t_ns[wanted].astype(np.int64), values[wanted], count[wanted]
-        second = t_ns // NS
-        newest = max(self.newest_s, int(second.max()))
-        for level, width_s in enumerate(WIDTHS_S):
-            block, last = second // width_s, newest // width_s
-            known = self.newest_s // width_s
-            self._sums[level][:, np.arange(max(known + 1, last - BLOCKS + 1), last + 1) % BLOCKS] = 0
-            fresh = (block > last - BLOCKS) & (width_s in widths)
-            within_ms = (t_ns - block * width_s * NS) // 1_000_000
-            rows = np.column_stack([values, within_ms * count, count])
-            np.add.at(self._sums[level], (row[fresh], block[fresh] % BLOCKS), rows[fresh])
+        self._advance(span[1])
+        self._add(stretches["sensor"], middles_ns(stretches), values, count, widths)
+        return span[0]
+
+    def _span(self, sensor: Ints, t_ns: Ints) -> tuple[int, int] | None:
+        """The oldest and the newest second of what is wanted."""
+        wanted = t_ns[(self._row_of.take(sensor) >= 0) & (t_ns >= 0)]
+        return (int(wanted.min()) // NS, int(wanted.max()) // NS) if len(wanted) else None
+
+    def _advance(self, second: int) -> int:
+        """Make room for blocks up to that second; the newest one now."""
+        newest = max(self.newest_s, second)
+        for sums, width_s in zip(self._sums, WIDTHS_S, strict=True):
+            known, last = self.newest_s // width_s, newest // width_s
+            sums[:, np.arange(max(known + 1, last - BLOCKS + 1), last + 1) % BLOCKS] = 0
         self.newest_s = newest
-        return int(second.min())
+        return newest
+
+    def _add(self, sensor: Ints, t_ns: Ints, values: Ints, count: Ints, widths: Sequence[int]) -> None:
+        """`values`: in thousandths, each the sum of so many. What is too old for the blocks of a width is left out."""
+        row, second = self._row_of.take(sensor), t_ns // NS
+        wanted = (row >= 0) & (t_ns >= 0)
+        for sums, width_s in zip(self._sums, WIDTHS_S, strict=True):
+            if width_s not in widths:
+                continue
+            block = second // width_s
+            fresh = np.flatnonzero(wanted & (block > self.newest_s // width_s - BLOCKS))
+            block = block[fresh]
+            within_ms = (t_ns[fresh] - block * width_s * NS) // 1_000_000
+            rows = np.column_stack([values[fresh], within_ms * count[fresh], count[fresh]])
+            np.add.at(sums, (row[fresh], block % BLOCKS), rows)
 
     def stretch(self, level: int, from_s: float, until_s: int) -> Stretch:
         """The whole blocks of that width within this time; as many as there are."""

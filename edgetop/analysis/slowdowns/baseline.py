@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.windows import NEPER, Points
+from edgetop.analysis.slowdowns.windows import NEPER, Points, median
 
 LENGTH_S = 30
 LEAST_S = 5
@@ -47,7 +47,7 @@ def find_baseline(points: Points) -> tuple[Baseline | None, int]:
 
 def _steady(points: Points, first_s: int, end_s: int) -> tuple[Baseline | None, int]:
     half = len(points) // 2
-    drift = np.median(points["level"][half:]) - np.median(points["level"][:half])
+    drift = median(points["level"][half:]) - median(points["level"][:half])
     if drift < -max(DRIFT, 3 * _error(points)):
         return None, end_s - LENGTH_S + 1
     if drift > max(2 * DRIFT, 3 * _error(points)):
@@ -70,7 +70,7 @@ def _best_split(points: Points) -> tuple[int, float]:
     best, place, step = CERTAIN, 0, 0.0
     for split in range(max(low, 3), min(high, len(points) - 3) + 1):
         before, after = level[:split], level[split:]
-        change = float(np.median(after) - np.median(before))
+        change = median(after) - median(before)
         spread = max(_spread(before), _spread(after), LEAST_SCATTER)
         ratio = split * len(after) / len(level) * change * change / (2 * spread * spread)
         if ratio > best:
@@ -79,7 +79,7 @@ def _best_split(points: Points) -> tuple[int, float]:
 
 
 def _spread(level: npt.NDArray[np.float64]) -> float:
-    return 1.4826 * float(np.median(np.abs(level - np.median(level))))
+    return 1.4826 * median(np.abs(level - median(level)))
 
 
 def _error(points: Points) -> float:
@@ -87,6 +87,6 @@ def _error(points: Points) -> float:
 
 
 def _baseline(points: Points) -> Baseline:
-    level = int(np.median(points["level"]))
+    level = int(median(points["level"]))
     first_s, last_s = int(points["second"][0]), int(points["second"][-1])
     return Baseline(first_s, last_s + 1, level, _error(points) / NEPER)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
-from edgetop.analysis.slowdowns.noise import Noise
-from edgetop.analysis.slowdowns.span import LEAST_S, Span
+from edgetop.analysis.slowdowns.noise import EVERY, Noise
+from edgetop.analysis.slowdowns.span import LEAST_S, SlowWindow, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
 INTERRUPTION_S = 10  # what is shorter belongs to it
@@ -115,10 +115,14 @@ class Detector:
 
     def _watch(self, windows: Windows) -> int:
         """Look for the beginning of a slowdown; how many windows that took."""
-        windows = windows[: self.noise.wanted]
+        slow = np.flatnonzero(windows["level"] >= SLOWER)
+        if len(slow):  # what is slow is compared with the noise that was estimated last before it
+            calm = max(int(slow[0]) - self.noise.wanted, 0)
+            windows = windows[: self.noise.wanted + calm // EVERY * EVERY]
+            slow = slow[slow < len(windows)]
         before = len(self.kept_windows)
         joined = np.concatenate([self.kept_windows, windows])
-        for place in np.flatnonzero(windows["level"] >= SLOWER).tolist():
+        for place in slow.tolist():
             upto = before + place + 1
             known = joined[max(0, upto - KEPT_WINDOWS) : upto]
             length = self._slow_length(known[-SPAN:])
@@ -184,8 +188,8 @@ class Detector:
             return False
         span = Span(start_s, self._rise(start_s, level, usual), apart, self.ended_s, self.noise.sigma)
         span.leave = self._leave(level)
-        for window in windows[first:]:
-            if window["level"] >= span.leave:
+        for window in map(SlowWindow._make, windows[first:].tolist()):
+            if window.level >= span.leave:
                 span.take(window)
         self.spans.append(span)
         self.kept_windows = windows
@@ -210,10 +214,9 @@ class Detector:
     def _follow(self, windows: Windows) -> int:
         """Follow the open slowdown to its end; how many windows that took."""
         span = self.spans[-1]
-        for place, window in enumerate(windows):
-            level = int(window["level"])
-            self._heed_calm(span, window, level)
-            if level >= span.leave:
+        for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
+            self._heed_calm(span, window)
+            if window.level >= span.leave:
                 span.take(window)
                 if span.slow % 16 == 0:
                     span.leave = self._leave(float(np.mean(span.recent)))
@@ -227,23 +230,23 @@ class Detector:
         self.kept_windows = np.concatenate([self.kept_windows, windows])[-KEPT_WINDOWS:]
         return len(windows)
 
-    def _heed_calm(self, span: Span, window: np.void, level: int) -> None:
+    def _heed_calm(self, span: Span, window: SlowWindow) -> None:
         """Page's cumulative sum of how far windows are below the level, and since when it grows."""
         reach = max(span.leave, 20_000)
-        below = min(max(span.leave - level, -reach), reach)
+        below = min(max(span.leave - window.level, -reach), reach)
         if self._calm_sum + below <= 0:
             self._forget_calm()
             return
         if self.calm_from is None:
-            self.calm_from = int(window["begin_s"])
+            self.calm_from = window.begin_s
         self._calm_sum += below
         self._calm_count += 1
         self._calm_below += below > 0
 
-    def _is_over(self, window: np.void) -> bool:
+    def _is_over(self, window: SlowWindow) -> bool:
         if self.calm_from is None or self._calm_count < 2:
             return False
-        lasts = int(window["end_s"]) - self.calm_from >= INTERRUPTION_S
+        lasts = window.end_s - self.calm_from >= INTERRUPTION_S
         return lasts and self._calm_below >= MOSTLY * self._calm_count
 
     def _forget_calm(self) -> None:

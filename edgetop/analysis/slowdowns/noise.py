@@ -22,11 +22,24 @@ class Noise:
     def __init__(self) -> None:
         self.levels: Ints = np.empty(0, np.int64)
         self.since = 0
-        self.sigma = LEAST
+        self._sigma = LEAST
+        self._due: Ints | None = None  # what the next estimate is made of, once somebody asks
+
+    @property
+    def sigma(self) -> float:
+        """Estimated when it is asked for: few do, of a day."""
+        if self._due is not None:
+            self._sigma, self._due = max(LEAST, _estimate(self._due)), None
+        return self._sigma
+
+    @sigma.setter
+    def sigma(self, told: float) -> None:
+        self._sigma, self._due = told, None
 
     def copy(self) -> "Noise":
         other = Noise()
-        other.levels, other.since, other.sigma = self.levels, self.since, self.sigma
+        other.levels, other.since = self.levels, self.since
+        other._sigma, other._due = self._sigma, self._due
         return other
 
     def begin(self, windows: Windows, points: Points) -> None:
@@ -42,12 +55,12 @@ class Noise:
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
-        """Windows in which nothing happened, at most as many as are wanted."""
-        self.levels = np.concatenate([self.levels, levels])[-KEPT:]
-        self.since += len(levels)
-        if self.since >= EVERY:
-            self.since = 0
-            self.sigma = max(LEAST, _estimate(self.levels))
+        """Windows in which nothing happened."""
+        joined = np.concatenate([self.levels, levels])
+        self.levels, since = joined[-KEPT:], self.since + len(levels)
+        self.since = since % EVERY
+        if since >= EVERY:
+            self._due = joined[: len(joined) - self.since][-KEPT:]
 
 
 def _scatter(levels: Ints | Floats) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings
+from edgetop.session.records import Readings, in_pieces
 from edgetop.session.seconds import NS
 
 SIZE_S = 1_024
@@ -19,6 +19,10 @@ IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.uint32]
+
+NOWHERE: Places = np.empty(0, np.uint32)
+_NONE_KNOWN: npt.NDArray[np.int64] = np.full(MOST_SENSORS, -1, np.int64)  # half a MiB: one for all checkpoints
 
 
 def is_flag(info: SensorInfo) -> bool:
@@ -35,7 +39,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.infos: tuple[SensorInfo, ...] = ()  # of the rows
-        self._row_of = np.full(MOST_SENSORS, -1, np.int64)  # by the sensor's place in the manifest; -1: none
+        self._row_of = _NONE_KNOWN  # by the sensor's place in the manifest; -1: none
         self._values: npt.NDArray[np.float32] = np.empty((0, SIZE_S), np.float32)
         self._newest_s = -1
         self._is_flag: Bools = np.empty(0, np.bool_)  # by the row
@@ -57,16 +61,29 @@ class Signals:
         more = np.full((max(0, len(wanted) - len(self._values)), SIZE_S), np.nan, np.float32)
         self._values = np.concatenate([self._values, more])
 
-    def relevant(self, readings: Readings) -> Readings:
-        """Those that are kept, in the order of their seconds."""
-        is_wanted = (self._row_of[readings["sensor"]] >= 0) & (readings["t_ns"] >= 0)
-        wanted = readings[is_wanted]
-        second = wanted["t_ns"] // NS
-        in_order: Readings = wanted if (np.diff(second) >= 0).all() else wanted[np.argsort(second, kind="stable")]
-        return in_order
+    def relevant(self, readings: Readings, from_s: int = 0) -> Places:
+        """Where those are that are kept, from that second on, in the order of their seconds. Notes when flags were set.
 
-    def note_flags(self, readings: Readings) -> None:
+        Their places, for a day of them takes as much as all that is made of it.
+        """
+        found, begin, in_order, last_s = [NOWHERE], 0, True, 0
+        for piece in in_pieces(readings):
+            is_kept = (self._row_of.take(piece["sensor"]) >= 0) & (piece["t_ns"] >= 0)
+            self._note_flags(piece[is_kept])
+            places = np.flatnonzero(is_kept & (piece["t_ns"] >= from_s * NS))
+            second = piece["t_ns"][places] // NS
+            if len(second):
+                in_order = in_order and int(second[0]) >= last_s and bool((second[1:] >= second[:-1]).all())
+                last_s = int(second[-1])
+                found.append((begin + places).astype(np.uint32))
+            begin += len(piece)
+        kept = np.concatenate(found)
+        return kept if in_order else kept[np.argsort(readings["t_ns"][kept] // NS, kind="stable")]
+
+    def _note_flags(self, readings: Readings) -> None:
         """Relevant ones."""
+        if not self._is_flag.any():
+            return
         is_set = self._is_flag[self._row_of[readings["sensor"]]] & (readings["value"] >= SET)
         if is_set.any():
             self.last_flag_ns = max(self.last_flag_ns or 0, int(readings["t_ns"][is_set].max()))

@@ -4,6 +4,7 @@ So is the tail, which is explained by the same signals, and settled at the same 
 """
 
 import contextlib
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -52,23 +53,22 @@ class Slowdowns:
             self._channels = channels(self._signals.infos)
         if batch.judged is not None:
             self._take_over(batch.judged, batch.until_ns)
-        readings = self._signals.relevant(batch.readings)
-        self._signals.note_flags(readings)
+        places = self._signals.relevant(batch.readings, known_s)
         self._witnesses.heed(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
-        if len(rows) or len(readings) or batch.events:
+        if len(rows) or len(places) or batch.events:
             self._views = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
-        second = readings["t_ns"] // NS
-        begin, newest_s = int(np.searchsorted(second, known_s)), self._newest_s
+        t_ns = batch.readings["t_ns"]
+        begin, newest_s = 0, self._newest_s
         for until_s in range(self._settled_s + STEP_S, newest_s - LATE_S, STEP_S):
-            end = int(np.searchsorted(second, until_s + LATE_S))
-            self._signals.add(readings[begin:end])
+            end = bisect_left(places, (until_s + LATE_S) * NS, begin, key=t_ns.__getitem__)
+            self._signals.add(batch.readings[places[begin:end]])
             self._settle(until_s)
             begin = end
             if checkpoints and until_s + 2 * LATE_S <= newest_s:
                 checkpoints.offer(self._judgement, self._signals, self._tail)
-        self._signals.add(readings[begin:])
+        self._signals.add(batch.readings[places[begin:]])
         self._witnesses.forget(newest_s - LATE_S)
         if newest_s - LATE_S >= self._settled_s + SETTLED_AT_ONCE_S:
             self._settle(newest_s - LATE_S)

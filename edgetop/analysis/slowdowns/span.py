@@ -41,14 +41,13 @@ class Span:
     def copy(self) -> "Span":
         return replace(self, recent=list(self.recent), new_slow=list(self.new_slow))
 
-    def take(self, window: np.void) -> None:
-        slow = SlowWindow(int(window["begin_s"]), int(window["end_s"]), int(window["level"]))
+    def take(self, window: SlowWindow) -> None:
         self.slow += 1
-        self.slow_s += slow.end_s - slow.begin_s
-        self.recent.append(slow.level)
+        self.slow_s += window.end_s - window.begin_s
+        self.recent.append(window.level)
         if len(self.recent) > RECENT:
             del self.recent[0]
-        self.new_slow.append(slow)
+        self.new_slow.append(window)
 
     def take_new(self) -> list[SlowWindow]:
         """Those that were not looked at yet, once."""

@@ -145,6 +145,7 @@ class Stages:
     ) -> None:
         self._channels = channels
         self._sigma = span.sigma
+        self._beyond = max(WORSE // 2, round(SCATTERS / 2 * span.sigma * NEPER))  # its level, a rise begins
         self._slack_s = span.slack_s
         self.stage = stage
         self.below = below  # on which it stands; never advanced
@@ -209,9 +210,12 @@ class Stages:
     def _begun(self, window: SlowWindow) -> Change | None:
         if len(self.stage.recent) < _least(window):
             return None
+        latest = _lower_median(self.stage.recent[-LEAST_RECENT:])  # in the course of a ramp
+        if not self.below and window.level <= latest + self._beyond:
+            return None
         usual = self.stage.recent_level
-        so_far = max(usual, _lower_median(self.stage.recent[-LEAST_RECENT:]))  # in the course of a ramp
-        border = so_far + max(WORSE // 2, round(SCATTERS / 2 * self._sigma * NEPER))
+        so_far = max(usual, latest)
+        border = so_far + self._beyond
         # What comes sooner belongs to the same rise.
         if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self._slack_s:
             return Change(True, so_far, border)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.forecast.history import BLOCKS, WIDTHS_S, History
-from edgetop.session.records import READING, Readings
+from edgetop.session.records import FOLDED_AT_ONCE, READING, Readings
 from edgetop.session.seconds import NS
 from tests.support.sessions import make_readings, make_sensor
 
@@ -93,3 +93,17 @@ def test_sensors_that_are_found_later_have_rows_of_their_own() -> None:
     found.know(SENSORS, [0, 2])
     found.add(make_readings((0, 2, 50.0), (NS, 0, 41.0)))
     assert found.stretch(0, 0, 1).mean[:, 0].tolist() == [40.0, 50.0]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_day_at_once_is_the_same_as_in_parts(in_order: bool) -> None:
+    rows = many(2 * FOLDED_AT_ONCE + 100)
+    rows["t_ns"] *= 20  # further than any block reaches back
+    if not in_order:
+        rows = np.random.default_rng(0).permutation(rows)
+    whole, parts = history(rows), history(*np.array_split(rows, 37))
+    for level, width_s in enumerate(WIDTHS_S):
+        one, other = (of.stretch(level, 60_000 - BLOCKS * width_s, 60_000) for of in (whole, parts))
+        assert one.count.sum() > 0
+        for name in ("mean", "mid_s", "count"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

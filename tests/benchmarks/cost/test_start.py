@@ -53,7 +53,7 @@ def _first_s(model: str, output: str) -> tuple[float, float]:
         terminal.wait_for_frames(1)
         assert ALTERNATE_SCREEN.encode() in terminal.output
         frame_s = time.monotonic() - begin
-        while not re.search(r"p50 +[0-9]", terminal.text):
+        while not re.search(r"p50 +[0-9]", terminal.seen[0]):
             terminal.wait_for_frames(terminal.output.count(FRAME_END) + 1)
         return frame_s, time.monotonic() - begin
     finally:

@@ -1,0 +1,41 @@
+"""Which readings can tell why: found in pieces, in the order of their seconds wherever they were written."""
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.session.records import FOLDED_AT_ONCE, READING, Readings
+from edgetop.session.seconds import NS
+from tests.support.sessions import make_sensor
+
+SENSORS = (make_sensor("freq/cpu0"), make_sensor("mem/rss"), make_sensor("throttle/limit"))
+COUNT = 2 * FOLDED_AT_ONCE + 100
+
+
+def readings(*, in_order: bool) -> Readings:
+    random = np.random.default_rng(0)
+    rows = np.zeros(COUNT, READING)
+    rows["t_ns"] = np.arange(COUNT) * NS // 3 - 5 * NS
+    if not in_order:
+        rows["t_ns"] = random.permutation(rows["t_ns"])
+    rows["sensor"], rows["value"] = random.integers(0, 3, COUNT), random.integers(0, 2, COUNT)
+    return rows
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("from_s", [0, 9_000])
+def test_those_that_matter_are_found_in_the_order_of_their_seconds(in_order: bool, from_s: int) -> None:
+    rows, signals = readings(in_order=in_order), Signals()
+    signals.know(SENSORS)
+    places = signals.relevant(rows, from_s)
+    wanted = np.flatnonzero((rows["sensor"] != 1) & (rows["t_ns"] >= from_s * NS))
+    expected = wanted[np.argsort(rows["t_ns"][wanted] // NS, kind="stable")]
+    assert places.tolist() == expected.tolist()
+
+
+def test_a_flag_is_noted_wherever_it_was_set() -> None:
+    rows, signals = readings(in_order=False), Signals()
+    signals.know(SENSORS)
+    signals.relevant(rows, from_s=1_000_000)
+    is_set = (rows["sensor"] == 2) & (rows["value"] == 1)
+    assert signals.last_flag_ns == rows["t_ns"][is_set].max()
