@@ -108,7 +108,7 @@ class MonitorScreen(CommandsScreen):
         elif self._feed.player or self._feed.trouble != self._told_trouble:
             self._draw_frame()
         self._told_trouble = self._feed.trouble
-        if self._is_opening and self._live.progress.phase in ("measure", "over"):
+        if self._is_opening and (self._live.latency.session or self._live.progress.phase == "over"):
             self._is_opening = False
             self._refresh_every(self._refresh_s)
 

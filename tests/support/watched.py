@@ -16,7 +16,7 @@ ENGINE = "edgetop/engines/child"  # in the command line of what is watched; it i
 class Cost:
     seconds: float
     cpu_s: float
-    rss_mib: float  # at its end
+    rss_mib: float  # at its end; of its helpers, what they do not share with it
     sent_bytes: int
 
     @property
@@ -49,8 +49,12 @@ def cost_of(terminal: Terminal, seconds: float) -> Cost:
     sent, begin, before = len(terminal.output), time.monotonic(), sum(map(cpu_s, processes))
     terminal.read_for(seconds)
     took = time.monotonic() - begin
-    rss = sum(process.memory_info().rss for process in processes) / MIB
-    return Cost(took, sum(map(cpu_s, processes)) - before, rss, len(terminal.output) - sent)
+    return Cost(took, sum(map(cpu_s, processes)) - before, _held_mib(processes), len(terminal.output) - sent)
+
+
+def _held_mib(processes: list[psutil.Process]) -> float:
+    held = sorted((process.memory_full_info() for process in processes), key=lambda memory: memory.rss)
+    return (held[-1].rss + sum(memory.uss for memory in held[:-1])) / MIB
 
 
 def end(terminal: Terminal) -> None:

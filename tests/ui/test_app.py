@@ -18,8 +18,8 @@ from edgetop.ui.app import EdgetopApp
 from edgetop.ui.bindings import MONITOR
 from edgetop.ui.dialogs import Dialog, HelpDialog
 from edgetop.ui.layout import PANES, arrange
-from edgetop.ui.monitor import MonitorScreen, bare_panes
-from tests.support.screens import Opened, keys_that_stay, opened
+from edgetop.ui.monitor import OPENING_TICK_S, MonitorScreen, bare_panes
+from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 
 
@@ -507,6 +507,15 @@ async def test_the_window_at_first_can_be_chosen() -> None:
 
 
 # Refreshes.
+
+
+async def test_the_first_numbers_are_not_waited_for_until_the_next_refresh() -> None:
+    """That measuring began is known before anything is measured."""
+    async with opened(Script().load().warm_up().begin()) as screen:
+        screen.monitor.tick()
+        assert screen.monitor._timer._interval == OPENING_TICK_S  # type: ignore[union-attr]
+        await screen.go_on()
+        assert screen.monitor._timer._interval == NEVER_S  # type: ignore[union-attr]
 
 
 async def test_plus_and_minus_change_how_often_the_screen_is_drawn_and_say_so() -> None:
