@@ -16,7 +16,7 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.ui.charts import GUTTER, SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
 from edgetop.ui.panes.courses import Block, course, stacked
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, line, table, wrapped
+from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, fit, line, table, width, wrapped
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
 ZONE_CELLS = (18, 28)  # of a zone's name, as the longest needs
@@ -49,6 +49,8 @@ def one_line(view: MonitorView, area: Area) -> Line:
     gap = "  " if in_force else ""
     if thermal.hottest is None or thermal.hottest.value is None:
         pieces.append((gap + _why_no_heat(view, area), "dim"))
+        if width(line(*pieces)) > area.width:  # words may be cut, and nothing behind them is seen
+            return fit(line(*pieces), area.width)
     else:
         pieces.append(f"{gap}{_celsius(thermal.hottest.value)} C {_name(thermal.hottest, area)}")
         if thermal.headroom_c is not None:

@@ -54,6 +54,14 @@ def test_the_trip_is_told_in_words() -> None:
     assert ", 5.0 above its trip" in line(board(90.0))
 
 
+def test_one_line_says_why_there_is_no_heat_however_long_the_reason() -> None:
+    reason = "no thermal zone in /sys/class/thermal, no chip in /sys/class/hwmon that tells one"
+    script = Script(manifest(sensors=()), lambda _: {}).miss("temperature", reason).load().warm_up().begin().measure(3)
+    assert line(script, 120).endswith("that tells one")
+    assert line(script, 60).startswith("heat     - no thermal zone in /sys/class/thermal, no chip")
+    assert len(line(script, 60)) == 60
+
+
 def test_one_line_leaves_out_what_does_not_fit_and_cuts_no_number() -> None:
     whole = line(measured(75), 200)
     assert whole.endswith("cpu4 2400/2400 MHz")
