@@ -29,7 +29,6 @@ from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, ProgressView
 from edgetop.analysis.recording_state import RecordingState
 from edgetop.analysis.report import gate_results
-from edgetop.analysis.slowdowns.checkpoints import Checkpoints
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
@@ -85,7 +84,6 @@ T = TypeVar("T")
 class Analysis:
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """`rules`: the viewer's own, beside those of the session."""
-        self._checkpoints = Checkpoints()  # outlive a seek
         self._rules = rules
         self._forget()
 
@@ -99,7 +97,7 @@ class Analysis:
         self.operators = Operators()
         self.power = PowerRails()
         self.events = EventLog()
-        self.slowdowns = Slowdowns(self._checkpoints)
+        self.slowdowns = Slowdowns()
         self.steady = SteadyState()
         self.forecast = Forecast()
         self.alerts = Alerts(self._rules)
@@ -118,6 +116,8 @@ class Analysis:
         self._made = {}
         if batch.restart:
             self._forget()
+        if batch.known is not None:
+            vars(self).update(batch.known)
         if batch.manifest is not None:
             self.manifest = batch.manifest
             self.latency.load = batch.manifest.load
@@ -143,6 +143,14 @@ class Analysis:
         self._advice.fold(batch)
         self.forecast.fold(batch)
         self.alerts.fold(batch)
+
+    def known(self) -> Mapping[str, Any]:
+        """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
+        return {name: part for name, part in vars(self).items() if name != "_rules"}
+
+    def twin(self) -> "Analysis":
+        """One that knows nothing yet, with the same rules."""
+        return Analysis(self._rules)
 
     def _heed(self, event: Event) -> None:
         if event.kind == "phase" and event.data.get("phase") == "measure":

@@ -1,6 +1,9 @@
 """The latest inferences one by one, for exact figures of small windows; the latest seconds for those of larger ones."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from edgetop.session.records import INFERENCE, MEASURE, Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
@@ -39,6 +42,22 @@ class LatestInferences:
         self._t_ns = np.empty(len(self._room), np.int64)
         self._room[: len(held)], self._t_ns[: len(held)] = held, held["t_ns"]
         self._begin, self._end = 0, len(held)
+
+    def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[Any]]]:
+        """Small where it is packed: columns, and of times what each is later by."""
+        held = self.since(self.complete_from_ns)
+        columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
+        first_ns = int(held["t_ns"][0]) if len(held) else 0
+        return self.complete_from_ns, first_ns, columns | {"t_ns": np.diff(held["t_ns"], prepend=first_ns)}
+
+    def __setstate__(self, state: tuple[int, int, dict[str, npt.NDArray[Any]]]) -> None:
+        complete_from_ns, first_ns, columns = state
+        held = np.empty(len(columns["t_ns"]), INFERENCE)
+        for name, column in columns.items():
+            held[name] = column
+        held["t_ns"] = first_ns + np.cumsum(columns["t_ns"])
+        LatestInferences.__init__(self, complete_from_ns)
+        self.keep(held)
 
     def since(self, t_ns: int) -> Inferences:
         """Those held that started at `t_ns` or later. A view: it is not to be kept."""

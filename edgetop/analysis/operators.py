@@ -152,12 +152,12 @@ class Operators:
         self._recent: deque[tuple[Burst, Told]] = deque(maxlen=MOST_RECENT_BURSTS)
         self._waiting: dict[int, Burst] = {}  # until its event has come
         self._marks = Timeline()
-        self._told: dict[int, Told] = {}  # until its burst has come
+        self._told: dict[int, Event] = {}  # until its burst has come
         self._way = self._reason = ""
         self.timed_by = ""
         self.ceilings: Ceilings | None = None  # of this board with this runtime; None: not measured
-        self._every_ns = self._busy_ns = self._bursts = self._last_runs = 0
-        self._last_ns: int | None = None
+        self._every_ns = self._busy_ns = self._bursts = 0
+        self._last: Event | None = None  # of a burst
         self._view: OperatorsView | None = None
         self._heeded = {
             "profiler": self._heed_profiler,
@@ -177,7 +177,8 @@ class Operators:
         for burst in batch.bursts:
             self._waiting[burst.number] = burst
         for number in sorted(self._waiting.keys() & self._told.keys()):
-            self._take(self._waiting.pop(number), self._told.pop(number))
+            event = self._told.pop(number)
+            self._take(self._waiting.pop(number), Told(_whole(event, "runs"), _whole(event, "run_ns")))
         for unmatched in (self._waiting, self._told):  # while the recording was paused, only the events were kept
             # Listed before: to find the first of a dict takes longer with each that was deleted before it.
             for number in list(islice(unmatched, max(0, len(unmatched) - MAX_UNMATCHED))):
@@ -210,8 +211,7 @@ class Operators:
         self._busy_ns += _whole(event, "duration_ns")
         self._bursts += 1
         self._heed_threads(event)
-        self._last_ns, self._last_runs = event.t_ns, _whole(event, "runs")
-        self._told[_whole(event, "burst")] = Told(self._last_runs, _whole(event, "run_ns"))
+        self._last = self._told[_whole(event, "burst")] = event
 
     def _heed_threads(self, event: Event) -> None:
         if use := use_from(event.data):
@@ -242,8 +242,8 @@ class Operators:
             reason=self._reason,
             every_ns=self._every_ns,
             bursts=self._bursts,
-            last_ns=self._last_ns,
-            last_runs=self._last_runs,
+            last_ns=self._last.t_ns if self._last else None,
+            last_runs=_whole(self._last, "runs") if self._last else 0,
             busy_ns=self._busy_ns,
             run_ns=recent.run_ns,
             operators=operators,

@@ -35,7 +35,7 @@ _PARTS = (
     (0.0, 0.5, 20), (0.5, 0.9, 16), (0.9, 0.95, 4), (0.95, 0.99, 4), (0.99, 0.999, 3), (0.999, 1.0, 1)
 )  # fmt: skip
 WHOLE = 10_000
-_WEIGHT: Ints = np.concatenate([np.full(n, round((b - a) * WHOLE / n), np.int64) for a, b, n in _PARTS])
+_WEIGHT: Floats = np.concatenate([np.full(n, float(round((b - a) * WHOLE / n))) for a, b, n in _PARTS])
 _QUANTILE: Floats = np.concatenate([a + (np.arange(n) + 0.5) * (b - a) / n for a, b, n in _PARTS])
 
 
@@ -66,33 +66,38 @@ class Precision:
     def fold(self, seconds: Seconds) -> None:
         rows = seconds.rows
         rows = _where(rows, (rows["count"] > 0) & (rows["t_ns"] > self._last_ns))
-        if not len(rows):
-            return
+        for begin in range(0, len(rows), ROWS_AT_ONCE):
+            self._fold(rows[begin : begin + ROWS_AT_ONCE])
+
+    def _fold(self, rows: npt.NDArray[np.void]) -> None:
         self._last_ns = int(rows["t_ns"][-1])
         self._make_room(int(rows["t_ns"][0]) // NS, self._last_ns // NS)
         is_sparse = rows["count"] < ENOUGH
         if is_sparse.any():
             of_row, told_ns = told_latencies(rows[is_sparse])
-            self._add(rows["t_ns"][is_sparse][of_row] // NS, told_ns, np.full(len(told_ns), WHOLE, np.int64))
-        dense = _where(rows, ~is_sparse)
-        for begin in range(0, len(dense), ROWS_AT_ONCE):
-            self._add_dense(dense[begin : begin + ROWS_AT_ONCE])
+            self._add(rows["t_ns"][is_sparse][of_row] // NS, told_ns, np.full(len(told_ns), float(WHOLE)))
+        if len(dense := _where(rows, ~is_sparse)):
+            self._add_dense(dense)
 
     def _add_dense(self, rows: npt.NDArray[np.void]) -> None:
         knots = np.stack([rows[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")]).astype(np.float64)
         spread = knots.take(_PLACE, axis=0) + np.diff(knots, axis=0).take(_PLACE, axis=0) * _SHARE[:, None]
-        weight = rows["count"].astype(np.int64) * _WEIGHT[:, None]
+        weight = rows["count"] * _WEIGHT[:, None]
         self._add(rows["t_ns"] // NS, np.rint(spread).astype(np.int64), weight)
 
-    def _add(self, second: Ints, latency_ns: Ints, weight: Ints) -> None:
-        """`second`: of each, or of each column."""
+    def _add(self, second: Ints, latency_ns: Ints, weight: Floats) -> None:
+        """`second`: of each, or of each column. `weight`: whole numbers."""
         assert self._first is not None
         if not len(second):
             return
         block, bucket = (second >> self._doublings) - self._first, histogram.bucket_of(latency_ns)
-        np.add.at(self._held.reshape(-1), (block * histogram.SIZE + bucket).ravel(), weight.ravel())
-        self._lowest = min(self._lowest, int(bucket.min()))
-        self._highest = max(self._highest, int(bucket.max()))
+        begin, end = int(block.min()), int(block.max()) + 1
+        low, high = int(bucket.min()), int(bucket.max()) + 1
+        place = (block - begin) * (high - low) + (bucket - low)
+        # In doubles, which are exact: of few seconds, no sum comes near 2^53.
+        held = np.bincount(place.ravel(), weight.ravel(), (end - begin) * (high - low))
+        self._held[begin:end, low:high] += held.reshape(end - begin, high - low).astype(np.int64)
+        self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> None:
         """Each block with its neighbour, until there are few enough."""

@@ -1,9 +1,9 @@
 """What every feed is: batches to read, and the few things it may be able to do."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Protocol
+from typing import Any, Protocol
 
 from edgetop.session.batch import Batch
 from edgetop.session.events import Severity
@@ -56,6 +56,12 @@ class Player(Protocol):
 
     def seek(self, t_ns: int) -> None:
         """The next read gives the session up to then, anew; what lies outside of it is its nearer end."""
+
+    def ahead(self) -> Batch | None:
+        """The next piece of the session, for who looks ahead of what is shown; None: there is no more."""
+
+    def keep(self, known: Callable[[], Mapping[str, Any]]) -> None:
+        """What is known from all that `ahead` gave: the first batch after a later seek may bring a copy of it back."""
 
     def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
         """When one of these sensors first read more than that; None: never."""

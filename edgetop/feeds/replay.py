@@ -1,12 +1,14 @@
 """A recorded session, played as fast as is wished, from wherever one goes in it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from edgetop.feeds.protocol import Can, Mark, Transport
-from edgetop.recording.by_time import Moment, RecordingByTime
+from edgetop.recording.by_time import BEGINNING, Moment, RecordingByTime
+from edgetop.recording.kept_states import KeptStates
 from edgetop.recording.pieces import START
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
@@ -15,6 +17,8 @@ from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 
 SLOWEST, FASTEST = 0.1, 1000.0
+MOST_KEPT = 18
+STOPS_AT_ONCE = 2  # when looking ahead: a tenth of a second
 # Told by the dozen as a session begins, or a thousand times: nothing to go to.
 _UNMARKED = frozenset({"log", "sensor-missing", "engine-memory", "profiler", "profile-burst"})
 _GRAVITY = {"info": 0, "warning": 1, "critical": 2}
@@ -35,6 +39,8 @@ class ReplayFeed:
         self._t_ns = self._clamped(from_ns)
         self._as_of_ns = clock.monotonic_ns()  # when playback stood there
         self._given: Moment | None = None  # None: the next read begins anew
+        self._kept = KeptStates()
+        self._ahead, self._next_stop = BEGINNING, 0
 
     @property
     def player(self) -> "ReplayFeed":
@@ -56,6 +62,9 @@ class ReplayFeed:
         self._advance()
         if self._given is None:
             self._given = self._recording.moment(self._t_ns)
+            if found := self._kept.before(self._t_ns):
+                begin, known = found
+                return replace(self._recording.until(self._given, begin), known=known)
             return self._recording.until(self._given)
         if self._t_ns <= self._given.t_ns:
             return None
@@ -86,6 +95,26 @@ class ReplayFeed:
         self._advance()
         self._t_ns = self._clamped(t_ns)
         self._given = None
+
+    def ahead(self) -> Batch | None:
+        stops = self._recording.stops_ns
+        if self._next_stop >= len(stops):
+            return None
+        begin = self._ahead
+        self._next_stop += min(STOPS_AT_ONCE, self._kept_apart)
+        self._ahead = self._recording.moment(stops[min(self._next_stop, len(stops)) - 1])
+        batch = self._recording.until(self._ahead, begin)
+        return batch if begin is BEGINNING else replace(batch, restart=False)
+
+    def keep(self, known: Callable[[], Mapping[str, Any]]) -> None:
+        if self._next_stop % self._kept_apart == 0:
+            self._kept.keep(self._ahead, known())
+
+    @property
+    def _kept_apart(self) -> int:
+        """In stops."""
+        least = -(-len(self._recording.stops_ns) // MOST_KEPT)
+        return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
     def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
         sensors = self._recording.manifest.sensors

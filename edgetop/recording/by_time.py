@@ -21,15 +21,15 @@ from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
 from edgetop.session.records import INFERENCE, READING, Inferences
+from edgetop.session.seconds import Seconds
 
 LAST_INFERENCES = 65_536  # at least so many of the last are played one by one
 MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
 LAST_BURSTS = 16  # at least so many of the last are given, to who knows nothing yet
 # What stays in memory, in rows.
-KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 400_000, 1_500_000, 50_000, 2_000_000
-KEPT_OF_MANY_READINGS = 131_072
+KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 400_000, 400_000, 50_000, 262_144
 # Row groups smaller than that are read together.
-READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 32_768, 8_192, 65_536
+SECONDS_AT_ONCE, READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 2_048, 32_768, 8_192, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,15 @@ class Moment:
     operators: Place
 
 
+BEGINNING = Moment(0, 0, START, START, START, START)
+
+
 class RecordingByTime:
     def __init__(self, recording: Recording) -> None:
         self.manifest = recording.manifest
-        self._seconds = SecondsTable(recording.pieces("seconds"))
+        self._seconds = SecondsTable(recording.pieces("seconds", SECONDS_AT_ONCE))
         self._inferences = TimedTable(recording.pieces("inferences"), _ends, KEPT_INFERENCES)
-        self.readings = _readings_of(recording)
+        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), _starts, KEPT_READINGS)
         self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), _event_times, KEPT_EVENTS)
         self._operators = TimedTable(_as_bursts(recording), _event_times, KEPT_OPERATORS)
         tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
@@ -67,23 +70,33 @@ class RecordingByTime:
         places = (table.place(t_ns) for table in (self.readings, self.events, self._operators))
         return Moment(t_ns, self._seconds.row(known_ns), inferences, *places)
 
+    @property
+    def stops_ns(self) -> tuple[int, ...]:
+        """Moments after which what came is found fastest."""
+        return self._seconds.stops_ns
+
     def whole(self) -> Batch:
         """Everything there is, for who knows nothing yet."""
         end = self.moment(self.end_ns)
         return replace(self.until(end), bursts=self._bursts(START, end.operators))
 
-    def until(self, end: Moment) -> Batch:
-        """What a view needs of everything up to a moment: of the bursts the first ones and the last."""
-        batch = self._batch(Moment(0, 0, START, START, START, START), end, restart=True)
+    def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
+        """What a view needs of everything up to a moment, beside what it knows of that which came before `begin`.
+
+        Of the bursts the first ones of all, and the last.
+        """
+        batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         give_memory_back()
-        return batch
+        bursts = self._first_and_last_bursts(begin.operators, end.operators)
+        return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
         """What came after one moment up to another."""
-        return self._batch(begin, end, restart=False)
+        batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
+        return replace(batch, bursts=self._bursts(begin.operators, end.operators))
 
-    def _batch(self, begin: Moment, end: Moment, *, restart: bool) -> Batch:
-        seconds = self._seconds.until(end.seconds) if restart else self._seconds.between(begin.seconds, end.seconds)
+    def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
+        """Without bursts."""
         return Batch(
             until_ns=end.t_ns,
             inferences=self._inferences.joined(
@@ -92,17 +105,12 @@ class RecordingByTime:
             seconds=seconds,
             readings=self.readings.joined(begin.readings, end.readings, READING),
             events=tuple(event for events in self.events.between(begin.events, end.events) for event in events),
-            bursts=(
-                self._first_and_last_bursts(end.operators) if restart else self._bursts(begin.operators, end.operators)
-            ),
-            manifest=self.manifest if restart else None,
-            restart=restart,
         )
 
     def _bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
         return joined(chain.from_iterable(self._operators.between(begin, end)))
 
-    def _first_and_last_bursts(self, end: Place) -> tuple[Burst, ...]:
+    def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
         """Those that others are compared with, and those that tell how it is now: all others are half a second more."""
         first, found = 0, 0
         while first < end[0] and found <= BASELINE_BURSTS:  # one more, for the last may be cut
@@ -112,9 +120,10 @@ class RecordingByTime:
         while last > first and found <= LAST_BURSTS:
             last -= 1
             found += len(self._operators.read(last))
-        if last == first:
-            return self._bursts(START, end)
-        return self._bursts(START, (first, 0))[:-1] + self._bursts((last, 0), end)[1:]
+        if last == first or begin >= (last, 0):
+            return self._bursts(begin, end)
+        # What is read first and last may be the rest of a burst.
+        return self._bursts(begin, (first, 0))[:-1] + self._bursts((last, 0), end)[1:]
 
     def _last_inferences(self, end: Moment) -> Place:
         begin = self._inferences.begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
@@ -129,13 +138,6 @@ def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
 def _starts(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
     starts: npt.NDArray[np.int64] = rows["t_ns"]
     return starts
-
-
-def _readings_of(recording: Recording) -> TimedTable:
-    """All of them stay in memory, or few: who reads more of them from front to back finds none of those read last."""
-    pieces = list(recording.pieces("readings", READINGS_AT_ONCE))
-    fit = sum(piece.rows for piece in pieces) <= KEPT_READINGS
-    return TimedTable(pieces, _starts, KEPT_READINGS if fit else KEPT_OF_MANY_READINGS)
 
 
 def _as_bursts(recording: Recording) -> list[Piece]:

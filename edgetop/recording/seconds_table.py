@@ -16,7 +16,7 @@ from edgetop.session import histogram
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 KEPT_APART_S = 900  # more than the longest window
-CACHED_PIECES = 4
+CACHED_PIECES = 3
 
 
 class SecondsTable:
@@ -43,6 +43,11 @@ class SecondsTable:
         return len(self._ends_ns)
 
     @property
+    def stops_ns(self) -> tuple[int, ...]:
+        """Moments at which whole pieces are known: half a second later, when what still ran then has mostly ended."""
+        return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
+
+    @property
     def last_ns(self) -> int:
         return int(self._ends_ns[-1]) if len(self) else 0
 
@@ -61,12 +66,19 @@ class SecondsTable:
         """Rows with their own histograms."""
         return concatenate(list(self._slices(begin, end)))
 
-    def until(self, end: int) -> Seconds:
-        """The first `end` rows; those of the last KEPT_APART_S, at least, with their own histograms."""
-        apart = [number for number, start in enumerate(self._starts) if start <= end - KEPT_APART_S]
-        first = apart[-1] if apart else 0
-        begin = self._starts[first] if self._starts else 0
-        return concatenate([*self._sums[:first], self.between(begin, end)])
+    def until(self, end: int, begin: int = 0) -> Seconds:
+        """The rows from `begin` up to `end`; those of the last KEPT_APART_S, at least, with their own histograms."""
+        whole = [
+            number for number, start in enumerate(self._starts)
+            if start >= begin and start + len(self._sums[number]) <= end - KEPT_APART_S
+        ]  # fmt: skip
+        if not whole:
+            return self.between(begin, end)
+        first, last = whole[0], whole[-1]
+        joined = self._sums[first : last + 1]
+        return concatenate(
+            [self.between(begin, self._starts[first]), *joined, self.between(self._starts[last + 1], end)]
+        )
 
     def _slices(self, begin: int, end: int) -> Iterator[Seconds]:
         for number, start in enumerate(self._starts):

@@ -5,6 +5,7 @@ is in the catalog. Nothing here is held in memory but the row group at hand.
 """
 
 import contextlib
+import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,9 +223,13 @@ def _check(file: Descriptor, rows: int) -> None:
 
 
 def give_memory_back() -> None:
-    """What Arrow and the C library keep for the next row group, which may be minutes away, is 20 MiB."""
-    for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
-        pool.release_unused()
+    """What Arrow and the C library keep for the next row group, which may be minutes away, is 20 MiB.
+
+    glibc has given back only what lies at the end of its heap (malloc_trim(3)); musl and others have no such call.
+    """
+    pa.default_memory_pool().release_unused()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
 
 
 def _template(name: str) -> bytes:

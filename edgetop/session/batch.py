@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Batch:
     restart: bool = False  # forget what came before: a seek, a reconnect
     bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are none of `inferences`
     stretches: Stretches = field(default_factory=lambda: NO_STRETCHES)  # a past of which each reading is too much
+    known: Mapping[str, Any] | None = None  # of a restart: what an analysis knew of all that came before what is here
     judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
@@ -60,5 +62,6 @@ def merge(batches: Sequence[Batch]) -> Batch:
         bursts=tuple(burst for batch in batches for burst in batch.bursts),
         manifest=manifests[-1] if manifests else None,
         restart=bool(starts),
+        known=batches[0].known,
         judged=judged[-1] if judged else None,
     )

@@ -14,8 +14,10 @@ import numpy.typing as npt
 UNIT_NS = 10
 SUB_BUCKET_BITS = 7
 
-_LINEAR = 1 << (SUB_BUCKET_BITS + 1)
 _SUB = 1 << SUB_BUCKET_BITS
+
+_MANTISSA_BITS, _EXPONENT_BIAS = 52, 1023
+_OFFSET = (_EXPONENT_BIAS + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
 
 Counts = npt.NDArray[np.int64]
 
@@ -26,9 +28,10 @@ SIZE = int(((42 - 4) - SUB_BUCKET_BITS) * _SUB + 2 * _SUB)
 def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The bucket of each latency. Shape is kept; negative latencies count as 0."""
     q = np.maximum(latency_ns, 0) // UNIT_NS
-    # frexp is exact below 2^53, and gives floor(log2 q) + 1.
-    exponent = np.maximum(np.frexp(q.astype(np.float64))[1] - 1 - SUB_BUCKET_BITS, 0).astype(np.int64)
-    bucket: npt.NDArray[np.int64] = np.minimum(exponent * _SUB + (q >> exponent), SIZE - 1)
+    # The bits of an IEEE 754 double are the exponent plus 1023 and, below it, the mantissa without its first bit:
+    # without the lowest of them, e and the b bits of q >> e after its first are one number, and buckets are as well.
+    number = q.astype(np.float64).view(np.int64) >> (_MANTISSA_BITS - SUB_BUCKET_BITS)
+    bucket: npt.NDArray[np.int64] = np.where(q < _SUB, q, np.minimum(number - _OFFSET, SIZE - 1))
     return bucket
 
 

@@ -11,7 +11,7 @@ from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.analysis.lens import Lens
-from edgetop.feeds.protocol import Can, Feed
+from edgetop.feeds.protocol import Can, Feed, Player
 from edgetop.formatting import clean, span
 from edgetop.ui.bindings import BINDINGS, remapped
 from edgetop.ui.commands import CommandsScreen
@@ -84,6 +84,16 @@ class MonitorScreen(CommandsScreen):
         self._timer = self.set_interval(min(OPENING_TICK_S, self._refresh_s), self.tick)
         self._arrange()
         self.tick()
+        if self._feed.player:
+            self.call_later(self._look_ahead, self._feed.player, self._analysis.twin())
+
+    def _look_ahead(self, player: Player, scout: Analysis) -> None:
+        """Piece by piece, with keys and refreshes in between: then one may go anywhere at once."""
+        batch = player.ahead()
+        if batch is not None:
+            scout.fold(batch)
+            player.keep(scout.known)
+            self.call_later(self._look_ahead, player, scout)
 
     def on_resize(self) -> None:
         self._arrange()

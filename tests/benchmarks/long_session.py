@@ -1,7 +1,8 @@
 """A session of a day, written straight in the format. Run as a script: python long_session.py FOLDER [HOURS] [HZ]
 
-86.4 million inferences are too many to run for a benchmark: numpy makes them, a second at a
-time, with warm-up, heat, bursts and a slowdown now and then, and the recorder's own tables keep them.
+86.4 million inferences are too many to run for a benchmark: numpy makes them, a few seconds at a
+time, with bursts, a slowdown now and then and what the sensors of a board read each second, and the
+recorder's own tables keep them.
 """
 
 import sys
@@ -17,10 +18,13 @@ from edgetop.session.events import Event
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import MEASURE, READING, Inferences, Readings
 from edgetop.session.seconds import NS, SecondAggregator
-from tests.support.recordings import SENSORS, first_manifest
+from tests.support.recordings import first_manifest
+from tests.support.scripts import SENSORS
 
 BLOCK_S = 10
 OPERATORS = 100  # in the burst of each block
+USUAL = {"temp": 60.0, "freq": 1800.0, "freqcap": 1800.0, "load": 30.0, "mem": 200.0}  # of each kind, in its unit
+NOISY = {"temp": 0.02, "load": 0.1, "mem": 0.001}  # by what share of it readings vary
 OPERATOR_INFOS = tuple(OperatorInfo(f"conv{i}/fused_relu", "Conv", "CPU", 10**6 * i, 10**5) for i in range(OPERATORS))
 
 
@@ -44,7 +48,9 @@ def readings_of(second: int, count_s: int, random: np.random.Generator) -> Readi
     readings = np.zeros(count_s * len(SENSORS), READING)
     readings["t_ns"] = (second + np.arange(count_s).repeat(len(SENSORS))) * NS
     readings["sensor"] = np.tile(np.arange(len(SENSORS)), count_s)
-    readings["value"] = np.round(random.normal(50, 5, len(readings)), 1)
+    usual = np.tile([USUAL[info.kind] for info in SENSORS], count_s)
+    noise = np.tile([NOISY.get(info.kind, 0.0) for info in SENSORS], count_s)
+    readings["value"] = np.round(usual * (1 + noise * random.normal(size=len(readings))), 1)
     return readings
 
 
@@ -60,7 +66,7 @@ def batches(hours: float, hz: int) -> Iterator[Batch]:
     random, aggregator = np.random.default_rng(0), SecondAggregator()
     seconds = int(hours * 3600)
     begun = Event(0, "phase", "info", "engine", "measurement begins", {"phase": "measure", "runs": None})
-    yield Batch(0, manifest=first_manifest("long"), events=(begun,))
+    yield Batch(0, manifest=replace(first_manifest("long"), sensors=SENSORS), events=(begun,))
     for second in range(0, seconds, BLOCK_S):
         until = (second + BLOCK_S) * NS
         block = inferences_of(second, BLOCK_S, hz, random)
@@ -72,7 +78,7 @@ def batches(hours: float, hz: int) -> Iterator[Batch]:
 
 
 def write(folder: Path, hours: float = 24.0, hz: int = 1_000) -> Path:
-    manifest = first_manifest("long")
+    manifest = replace(first_manifest("long"), sensors=SENSORS)
     recorder = Recorder(folder, manifest)
     for batch in batches(hours, hz):
         for event in recorder.write(batch):

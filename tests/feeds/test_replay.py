@@ -15,8 +15,10 @@ from edgetop.analysis.latency import RECENT_SECONDS
 from edgetop.analysis.latest import EXACT_INFERENCES
 from edgetop.cli.run import command
 from edgetop.cli.watch import _assemble
+from edgetop.feeds import replay
 from edgetop.feeds.protocol import Can
 from edgetop.feeds.replay import FASTEST, SLOWEST, ReplayFeed
+from edgetop.recording import by_time
 from edgetop.recording.by_time import LAST_INFERENCES
 from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
@@ -29,7 +31,18 @@ from tests.support import onnx_models
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, with_phases
 from tests.support.replays import replay_of
-from tests.support.scripts import Script, manifest, measured, paced, sensor
+from tests.support.scripts import (
+    POWER_SENSORS,
+    SENSORS,
+    Script,
+    cool,
+    hot,
+    manifest,
+    measured,
+    paced,
+    powered,
+    sensor,
+)
 from tests.support.sessions import differences, folded
 
 WINDOWS_NS = (10 * NS, 60 * NS, 600 * NS, None)
@@ -113,6 +126,70 @@ def test_going_to_a_moment_is_the_same_as_playing_up_to_it(
     assert batch is not None
     assert batch.restart
     assert_same_views(gone, analysis)
+
+
+def long_script() -> Script:
+    """Over two hours: heat, power, bursts, a slowdown with its cause, a mark, a missed sensor, a lost one."""
+
+    def weather(second: float) -> dict[str, float]:
+        is_slow = second % 3_000 > 2_400
+        return (hot if is_slow else cool)(second) | powered(second) | {"throttle/thermal": float(is_slow)}
+
+    sensors = (*SENSORS, *POWER_SENSORS, sensor("throttle/thermal"))
+    script = Script(manifest(sensors=sensors), weather, step_s=20).load().warm_up().begin()
+    for minutes in range(0, 130, 10):
+        script.measure(595, rate_hz=3, median_ms=8.0 if minutes % 50 == 40 else 5.0).profile()
+    return script.tell("mark", source="user", message="door closed").measure(77, rate_hz=3).end()
+
+
+def looked_ahead(feed: ReplayFeed) -> int:
+    """In how many pieces."""
+    scout, pieces = Analysis(), 0
+    while (batch := feed.ahead()) is not None:
+        scout.fold(batch)
+        feed.keep(scout.known)
+        pieces += 1
+    return pieces
+
+
+@pytest.mark.parametrize(("most_kept", "stops_at_once", "first_kept_s"), [(12, 1, 600.5), (3, 2, 2_400.5)])
+def test_who_looked_ahead_finds_the_same_wherever_he_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_kept: int, stops_at_once: int, first_kept_s: float
+) -> None:
+    monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
+    monkeypatch.setattr(replay, "MOST_KEPT", most_kept)
+    monkeypatch.setattr(replay, "STOPS_AT_ONCE", stops_at_once)
+    feed, clock = replay_of(long_script().batches, tmp_path)
+    at_once = ReplayFeed(Recording(tmp_path / "s.edgetop"), clock)
+    for each in (feed, at_once):
+        each.play(False)
+    analysis, expected = Analysis(), Analysis()
+    take(feed, analysis)
+    assert looked_ahead(feed) >= 3
+    assert take(feed, analysis) is None  # what is shown stays
+    for seconds in (7_812.0, 100.0, 3_600.5, 3_599.9, 601.2, 5_000.0, 4_200.6, 7_000.0, 600.5, 7_812.0):
+        for each, found in ((feed, analysis), (at_once, expected)):
+            each.seek(int(seconds * NS))
+            batch = take(each, found)
+            assert batch is not None
+            assert (batch.known is None) == (each is at_once or seconds < first_kept_s)
+        assert_same_views(analysis, expected)
+
+
+def test_a_state_that_was_gone_back_to_is_there_to_be_gone_back_to_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
+    feed, _ = replay_of(long_script().batches, tmp_path)
+    feed.play(False)
+    looked_ahead(feed)
+    found = []
+    for seconds in (4_000, 6_500, 4_000):
+        analysis = Analysis()
+        feed.seek(seconds * NS)
+        take(feed, analysis)
+        found.append(views(analysis))
+    assert differences(found[0], found[2]) == []
 
 
 def test_of_more_inferences_than_are_kept_the_view_is_the_same(tmp_path: Path) -> None:

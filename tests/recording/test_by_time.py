@@ -128,17 +128,30 @@ def table_of(whole: Seconds, piece_s: int) -> SecondsTable:
     return SecondsTable(pieces)
 
 
+@pytest.mark.parametrize("begin", [0, 1, 399, 400, 1_700])
 @pytest.mark.parametrize("end", [1, 100, KEPT_APART_S, 2_000, 3_000])
-def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(end: int) -> None:
+def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(begin: int, end: int) -> None:
     whole = seconds(3_000)
-    given_out = table_of(whole, 400).until(end)
-    assert np.array_equal(given_out.rows, whole.rows[:end])
-    expected = whole.where(np.arange(len(whole)) < end)
+    begin = min(begin, end)
+    given_out = table_of(whole, 400).until(end, begin)
+    assert np.array_equal(given_out.rows, whole.rows[begin:end])
+    place = np.arange(len(whole))
+    expected = whole.where((place >= begin) & (place < end))
     assert np.array_equal(given_out.histogram(), expected.histogram())
-    for row in range(max(0, end - KEPT_APART_S), end):
-        assert [part.tolist() for part in histogram_of(given_out, row)] == [
+    for row in range(max(begin, end - KEPT_APART_S), end):
+        assert [part.tolist() for part in histogram_of(given_out, row - begin)] == [
             part.tolist() for part in histogram_of(whole, row)
         ]
+
+
+def test_from_a_stop_on_only_the_seconds_of_late_are_read_again() -> None:
+    whole = seconds(4_000)
+    table = table_of(whole, 400)
+    assert [stop_ns / NS for stop_ns in table.stops_ns] == [400 * n + 0.5 for n in range(1, 10)]
+    assert [table.row(stop_ns) for stop_ns in table.stops_ns] == [400 * n for n in range(1, 10)]
+    own = [row for row in range(3_200) if len(histogram_of(table.until(4_000, 800), row)[0])]
+    assert own[:6] == [0, 400, 800, 1_200, 1_600, 2_000]  # of whole pieces the first holds the sum
+    assert own[6:] == list(range(2_000 + 1, 3_200))
 
 
 def test_seconds_between_two_rows_have_their_own_histograms() -> None:

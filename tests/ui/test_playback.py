@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual.widgets import Input
 
 from edgetop.feeds.protocol import Mark, Transport
+from edgetop.recording import by_time
 from edgetop.session.seconds import NS
 from edgetop.ui.bindings import MONITOR, PLAYBACK
 from edgetop.ui.dialogs import Dialog
@@ -48,6 +49,24 @@ async def test_it_plays_by_the_clock(tmp_path: Path) -> None:
         assert screen.transport.startswith(" PLAY      1x 00:00:20 of 00:01:01 ")
         assert screen.header.rstrip().endswith("00:00:20")
         assert "MEASURING" in screen.header
+
+
+async def test_it_looks_ahead_so_that_one_may_go_anywhere_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
+    script = Script(step_s=60).load().warm_up().begin().measure(2_000, rate_hz=2).end()
+    async with replayed(script, tmp_path) as screen:
+        await screen.pass_time(5)
+        assert screen.header.rstrip().endswith("00:00:05")
+        assert screen.feed.ahead() is None  # type: ignore[attr-defined]  all of it was
+        await screen.press("end")
+        assert "FINISHED" in screen.header
+        screen.feed.seek(1_500 * NS)  # type: ignore[attr-defined]
+        batch = screen.feed.read()
+        assert batch is not None
+        assert len(batch.seconds) < 700
+        assert batch.known is not None
 
 
 async def test_space_pauses_and_plays(tmp_path: Path) -> None:

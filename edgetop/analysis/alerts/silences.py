@@ -31,8 +31,7 @@ class Silences:
     def fold(self, batch: Batch, rest_ns: int) -> None:
         """`rest_ns`: how long it may be that nothing is due."""
         for event in batch.events:
-            took_ns = event.data.get("duration_ns")
-            if event.kind == "profile-burst" and isinstance(took_ns, int):
+            if event.kind == "profile-burst" and isinstance(took_ns := event.data.get("duration_ns"), int):
                 self._bursts.append((event.t_ns, event.t_ns + took_ns))
         rows = batch.seconds.rows
         rows = rows[int(np.searchsorted(rows["t_ns"], self._next_s * NS)) :]

@@ -22,7 +22,6 @@ Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.uint32]
 
 NOWHERE: Places = np.empty(0, np.uint32)
-_NONE_KNOWN: npt.NDArray[np.int64] = np.full(MOST_SENSORS, -1, np.int64)  # half a MiB: one for all checkpoints
 
 
 def is_flag(info: SensorInfo) -> bool:
@@ -39,17 +38,11 @@ class Signals:
 
     def __init__(self) -> None:
         self.infos: tuple[SensorInfo, ...] = ()  # of the rows
-        self._row_of = _NONE_KNOWN  # by the sensor's place in the manifest; -1: none
+        self._row_of = np.full(MOST_SENSORS, -1, np.int64)  # by the sensor's place in the manifest; -1: none
         self._values: npt.NDArray[np.float32] = np.empty((0, SIZE_S), np.float32)
         self._newest_s = -1
         self._is_flag: Bools = np.empty(0, np.bool_)  # by the row
         self.last_flag_ns: int | None = None  # when any flag that is not sticky was set last
-
-    def copy(self) -> "Signals":
-        """Of the ring; when a flag was set is noted anew."""
-        other = Signals()
-        other._values, other._newest_s = self._values.copy(), self._newest_s
-        return other
 
     def know(self, infos: Sequence[SensorInfo]) -> None:
         """The sensors as the manifest has them now: more than before, or the same."""
@@ -61,8 +54,8 @@ class Signals:
         more = np.full((max(0, len(wanted) - len(self._values)), SIZE_S), np.nan, np.float32)
         self._values = np.concatenate([self._values, more])
 
-    def relevant(self, readings: Readings, from_s: int = 0) -> Places:
-        """Where those are that are kept, from that second on, in the order of their seconds. Notes when flags were set.
+    def relevant(self, readings: Readings) -> Places:
+        """Where those are that are kept, in the order of their seconds. Notes when flags were set.
 
         Their places, for a day of them takes as much as all that is made of it.
         """
@@ -70,7 +63,7 @@ class Signals:
         for piece in in_pieces(readings):
             is_kept = (self._row_of.take(piece["sensor"]) >= 0) & (piece["t_ns"] >= 0)
             self._note_flags(piece[is_kept])
-            places = np.flatnonzero(is_kept & (piece["t_ns"] >= from_s * NS))
+            places = np.flatnonzero(is_kept)
             second = piece["t_ns"][places] // NS
             if len(second):
                 in_order = in_order and int(second[0]) >= last_s and bool((second[1:] >= second[:-1]).all())

@@ -11,7 +11,6 @@ import numpy as np
 
 from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
-from edgetop.analysis.slowdowns.checkpoints import Checkpoints
 from edgetop.analysis.slowdowns.handed import handed, is_quiet, last_flag_ns, taken_over
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals
@@ -29,9 +28,7 @@ STEP_S = 256  # of a long batch: readings are kept for no more than Signals hold
 class Slowdowns:
     """Folds batches. What is younger than LATE_S is judged anew at each view: readings of it may yet come."""
 
-    def __init__(self, checkpoints: Checkpoints | None = None) -> None:
-        """`checkpoints`: where folds of recorded sessions, which begin anew at each seek, leave what they judged."""
-        self._checkpoints = checkpoints
+    def __init__(self) -> None:
         self._signals = Signals()
         self._channels: tuple[Channel, ...] = ()
         self._governor: str | None = None
@@ -44,16 +41,14 @@ class Slowdowns:
         self._views: tuple[SlowdownsView, Tail] | None = None
 
     def fold(self, batch: Batch) -> None:
-        checkpoints = self._checkpoints_of(batch)
         rows = batch.seconds.rows
-        known_s = self._resume(checkpoints, int(rows["t_ns"][-1]) // NS + 1) if checkpoints and len(rows) else 0
         if batch.manifest is not None:
             self._governor = batch.manifest.board.governor
             self._signals.know(batch.manifest.sensors)
             self._channels = channels(self._signals.infos)
         if batch.judged is not None:
             self._take_over(batch.judged, batch.until_ns)
-        places = self._signals.relevant(batch.readings, known_s)
+        places = self._signals.relevant(batch.readings)
         self._witnesses.heed(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(places) or batch.events:
@@ -66,31 +61,11 @@ class Slowdowns:
             self._signals.add(batch.readings[places[begin:end]])
             self._settle(until_s)
             begin = end
-            if checkpoints and until_s + 2 * LATE_S <= newest_s:
-                checkpoints.offer(self._judgement, self._signals, self._tail)
         self._signals.add(batch.readings[places[begin:]])
         self._witnesses.forget(newest_s - LATE_S)
         if newest_s - LATE_S >= self._settled_s + SETTLED_AT_ONCE_S:
             self._settle(newest_s - LATE_S)
             self._rows = self._rows.copy()  # not a view of all that came
-
-    def _checkpoints_of(self, batch: Batch) -> Checkpoints | None:
-        """Where this batch has all from the beginning of a session that is over; None elsewhere."""
-        if not (self._checkpoints and batch.restart and batch.manifest and batch.manifest.state != "live"):
-            return None
-        if len(batch.stretches):  # a past that is too coarse
-            return None
-        self._checkpoints.begin(batch.manifest.id)
-        return self._checkpoints
-
-    def _resume(self, checkpoints: Checkpoints, newest_s: int) -> int:
-        """Go on from the last one that fits; up to which second its signals know all readings."""
-        found = checkpoints.before(newest_s - LATE_S)
-        if found is None:
-            return 0
-        self._judgement, self._signals, self._tail = found.judgement.copy(), found.signals.copy(), found.tail.copy()
-        self._settled_s = found.until_s
-        return found.until_s + LATE_S
 
     def _take_over(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
         """Go on from what was judged where all of the past was known."""
