@@ -1,7 +1,7 @@
 """Batches into Arrow columns and back. Each pair is an identity, proven by a property test."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -108,33 +108,34 @@ def _figures(seconds: Seconds) -> dict[str, pa.Array]:
 
 
 def seconds_from_arrow(table: pa.Table) -> Seconds:
+    there = dict(zip(table.column_names, table.columns, strict=True))  # each look-up in a table lists all names
     rows = np.zeros(len(table), SECOND)
     for name in SECOND.names or ():
-        if name in table.column_names:
-            rows[name] = _filled(table[name], ABSENT)
+        if name in there:
+            rows[name] = _filled(there[name], ABSENT)
         elif name in OF_DEADLINE:
             rows[name] = ABSENT
         elif name not in CAME_LATER:
             raise KeyError(name)
-    seconds = with_histograms(rows, table["bucket"].combine_chunks(), table["bucket_count"].combine_chunks())
-    return replace(seconds, response=_response_from_arrow(table, rows))
+    seconds = with_histograms(rows, there["bucket"].combine_chunks(), there["bucket_count"].combine_chunks())
+    return replace(seconds, response=_response_from_arrow(there, rows))
 
 
-def _response_from_arrow(table: pa.Table, service: npt.NDArray[np.void]) -> Seconds | None:
+def _response_from_arrow(there: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
     """None where a second has none: a closed load, or a file of another program."""
     wanted = ("response_bucket", "response_bucket_count", *RESPONSE, *RESPONSE_SUMS)
-    if not len(table) or any(name not in table.column_names for name in wanted):
+    if not len(service) or any(name not in there for name in wanted):
         return None
-    bucket, bucket_count = (table[name].combine_chunks() for name in wanted[:2])
-    if bucket.null_count or bucket_count.null_count:
+    if any(there[name].null_count for name in wanted[:2]):
         return None
-    rows = np.zeros(len(table), SECOND)
+    bucket, bucket_count = (there[name].combine_chunks() for name in wanted[:2])
+    rows = np.zeros(len(service), SECOND)
     for name in ("t_ns", "count", "jitter_count"):
         rows[name] = service[name]
     for name in OF_DEADLINE:
         rows[name] = ABSENT
     for name in (*RESPONSE, *RESPONSE_SUMS):
-        rows[name.removeprefix("response_")] = _filled(table[name], ABSENT)
+        rows[name.removeprefix("response_")] = _filled(there[name], ABSENT)
     return with_histograms(rows, bucket, bucket_count)
 
 

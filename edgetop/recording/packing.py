@@ -9,6 +9,7 @@ import io
 import json
 import struct
 from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -161,9 +162,14 @@ def _rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
         rows.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"not an Arrow message: {error}") from None
-    if any(column.null_count and not field.nullable for column, field in zip(rows.columns, schema, strict=True)):
+    if any(rows.column(place).null_count for place in _never_null(schema)):
         raise ValueError("a value is missing")
     return rows
+
+
+@lru_cache
+def _never_null(schema: pa.Schema) -> tuple[int, ...]:
+    return tuple(place for place, field in enumerate(schema) if not field.nullable)
 
 
 def _inferences_to_arrow(inferences: Inferences) -> pa.RecordBatch:
@@ -178,26 +184,21 @@ def _inferences_to_arrow(inferences: Inferences) -> pa.RecordBatch:
 
 def _inferences_from_arrow(data: bytes, most: int | None = None) -> Inferences:
     rows = _rows(data, _INFERENCES)
-    if most is not None and len(rows) > most:
-        rows = _last_alone(rows)
+    pause_ns, latency_ns = (rows.column(place).to_numpy() for place in (0, 1))
+    if most is not None and len(rows) > most:  # their last one alone
+        rows = rows.slice(len(rows) - 1)
+        pause_ns, latency_ns = np.array([pause_ns.sum() + latency_ns[:-1].sum()]), latency_ns[-1:]
     inferences = np.empty(len(rows), INFERENCE)
-    for name in ("latency_ns", "wait_ns", "stream", "phase"):
+    inferences["latency_ns"] = latency_ns
+    for name in ("wait_ns", "stream", "phase"):
         inferences[name] = rows[name].to_numpy()
     inferences["ok"] = rows["ok"].to_numpy(zero_copy_only=False)
-    steps = rows["pause_ns"].to_numpy().copy()
-    steps[1:] += inferences["latency_ns"][:-1]
+    steps = pause_ns.copy()
+    steps[1:] += latency_ns[:-1]
     inferences["t_ns"] = np.cumsum(steps)
     if len(inferences) and inferences["phase"].max() >= len(PHASES):
         raise ValueError("an inference of no known phase")
     return inferences
-
-
-def _last_alone(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The last inference as the only one of a message."""
-    pause_ns, latency_ns = (rows[name].to_numpy() for name in ("pause_ns", "latency_ns"))
-    start_ns = pause_ns.sum() + latency_ns[:-1].sum()
-    last = rows.slice(len(rows) - 1)
-    return pa.record_batch([pa.array([start_ns], pa.int64()), *last.columns[1:]], schema=_INFERENCES)
 
 
 def _readings_to_arrow(readings: Readings) -> pa.RecordBatch:

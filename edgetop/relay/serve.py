@@ -5,6 +5,7 @@ dead without saying so: a viewer that is silent for a minute, or takes nothing f
 """
 
 import contextlib
+import gc
 import os
 import select
 import socket
@@ -167,6 +168,7 @@ class _Relay:
 
     def run(self, position: Position | None) -> None:
         self._send(self._session.begin(position))
+        gc.freeze()  # what is there by now stays, and is not looked through for garbage any more
         due_ns = self._clock.monotonic_ns()
         while not self._session.is_over:
             due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())

@@ -5,6 +5,7 @@ hands that to the recorder and to the feed, and decides whether the session is o
 knows no screen and formats nothing.
 """
 
+import gc
 import threading
 import traceback
 from collections.abc import Callable
@@ -170,8 +171,9 @@ class Conductor:
             if isinstance(message, Failed | Died | Ended):
                 self._finish(update, sensed, message)
                 return
-        if self._story.is_measuring:
+        if self._story.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
+            gc.freeze()  # what is there by now stays: to look through it for garbage takes 50 ms each time
         self._hand_on(self._batch(update, sensed))
         self._end_if_overdue()
 

@@ -1,5 +1,6 @@
 """The monitor screen: one timer pulls from the feed, and every pane gets the same frozen view."""
 
+import gc
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -120,6 +121,7 @@ class MonitorScreen(CommandsScreen):
         self._told_trouble = self._feed.trouble
         if self._is_opening and (self._live.latency.session or self._live.progress.phase == "over"):
             self._is_opening = False
+            gc.freeze()  # the screen stays: to look through it for garbage takes 50 ms each time
             self._refresh_every(self._refresh_s)
 
     def _refresh_every(self, seconds: float) -> None:
