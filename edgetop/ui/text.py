@@ -30,8 +30,13 @@ def _span(piece: Piece) -> Span:
     return Span(piece) if isinstance(piece, str) else Span(*piece)
 
 
+def cells_of(text: str) -> int:
+    """As `cell_len`, which looks every text up, of text without control characters."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def width(of: Line) -> int:
-    return sum(cell_len(span.text) for span in of)
+    return sum(cells_of(span.text) for span in of)
 
 
 def fit(of: Line, cells: int, style: str = "text") -> Line:
@@ -44,7 +49,7 @@ def fit(of: Line, cells: int, style: str = "text") -> Line:
     kept: list[Span] = []
     room = cells - 1
     for span in of:
-        length = cell_len(span.text)
+        length = cells_of(span.text)
         if length > room:
             if room:
                 kept.append(Span(set_cell_size(span.text, room), span.style))
@@ -104,7 +109,7 @@ def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> lis
     current = ""
     for word in text.split(" "):
         joined = f"{current} {word}" if current else word
-        if cell_len(joined) <= room:
+        if cells_of(joined) <= room:
             current = joined
             continue
         if current:
@@ -147,7 +152,7 @@ def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
     for column, piece in zip(columns, pieces, strict=False):
         cell = _span(piece)
         fitted = fit((cell,), column.cells)
-        if column.right and (padding := column.cells - cell_len(cell.text)) > 0:
+        if column.right and (padding := column.cells - cells_of(cell.text)) > 0:
             fitted = (Span(" " * padding), cell)
         row += [Span(COLUMN_GAP), *fitted] if row else fitted
     return tuple(row)

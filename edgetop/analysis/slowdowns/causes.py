@@ -56,6 +56,9 @@ class Channel:
             rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
         if self.reduction == "margin":
             rows = rows - np.asarray(self.passive_c)[:, None]
+        if len(rows) == 1:
+            one: Floats = rows[0]
+            return one
         known = ~np.isnan(rows).all(axis=0)
         lowest = self.reduction == "lowest"
         filled = np.where(np.isnan(rows), np.inf if lowest else -np.inf, rows)
