@@ -69,6 +69,23 @@ class Points:
         )
         return Points(self.axis, low, middle, high, top)
 
+    def bridged(self, seconds: float) -> "Points":
+        """Without holes of at most so long between two values: what was before stands there."""
+        known = np.flatnonzero(~np.isnan(self.middle))
+        most = int(seconds * POINTS / (self.axis.to_s - self.axis.from_s))
+        holes = np.diff(known) - 1
+        if not ((holes > 0) & (holes <= most)).any():
+            return self
+        stands = np.where(holes <= most, holes, 0) + 1
+        source = np.repeat(known[:-1], stands)
+        place = source + np.arange(len(source)) - np.repeat(np.cumsum(stands) - stands, stands)
+        filled = []
+        for values in (self.low, self.middle, self.high, self.top):
+            bridged = values.copy()
+            bridged[place] = values[source]
+            filled.append(bridged)
+        return Points(self.axis, *filled)
+
 
 class Timeline:
     """Low, middle, high and top of `tracks` quantities per second, and the weight of each second."""

@@ -15,6 +15,8 @@ from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import FOLDED_AT_ONCE, Readings, Stretches, in_pieces
 from edgetop.session.seconds import NS
 
+BRIDGED_S = 5  # sources are read every 1 to 5 s, those of power at jittered times
+
 
 @dataclass(frozen=True, slots=True)
 class TrackView:
@@ -154,8 +156,9 @@ class Tracks:
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis) -> Points | None:
+        """Between two readings of one that is read at its own times, the former stands."""
         place = self._places.get(sensor_id)
-        return None if place is None else self._timeline.points(axis, place)
+        return None if place is None else self._timeline.points(axis, place).bridged(BRIDGED_S)
 
     def _all(self) -> Iterator[TrackView]:
         known = self._figures

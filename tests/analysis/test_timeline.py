@@ -272,3 +272,21 @@ def test_a_span_whose_seconds_have_places_alike_shows_each_of_them(seed: int, sp
     assert np.array_equal(points.low, expected, equal_nan=True)
     assert np.array_equal(points.top, expected, equal_nan=True)
     assert np.allclose(points.middle, expected, equal_nan=True)
+
+
+def test_short_holes_between_values_are_bridged_and_longer_ones_stay() -> None:
+    axis = Axis(0, 60)  # ten places a second
+    middle = np.full(POINTS, np.nan)
+    for from_s, to_s, value in ((0, 1, 1.0), (4, 5, 2.0), (10, 11, 3.0), (11, 12, 4.0)):
+        middle[10 * from_s : 10 * to_s] = value
+    points = Points(axis, middle - 0.5, middle, middle + 0.5, middle + 0.5)
+    bridged = points.bridged(3)
+    expected = middle.copy()
+    expected[10:40] = 1.0
+    assert np.array_equal(bridged.middle, expected, equal_nan=True)
+    assert np.array_equal(bridged.low, expected - 0.5, equal_nan=True)
+    assert points.bridged(2.9) is points
+    assert not np.isnan(points.bridged(5).middle[:120]).any()
+    assert np.isnan(points.bridged(60).middle[120:]).all()
+    empty = np.full(POINTS, np.nan)
+    assert Points(axis, empty, empty, empty, empty).bridged(60).is_empty
