@@ -27,7 +27,7 @@ LAST_INFERENCES = 65_536  # at least so many of the last are played one by one
 MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
 LAST_BURSTS = 16  # at least so many of the last are given, to who knows nothing yet
 # What stays in memory, in rows.
-KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 400_000, 400_000, 50_000, 262_144
+KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 262_144, 131_072, 50_000, 131_072
 # Row groups smaller than that are read together.
 SECONDS_AT_ONCE, READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 2_048, 32_768, 8_192, 65_536
 
