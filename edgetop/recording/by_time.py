@@ -29,7 +29,7 @@ LAST_BURSTS = 16  # at least so many of the last are given, to who knows nothing
 # What stays in memory, in rows.
 KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 262_144, 131_072, 50_000, 131_072
 # Row groups smaller than that are read together.
-SECONDS_AT_ONCE, READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 2_048, 32_768, 8_192, 65_536
+SECONDS_AT_ONCE, READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 2_048, 32_768, 8_192, 16_384
 
 
 @dataclass(frozen=True, slots=True)
