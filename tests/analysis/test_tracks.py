@@ -157,6 +157,15 @@ def test_a_track_has_its_own_timeline() -> None:
     assert np.nanmax(points.top) == 60.0
 
 
+def test_seconds_between_jittered_readings_are_no_holes_and_those_of_a_lost_sensor_are() -> None:
+    rows = [(int(at_s * NS), 0, at_s) for at_s in (0.0, 0.8, 2.2, 3.6, 5.1, 20.0, 21.4)]
+    points = tracks_of(Batch(readings=make_readings(*rows))).points("temp/cpu", Axis(0, 60))
+    assert points is not None
+    drawn = ~np.isnan(points.middle[::10])  # of each second
+    assert drawn.tolist() == [True] * 6 + [False] * 14 + [True] * 2 + [False] * 38
+    assert points.middle[10 * 4] == 3.6  # nothing was read in the fourth second
+
+
 def stretches(*rows: tuple[int, int, int, int, float, float, float, float]) -> Batch:
     return Batch(stretches=np.array(list(rows), STRETCH))
 

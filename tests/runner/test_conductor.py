@@ -1,5 +1,6 @@
 """The conductor: a session from its first batch to its outcome, whatever the engine, disk or user does."""
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -697,6 +698,17 @@ def test_who_waits_for_the_measurement_waits_no_longer_than_it_or_the_end(update
     assert session.conductor.began_measuring.wait(10)
     session.conductor.stop()
     assert session.conductor.join(10)
+
+
+def test_from_the_measurement_on_what_is_there_is_not_looked_through_for_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    session = Session(said(STARTED), said(MEASURING), said(), said(OVER))
+    assert frozen == []
+    session.run()
+    assert frozen == [True]
 
 
 def test_a_stop_from_another_thread_ends_the_session() -> None:

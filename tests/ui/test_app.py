@@ -1,6 +1,7 @@
 """The whole screen, driven by keys, on a feed that gives only what a test puts into it."""
 
 import asyncio
+import gc
 import re
 from pathlib import Path
 
@@ -516,6 +517,17 @@ async def test_the_first_numbers_are_not_waited_for_until_the_next_refresh() -> 
         assert screen.monitor._timer._interval == OPENING_TICK_S  # type: ignore[union-attr]
         await screen.go_on()
         assert screen.monitor._timer._interval == NEVER_S  # type: ignore[union-attr]
+
+
+async def test_once_it_stands_the_screen_is_not_looked_through_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    async with opened(Script().load().warm_up().begin()) as screen:
+        screen.monitor.tick()
+        assert frozen == []
+        await screen.go_on()
+        await screen.go_on()
+        assert frozen == [True]
 
 
 async def test_plus_and_minus_change_how_often_the_screen_is_drawn_and_say_so() -> None:
