@@ -96,6 +96,17 @@ def duration(ns: float) -> str:
     return f"{whole}s"
 
 
+def stopwatch(ns: float) -> str:
+    """How long something lasts, in whole seconds.
+
+    >>> stopwatch(27e9), stopwatch(207e9), stopwatch(3_725e9)
+    ('0:27', '3:27', '1:02:05')
+    """
+    seconds = max(0, int(ns // 1e9))
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"
+
+
 def span(ns: float) -> str:
     """A length of time that somebody chose.
 
@@ -194,6 +205,14 @@ def fine_percent(share: float) -> str:
     ('2.1 %', '50.0 %', '0.021 %', '0 %')
     """
     return percent(share) if share >= 0.00995 else f"{share * 100:.2g} %"
+
+
+def whole_percent(share: float) -> str:
+    """
+    >>> whole_percent(0.213), whole_percent(0.002), whole_percent(0)
+    ('21 %', '<1 %', '0 %')
+    """
+    return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
 
 
 def clean(text: str, *, ascii_only: bool = False) -> str:

@@ -37,7 +37,7 @@ from edgetop.analysis.tail import TailView
 from edgetop.analysis.thermal import ThermalView, view_thermal
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
-from edgetop.analysis.verdict import Promises, Verdict, judge, with_leak
+from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice
 from edgetop.session.manifest import Manifest
@@ -253,11 +253,11 @@ class Analysis:
         latency = (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
         power, growth = self.power_view(axis), self.growth_view()
         board = self.manifest.board if self.manifest else None
-        promises = Promises(self.backlog.view(), self.deadline(), gate_results(self))
+        verdict, promises = self.verdict(), self.promises()
         return MonitorView(
             manifest=self.manifest,
             progress=progress,
-            verdict=with_leak(self._verdict(progress, events, slowdowns, promises), growth),
+            verdict=verdict,
             latency=latency,
             thermal=view_thermal(self.tracks, axis),
             forecast=self.forecast_view(),
@@ -292,8 +292,32 @@ class Analysis:
         """That which gave this view: of the whole session, or since the last reset."""
         return self._since_reset if self._since_reset and view.since_ns else self.latency
 
-    def _verdict(
-        self, progress: ProgressView, events: EventsView, slowdowns: SlowdownsView, promises: Promises
-    ) -> Verdict:
-        trouble, errors = self.recording.trouble, self.latency.errors
-        return judge(progress, self.statistics(), errors, events, self.manifest, slowdowns, trouble, promises)
+    def throttles_view(self):
+        from edgetop.analysis.throttles import ThrottlesView
+
+        return ThrottlesView(until_ns=self.progress.measured_until_ns)
+
+    def promises(self) -> Promises:
+        """What was asked of the session, and how far it is kept up to now."""
+        return self._once("promises", lambda: Promises(self.backlog.view(), self.deadline(), gate_results(self)))
+
+    def verdict(self) -> Verdict:
+        """Of the whole session up to now: the one that screen, report, list and hooks print."""
+        return self._once("verdict", self._judged)
+
+    def _judged(self) -> Verdict:
+        seen = Evidence(
+            progress=self.progress.view(),
+            session=self.statistics(),
+            until_ns=self.progress.measured_until_ns,
+            recent=self.latency.recent(self.progress.measured_until_ns),
+            errors=self.latency.errors,
+            events=self.events.view(),
+            manifest=self.manifest,
+            slowdowns=self.slowdowns.view(),
+            throttles=self.throttles_view(),
+            growth=self.growth_view(),
+            recording_trouble=self.recording.trouble,
+            promises=self.promises(),
+        )
+        return judge(seen)

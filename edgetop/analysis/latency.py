@@ -14,6 +14,7 @@ from edgetop.session.manifest import Load
 from edgetop.session.records import last_end_ns, measured
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
+RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11  # inferences: as many as settle a median
 RECENT_SECONDS = 601  # kept as histograms: the longest window, and the second in which it begins
 
 
@@ -29,6 +30,16 @@ class LatencyView:
     since_ns: int = 0  # after a reset: what started earlier does not count
     window_response: Statistics | None = None  # from the intended starts; None: nothing waits, or nothing was measured
     session_response: Statistics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The last seconds, by which the present is judged: the same live, in a replay and in a report."""
+
+    p50_ns: float | None = None  # None: nothing was measured in them
+    count: int = 0
+    errors: int = 0
+    misses: int = 0  # of the deadline; 0 too where there is none
 
 
 class RollingLatency:
@@ -101,6 +112,28 @@ class RollingLatency:
             window_ns, window, session, is_exact, points, buckets, self._last_end_ns, self._since_ns,
             window_response, response,
         )  # fmt: skip
+
+    def recent(self, now_ns: int) -> Recent:
+        """Of the last RECENT_S seconds or, of a model or pace that is slow, of the last minute.
+
+        Made from rows of seconds alone, which every feed has: single inferences would make a replay or a remote
+        screen say something else than the run.
+        """
+        found = Recent()
+        for window_s in (RECENT_S, SLOW_RECENT_S):
+            found = self._summed(now_ns - window_s * NS)
+            if found.count >= ENOUGH_RECENT:
+                break
+        return found
+
+    def _summed(self, since_ns: int) -> Recent:
+        kept = self._recent.joined()
+        seconds = concatenate([kept.where(kept.rows["t_ns"] + NS > since_ns), self._open_part()])
+        totals = Totals()
+        totals.add(seconds)
+        statistics = totals.statistics(None)
+        p50_ns = statistics.percentile_ns(0.50) if statistics else None
+        return Recent(p50_ns, totals.count, totals.errors, totals.misses or 0)
 
     def points(self, axis: Axis) -> Points:
         return self._timeline.points(axis)

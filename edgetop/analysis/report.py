@@ -21,6 +21,7 @@ from edgetop.analysis.rounding import mj, ms, rounded
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.threads import ThreadView
 from edgetop.session.manifest import Manifest, to_json
+from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -82,6 +83,7 @@ def _figures(analysis: "Analysis") -> dict[str, Any]:
     energy = analysis.energy_view(power)
     return {
         "session": to_json(manifest),
+        "verdict": _verdict(analysis),
         "latency": latency_document(analysis, statistics, manifest),
         "tail": tail_document(analysis.tail()),
         "phases": _phases(analysis, manifest),
@@ -103,6 +105,21 @@ def _figures(analysis: "Analysis") -> dict[str, Any]:
             {"code": notice.code, "message": notice.message, "advice": notice.advice, "data": dict(notice.data)}
             for notice in analysis.notices()
         ],
+    }
+
+
+def _verdict(analysis: "Analysis") -> dict[str, Any]:
+    """The words are those of the screen's first line; `now` is what held at the end, of a session that is over."""
+    verdict = analysis.verdict()
+    return {
+        "now": verdict.now,
+        "words": verdict.words,
+        "since_s": None if verdict.since_ns is None else round(verdict.since_ns / NS, 3),
+        "word": verdict.word,
+        "details": list(verdict.details),
+        "also": list(verdict.also),
+        "past": list(verdict.past),
+        "brief": verdict.brief or None,
     }
 
 

@@ -1,41 +1,68 @@
-"""The verdict: the one line that says in words how the session is doing.
+"""The verdict: what holds now, since when, and what was and is over.
 
-Of several things that hold at once the gravest gives the word, and of equally grave ones the cause before what
-comes of it: a board that throttles is overloaded because it throttles. The others stand beside it.
+It is judged here and nowhere else. The first line of the screen, `--headless`, the report, its JSON, the list of
+sessions and `edgetop stop` print this one value. What holds now has the word; of several such things the gravest,
+and of equally grave ones the cause before what comes of it: a board that throttles is overloaded because it
+throttles. What is over is said in the past tense. `STEADY` is a claim: it is said only where nothing speaks against it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgetop.analysis.deadline import DeadlineView
+from edgetop import formatting
+from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.growth import GrowthView, leak_rate
+from edgetop.analysis.latency import Recent
 from edgetop.analysis.load_words import misses_words, overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
-from edgetop.analysis.slowdowns.judgement import SlowdownsView
-from edgetop.analysis.slowdowns.words import FROM_START, SLOWED, THROTTLED, since, word
+from edgetop.analysis.slowdowns.causes import LIMITS
+from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
+from edgetop.analysis.slowdowns.words import how_much, why
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
 from edgetop.session.manifest import Manifest
 
 Level = Literal["good", "neutral", "warning", "critical"]
 
 STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
+STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
+FROM_START = " FROM THE START"
 
-OVERLOADED, GATE_FAILED, MISSES, LEAKING = "OVERLOADED", "GATE FAILED", "MISSES", "LEAKING"
-GRAVEST_FIRST = (FROM_START, THROTTLED, OVERLOADED, GATE_FAILED, SLOWED, MISSES, LEAKING)
+THROTTLING, CONTENDED, SLOWED = "THROTTLING", "CONTENDED", "SLOWED"
+OVERLOADED, GATE_FAILED, MISSING, LEAKING = "OVERLOADED", "GATE FAILED", "MISSING DEADLINE", "LEAKING"
+STEADY, UNSETTLED, MEASURING = "STEADY", "UNSETTLED", "MEASURING"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    word: str  # "MEASURING", "WARMING UP" ...: enough on its own
+    word: str  # "STEADY", "THROTTLING", "FINISHED" ...: enough on its own
     level: Level
-    silent_ns: int | None = None  # with STALLED
-    reason: str = ""  # in words, where there is more to say
-    also: str = ""  # a warning that stands beside it
+    details: tuple[str, ...] = ()  # what there is to say of it, the most needed first
+    also: tuple[str, ...] = ()  # what else holds now
+    past: tuple[str, ...] = ()  # what was and is over, in the past tense
+    since_ns: int | None = None  # when what `now` names began; None: unknown, or it has no beginning
+    at_end: str = ""  # of a session that is over: the word that held when it ended
+    brief: str = ""  # of a session that is over: the same in a few words, for a list
+
+    @property
+    def now(self) -> str:
+        """The word of what holds now or, of a session that is over, of what held when it ended."""
+        return self.at_end or self.word
+
+    @property
+    def words(self) -> str:
+        """All of it in one line of text.
+
+        >>> Verdict("FINISHED", "good", ("all runs are done",), past=("was throttled twice",)).words
+        'FINISHED: all runs are done; was throttled twice'
+        """
+        first = f"{self.word}: {', '.join(self.details)}" if self.details else self.word
+        return "; ".join((first, *(f"also {what}" for what in self.also), *self.past))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,81 +74,190 @@ class Promises:
     gates: tuple[GateResult, ...] = ()
 
 
-KEPT = Promises()
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that the verdict follows from, of the whole session whatever a screen shows of it."""
+
+    progress: ProgressView
+    until_ns: int  # now or, of a session that is over, when its last inference ended
+    session: Statistics | None
+    recent: Recent  # of the last seconds, up to now or to the end of the measurement
+    errors: int  # how many inferences raised, in the whole session
+    events: EventsView
+    manifest: Manifest | None
+    slowdowns: SlowdownsView
+    throttles: ThrottlesView
+    growth: GrowthView
+    recording_trouble: str = ""  # why nothing is recorded just now
+    promises: Promises = Promises()
 
 
-def judge(
-    progress: ProgressView,
-    session: Statistics | None,
-    errors: int,
-    events: EventsView,
-    manifest: Manifest | None,
-    slowdowns: SlowdownsView,
-    recording_trouble: str = "",
-    promises: Promises = KEPT,
-) -> Verdict:
-    """`session`: of the whole session, whatever the views begin at; `errors`: how many inferences raised in it.
-
-    `recording_trouble`: why nothing is recorded just now.
-    """
+def judge(seen: Evidence) -> Verdict:
+    progress = seen.progress
     if progress.phase == "over":
-        final = _final(progress, promises)
-        return replace(final, also=", ".join(_remembered(final, slowdowns, promises)))
-    if recording_trouble:
-        return Verdict("NOT RECORDING", "critical", reason=recording_trouble)
+        return _final(seen)
+    if seen.recording_trouble:
+        return Verdict("NOT RECORDING", "critical", (seen.recording_trouble,))
     if progress.phase == "loading":
-        return Verdict("LOADING", "neutral", reason=manifest.model.path if manifest else "")
-    if is_stalled(progress, session.max_ns if session else None, manifest):
-        return Verdict("STALLED", "critical", progress.silent_ns, "an inference has not come back")
+        return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
+    if is_stalled(progress, seen.session.max_ns if seen.session else None, seen.manifest):
+        silent = formatting.duration(progress.silent_ns or 0)
+        return Verdict("STALLED", "critical", (f"an inference has not come back for {silent}",))
     if progress.phase in ("first", "idle", "warmup"):
-        return _preparing(progress)
-    count = session.count if session else 0
-    return _measuring([*_broken(count, errors, events), *_slower(slowdowns), *_not_kept(promises)], slowdowns)
+        return _preparing(seen)
+    return _measuring(seen)
 
 
-def _measuring(found: list[Verdict], slowdowns: SlowdownsView) -> Verdict:
-    if not found:
-        return Verdict("STEADY" if slowdowns.is_settled else "MEASURING", "good")
-    first, *others = sorted(found, key=lambda verdict: verdict.level != "critical")
-    return replace(first, also=", ".join(verdict.word for verdict in others))
+def _measuring(seen: Evidence) -> Verdict:
+    """What holds now, while it measures or at its end."""
+    first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
+    also = tuple(_in_short(other) for other in others)
+    return replace(first, also=also, past=tuple(_past(seen)))
 
 
-def _broken(count: int, errors: int, events: EventsView) -> Iterator[Verdict]:
-    dropped = [event for event in events.lasting if event.kind == "provider-dropped"]
+def _in_short(verdict: Verdict) -> str:
+    return f"{verdict.word} {verdict.details[0]}" if verdict.word in (MISSING, LEAKING) else verdict.word
+
+
+def _troubles(seen: Evidence) -> Iterator[Verdict]:
+    """Everything that is wrong now, causes before what comes of them."""
+    yield from _broken(seen)
+    yield from _throttling(seen)
+    yield from _not_kept(seen.promises, seen.recent)
+    yield from _slower(seen)
+    yield from _missing(seen)
+    if rate := leak_rate(seen.growth):
+        yield Verdict(LEAKING, "warning", (rate,))
+
+
+def _broken(seen: Evidence) -> Iterator[Verdict]:
+    dropped = [event for event in seen.events.lasting if event.kind == "provider-dropped"]
     if dropped:
-        yield Verdict("PROVIDER DROPPED", "critical", reason=dropped[0].message)
-    if errors:
-        yield Verdict("FAILING", "critical", reason=f"{errors} of {count + errors} inferences raised an error")
+        yield Verdict("PROVIDER DROPPED", "critical", (dropped[0].message,))
+    if seen.recent.errors:
+        yield Verdict("FAILING", "critical", (_errors_words(seen),))
 
 
-def _slower(slowdowns: SlowdownsView) -> Iterator[Verdict]:
-    if slowdowns.now:
-        what = word(slowdowns.now)
-        yield Verdict(what, "warning" if what == SLOWED else "critical", reason=since(slowdowns.now))
+def _errors_words(seen: Evidence) -> str:
+    count = (seen.session.count if seen.session else 0) + seen.errors
+    return f"{seen.errors} of {count} inferences raised an error"
 
 
-def _not_kept(promises: Promises) -> Iterator[Verdict]:
-    """Whether the load is carried, each gate passed so far and the deadline met."""
-    overload, deadline = promises.overload, promises.deadline
+def _throttling(seen: Evidence) -> Iterator[Verdict]:
+    """What the board says of itself, whatever the latency does."""
+    now, slowdown = _in_force(seen), seen.slowdowns.now
+    if slowdown and slowdown.from_start and slowdown.cause != "contention":
+        yield Verdict(THROTTLING + FROM_START, "critical", (why(slowdown),), since_ns=slowdown.start_ns)
+    elif now:
+        lasts = formatting.stopwatch(seen.until_ns - now.start_ns)
+        details = (f"{lasts} {now.cause}", *_board_now(seen.throttles), *_effect(seen))
+        yield Verdict(THROTTLING, "critical", details, since_ns=now.start_ns)
+    elif slowdown and slowdown.cause in LIMITS:
+        lasts = formatting.stopwatch(seen.until_ns - slowdown.start_ns)
+        details = (f"{lasts} {why(slowdown)}", *_effect(seen))
+        yield Verdict(THROTTLING, "critical", details, since_ns=slowdown.start_ns)
+
+
+def _in_force(seen: Evidence) -> ThrottleSpan | None:
+    """The gravest throttling that is in force now or, of a session that is over, was when it ended."""
+    spans = [span for span in seen.throttles.spans if span.end_ns is None or span.end_ns >= seen.until_ns]
+    return min(spans, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
+
+
+def _board_now(throttles: ThrottlesView) -> Iterator[str]:
+    """The clock of what it could be, and the hottest zone of its trip."""
+    if throttles.clock_mhz is not None:
+        best = "" if throttles.best_mhz is None else f" of {throttles.best_mhz:.0f}"
+        yield f"{throttles.clock} {throttles.clock_mhz:.0f}{best} MHz".lstrip()
+    if throttles.temp_c is not None:
+        trip = "" if throttles.trip_c is None else f" of {throttles.trip_c:.0f}"
+        yield f"{throttles.temp_c:.0f}{trip} C"
+
+
+def _effect(seen: Evidence) -> Iterator[str]:
+    """How far p50 now is from the burst's."""
+    change = _change(seen)
+    if change is not None:
+        yield f"p50 {change:+.0%}".replace("%", " %")
+
+
+def _change(seen: Evidence) -> float | None:
+    """Of p50 now to the burst's, as a share; None where either is unknown."""
+    burst, p50_ns = seen.slowdowns.burst, seen.recent.p50_ns
+    return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
+
+
+def _slower(seen: Evidence) -> Iterator[Verdict]:
+    """Slower than the burst, though not by what the board does to itself."""
+    slowdown, others = seen.slowdowns.now, seen.slowdowns.contended_now
+    if slowdown and slowdown.cause == "contention":
+        word = CONTENDED + (FROM_START if slowdown.from_start else "")
+        size = (
+            () if slowdown.from_start else (f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}",)
+        )
+        named = (others or (slowdown.evidence[0] if slowdown.evidence else ""),)
+        yield Verdict(word, "warning", tuple(filter(None, (*named, *size))), since_ns=slowdown.start_ns)
+    elif slowdown and slowdown.cause not in LIMITS:
+        size = f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}"
+        yield Verdict(SLOWED, "warning", (size, why(slowdown)), since_ns=slowdown.start_ns)
+    elif others:
+        yield Verdict(CONTENDED, "warning", (others, *_effect(seen)))
+
+
+def _not_kept(promises: Promises, recent: Recent) -> Iterator[Verdict]:
+    """Whether the load is carried, and each gate passed so far."""
+    overload = promises.overload
     if overload and not overload.is_over:
-        yield Verdict(OVERLOADED, "critical", reason=overload_words(overload.asked_hz, overload.done_hz))
+        yield Verdict(OVERLOADED, "critical", (overload_words(overload.asked_hz, overload.done_hz),))
     failed = [gate for gate in promises.gates if gate.fails_for_sure]
     if failed:
-        yield Verdict("GATE", "critical", reason=failed[0].reason)
-    if deadline and deadline.is_missed:
-        words = misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)
-        yield Verdict(MISSES, "warning", reason=words)
+        yield Verdict("GATE", "critical", (failed[0].reason,))
 
 
-def _preparing(progress: ProgressView) -> Verdict:
+def _missing(seen: Evidence) -> Iterator[Verdict]:
+    deadline, recent = seen.promises.deadline, seen.recent
+    if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
+        words = misses_words(recent.misses / recent.count, deadline.deadline_ns / 1e6)
+        yield Verdict(MISSING, "warning", (words,))
+
+
+def _steadiness(seen: Evidence) -> Verdict:
+    """Where nothing is wrong: whether that may be called steady."""
+    slowdowns = seen.slowdowns
+    if not slowdowns.is_settled:
+        return Verdict(MEASURING, "neutral" if seen.progress.phase == "over" else "good")
+    if slowdowns.scatter is not None and slowdowns.scatter > STEADY_WITHIN:
+        doubt = f"latency scatters by {formatting.whole_percent(slowdowns.scatter)} from second to second"
+        return Verdict(UNSETTLED, "warning", (doubt,))
+    change = _change(seen)
+    if change is None:
+        return Verdict(UNSETTLED, "warning", ("nothing was measured in the last minute",))
+    if abs(change) > STEADY_WITHIN:
+        way = "above" if change > 0 else "below"
+        return Verdict(
+            UNSETTLED, "warning", (f"p50 is {formatting.whole_percent(abs(change))} {way} that of the burst",)
+        )
+    return Verdict(STEADY, "good", since_ns=_steady_since_ns(seen))
+
+
+def _steady_since_ns(seen: Evidence) -> int | None:
+    """Since the last trouble, or else since the burst began."""
+    ends = [span.end_ns for span in (*seen.throttles.spans, *seen.slowdowns.slowdowns) if span.end_ns is not None]
+    begin_ns = seen.slowdowns.burst.from_s * 10**9 if seen.slowdowns.burst else None
+    return max([*ends, *([] if begin_ns is None else [begin_ns])], default=None)
+
+
+def _preparing(seen: Evidence) -> Verdict:
+    progress = seen.progress
     if progress.phase == "idle" and progress.idle_ns:
         done_ns = min(progress.idle_done_ns, progress.idle_ns)
-        told = f"{done_ns / 1e9:.0f} of {progress.idle_ns / 1e9:.0f} s, in which nothing runs"
-        return Verdict("IDLE BASELINE", "neutral", reason=told)
+        done = f"{done_ns / 1e9:.0f} of {progress.idle_ns / 1e9:.0f} s, in which nothing runs"
+        return Verdict("IDLE BASELINE", "neutral", (done,))
     if progress.phase == "first" or progress.warmup_runs is None:
-        return Verdict("WARMING UP", "neutral", reason="first inference")
-    told = f"{min(progress.warmup_done or 0, progress.warmup_runs)}/{progress.warmup_runs}"
-    return Verdict("WARMING UP", "neutral", reason=told)
+        return Verdict("WARMING UP", "neutral", ("first inference",))
+    done = f"{min(progress.warmup_done or 0, progress.warmup_runs)} of {progress.warmup_runs}"
+    also = (THROTTLING,) if _in_force(seen) else ()
+    return Verdict("WARMING UP", "neutral", (done,), also)
 
 
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
@@ -134,59 +270,140 @@ def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifes
     return progress.silent_ns > max(STALLED_AFTER_NS, STALLED_AFTER_LATENCIES * usual) + rest_ns
 
 
-def with_leak(verdict: Verdict, growth: GrowthView) -> Verdict:
-    """The verdict with the warning beside it that memory is lost, where it is."""
-    rate = leak_rate(growth)
-    also = [verdict.also, f"{LEAKING} {rate}" if rate else ""]
-    return replace(verdict, also=", ".join(filter(None, also)))
-
-
 GATE_ENDED = "slo"  # how a gate ends a session: `end_reason`
-_FINAL = {
+_FINAL: dict[str, tuple[str, Level, str]] = {
     "duration": ("FINISHED", "good", "the duration is over"),
     "runs": ("FINISHED", "good", "all runs are done"),
     "user": ("STOPPED", "neutral", "by the user"),
     "signal": ("STOPPED", "neutral", "by a signal"),
     "writer-killed": ("CUT SHORT", "warning", "edgetop was killed"),
     "power-loss": ("CUT SHORT", "warning", "the power was lost"),
+    "disk-full": ("CUT SHORT", "critical", "the disk was full"),
 }
 
 
-def _final(progress: ProgressView, promises: Promises) -> Verdict:
-    reason = progress.end_reason or ""
-    failed = [gate.reason for gate in promises.gates if not gate.ok]
+def _final(seen: Evidence) -> Verdict:
+    """How it ended, what held then, and what was true of it before."""
+    reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
+    failed = [gate.reason for gate in seen.promises.gates if not gate.ok]
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs")):
-        return Verdict(GATE_FAILED, "critical", reason=progress.end_error or "; ".join(failed))
-    return final_verdict(reason, progress.end_error)
+        ended = Verdict(GATE_FAILED, "critical", (end_error or "; ".join(failed),))
+    else:
+        ended = final_verdict(reason, end_error)
+    held = _measuring(seen)
+    past = list(_past(seen))
+    if failed and ended.word != GATE_FAILED:
+        past.insert(0, f"gate failed: {failed[0]}")
+    if not past:
+        past = [_steadiness_words(held)]
+    level: Level = "warning" if ended.level == "good" and held.word not in (STEADY, MEASURING) else ended.level
+    died = ended.level == "critical"
+    ended = replace(ended, level=level, past=tuple(past), at_end=ended.word if died else held.word)
+    return replace(ended, since_ns=held.since_ns, brief=_brief(seen, ended))
 
 
-def _remembered(final: Verdict, slowdowns: SlowdownsView, promises: Promises) -> list[str]:
-    """What was true of a session at some time, where that may have passed by its end."""
-    words = {word(slowdown) for slowdown in slowdowns.slowdowns}
-    if promises.overload:
-        words.add(OVERLOADED)
-    if any(not gate.ok for gate in promises.gates):
-        words.add(GATE_FAILED)
-    if promises.deadline and promises.deadline.is_missed:
-        words.add(MISSES)
-    return in_order(words - {final.word})
-
-
-def in_order(words: Collection[str]) -> list[str]:
-    """The words that are true of a session, the gravest first, on the screen and in the report."""
-    return [what for what in GRAVEST_FIRST if what in words and (what != THROTTLED or FROM_START not in words)]
+def _steadiness_words(held: Verdict) -> str:
+    """Of a session of which nothing else is to be said."""
+    if held.word == MEASURING:
+        return "too short to say whether it is steady"
+    return f"{held.word.lower()}: {held.details[0]}" if held.details else held.word.lower()
 
 
 def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
-    """Of a session that is over, which its manifest is enough for.
+    """How a session that is over ended, which its manifest is enough for.
 
     `end_error`: what the engine died of or which gate ended it, if known.
     """
     if end_reason in _FINAL:
         word, level, text = _FINAL[end_reason]
-        return Verdict(word, level, reason=text)  # type: ignore[arg-type]
+        return Verdict(word, level, (text,))
     if end_reason == GATE_ENDED:
-        return Verdict(GATE_FAILED, "critical", reason=end_error or "a gate ended it")
+        return Verdict(GATE_FAILED, "critical", (end_error or "a gate ended it",))
     if end_reason == "engine-died":
-        return Verdict("ENGINE DIED", "critical", reason=end_error or "cause unknown")
-    return Verdict("ENDED", "critical", reason=end_error or end_reason)
+        return Verdict("ENGINE DIED", "critical", (end_error or "cause unknown",))
+    return Verdict("ENDED", "critical", (end_error or end_reason,))
+
+
+def _past(seen: Evidence) -> Iterator[str]:
+    """What was and is over, the gravest first. Of a session that is over: all that was true of it."""
+    is_over = seen.progress.phase == "over"
+    throttled = _throttled_before(seen, is_over=is_over)
+    if throttled:
+        times, share, causes = throttled
+        yield f"was throttled {_times(times)}{_of_the_time(share)} ({', '.join(causes)})"
+    overload = seen.promises.overload
+    if overload and (is_over or overload.is_over):
+        yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}"
+    for word, slowdowns in _slowed_before(seen, is_over=is_over).items():
+        causes = tuple(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
+        why_ = "" if word == CONTENDED else f" ({'unknown cause' if causes == ('unknown',) else ', '.join(causes)})"
+        yield f"was {word.lower()} {_times(len(slowdowns))}{_of_the_time(_share(seen, slowdowns))}{why_}"
+    if seen.errors and (is_over or not seen.recent.errors):
+        yield _errors_words(seen)
+    deadline = seen.promises.deadline
+    if deadline and deadline.is_missed:
+        yield f"missed {misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)}"
+    if is_over and (rate := leak_rate(seen.growth)):
+        yield f"leaked {rate}"
+
+
+def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | None, list[str]] | None:
+    """How often, for which share of the measurement, and why; None: never.
+
+    By what the board says of itself or, where it says nothing, by the slowdowns that its clocks explain.
+    """
+    spans = [span for span in seen.throttles.spans if is_over or span.end_ns is not None]
+    if spans:
+        going_on = len(seen.throttles.spans) - len(spans)
+        times = seen.throttles.total - going_on
+        return times, seen.throttles.share, list(dict.fromkeys(span.cause for span in spans))
+    by_clock = [s for s in seen.slowdowns.slowdowns if s.cause in LIMITS and (is_over or s.end_ns is not None)]
+    by_clock += [
+        s for s in seen.slowdowns.slowdowns if s.from_start and s.cause not in (*LIMITS, "contention") and s.end_ns
+    ]
+    if not by_clock:
+        return None
+    return len(by_clock), _share(seen, by_clock), list(dict.fromkeys(s.cause for s in by_clock))
+
+
+def _slowed_before(seen: Evidence, *, is_over: bool) -> dict[str, list[Slowdown]]:
+    found: dict[str, list[Slowdown]] = {}
+    for slowdown in seen.slowdowns.slowdowns:
+        if slowdown.cause not in LIMITS and (is_over or slowdown.end_ns is not None):
+            found.setdefault(CONTENDED if slowdown.cause == "contention" else SLOWED, []).append(slowdown)
+    return found
+
+
+def _share(seen: Evidence, slowdowns: Sequence[Slowdown]) -> float | None:
+    measured_ns, now_ns = seen.progress.measured_ns, seen.until_ns
+    if not measured_ns:
+        return None
+    total_ns = sum((now_ns if s.end_ns is None else s.end_ns) - s.start_ns for s in slowdowns)
+    return min(1.0, max(0.0, total_ns / measured_ns))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _of_the_time(share: float | None) -> str:
+    return "" if share is None else f", {formatting.whole_percent(share)} of the time"
+
+
+def _brief(seen: Evidence, ended: Verdict) -> str:
+    """`throttled 6x, 22 %`: for a list, how it ended only where that was not as planned."""
+    if ended.word not in ("FINISHED", "STOPPED"):
+        return ended.word.lower()
+    if throttled := _throttled_before(seen, is_over=True):
+        times, share, _ = throttled
+        return f"throttled {times}x" + ("" if share is None else f", {formatting.whole_percent(share)}")
+    for word, slowdowns in _slowed_before(seen, is_over=True).items():
+        share = _share(seen, slowdowns)
+        return f"{word.lower()} {len(slowdowns)}x" + ("" if share is None else f", {formatting.whole_percent(share)}")
+    if seen.promises.overload:
+        return "overloaded"
+    if seen.errors:
+        return f"{seen.errors} errors"
+    if seen.promises.deadline and seen.promises.deadline.is_missed:
+        return f"missed {formatting.fine_percent(seen.promises.deadline.miss_rate)}"
+    return "too short to tell" if ended.at_end == MEASURING else ended.at_end.lower()

@@ -12,7 +12,7 @@ import click
 
 from edgetop import formatting
 from edgetop.analysis.analysis import Analysis, MonitorView
-from edgetop.analysis.verdict import GATE_FAILED
+from edgetop.analysis.statistics import Statistics
 from edgetop.cli.announcer import Announcer
 from edgetop.cli.plain import PlainLines
 from edgetop.cli.terminal import trim_log
@@ -109,12 +109,12 @@ class Lines:
 
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._told = ("", False)  # the verdict's word, and whether a warning stood beside it
+        self._told: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
         self._next_ns = QUIET_LOADING_NS
 
     def show(self, view: MonitorView) -> bool:
         """Whether anything was said."""
-        now_ns, told = view.progress.now_ns, (view.verdict.word, bool(view.verdict.also))
+        now_ns, told = view.progress.now_ns, (view.verdict.word, tuple(also.split()[0] for also in view.verdict.also))
         changed = told != self._told and view.progress.measured_ns is not None
         if not changed and now_ns < self._next_ns:
             return False
@@ -158,18 +158,21 @@ def progress_line(view: MonitorView) -> str:
     words = [formatting.clock_time(view.progress.now_ns), view.verdict.word]
     if view.manifest and view.manifest.board.simulated:
         words.insert(1, "SIMULATED")
-    if view.verdict.reason and view.verdict.word != GATE_FAILED:  # which of them, is told when all is over
-        words.append(clean(view.verdict.reason))
-    if view.verdict.also:
-        words.append(view.verdict.also)
-    session = view.latency.session
+    words.append(clean(", ".join((*view.verdict.details, *view.verdict.also, *view.verdict.past))))
+    window, session = view.latency.window, view.latency.session
+    if window:
+        words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
+        if window.throughput_hz is not None:
+            words.append(f"{formatting.rate(window.throughput_hz)}/s")
     if session:
-        p50, p99 = (formatting.milliseconds(session.percentile_ns(q)) for q in (0.50, 0.99))
-        words.append(f"p50 {p50} p99 {p99} ms")
-        if session.throughput_hz is not None:
-            words.append(f"{formatting.rate(session.throughput_hz)}/s")
         words.append(f"n {formatting.count(session.count)}")
-    return " ".join(words)
+    return " ".join(filter(None, words))
+
+
+def percentile_words(statistics: Statistics, quantile: float) -> str:
+    """`p99 2.310`, with a ? where too few inferences stand behind it."""
+    doubt = "" if statistics.is_settled(quantile) else "?"
+    return f"p{quantile * 100:g} {formatting.milliseconds(statistics.percentile_ns(quantile))}{doubt}"
 
 
 def progress_bar(view: MonitorView) -> str:

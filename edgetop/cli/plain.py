@@ -50,8 +50,9 @@ def spoken_time(ns: float) -> str:
 
 def _verdict(view: MonitorView) -> str:
     verdict = view.verdict
-    words = verdict.word.capitalize() + (f": {verdict.reason}" if verdict.reason else "")
-    return f"{words}. Also {verdict.also.lower()}" if verdict.also else words
+    words = verdict.word.capitalize() + (f": {', '.join(verdict.details)}" if verdict.details else "")
+    also = [f"Also {', '.join(verdict.also).lower()}"] if verdict.also else []
+    return ". ".join((words, *also, *(past.capitalize() for past in verdict.past)))
 
 
 def _figures(view: MonitorView) -> Iterator[str]:

@@ -1,13 +1,14 @@
 """The sessions that can be found, as data and as a table. Foreign text in the table is made safe.
 
-Of a session that is over the manifest is read and nothing else. One that runs is read up to
-now, and one whose writer has died is recovered, as by any command that opens it.
+Of a session that is over the manifest and its outcome are read; where there is no outcome yet, its tables are read
+once and the outcome is kept. One that runs is read up to now, and one whose writer has died is recovered, as by any
+command that opens it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop import formatting
 from edgetop.analysis.verdict import final_verdict
@@ -16,11 +17,15 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
 from edgetop.recording.known import known
+from edgetop.recording.outcome import Outcome, read_outcome, write_outcome
 from edgetop.session.manifest import Manifest
 from edgetop.ui.text import fit, line, width
 
-HEAD = ("SESSION", "VERDICT", "DURATION", "SIZE", "MODEL", "BOARD")
-RIGHT = ("DURATION", "SIZE")
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
+HEAD = ("SESSION", "VERDICT", "DATE", "DURATION", "P50 MS", "P99 MS", "SIZE", "MODEL", "BOARD")
+RIGHT = ("DURATION", "P50 MS", "P99 MS", "SIZE")
 GAP = "  "
 
 
@@ -36,8 +41,10 @@ class Listed:
     size_bytes: int
     model: str | None  # the file's name
     board: str | None
-    verdict: str | None  # how it ended and no more; of one that runs, the word of the screen now
-    created_utc: str = ""  # not told: the order is by it
+    verdict: str | None  # "throttled 6x, 22 %"; of one that runs, what the screen says now
+    created_utc: str = ""
+    p50_ms: float | None = None  # None: nothing was measured, or it cannot be read
+    p99_ms: float | None = None
 
 
 def listed(home: Path, here: Path) -> list[Listed]:
@@ -51,7 +58,7 @@ def _listed(folder: Path) -> Listed:
     size_bytes = bytes_below(folder)
     name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
     try:
-        manifest, verdict = _opened(folder) if has_journal(folder) else _over(folder)
+        manifest, outcome = _opened(folder) if has_journal(folder) else _over(folder)
     except InputError:
         return Listed(name, str(folder.absolute()), None, "unreadable", None, size_bytes, None, None, None)
     board = manifest.board
@@ -64,32 +71,51 @@ def _listed(folder: Path) -> Listed:
         size_bytes=size_bytes,
         model=PurePath(manifest.model.path).name,
         board=board.model or board.cpu,
-        verdict=verdict,
+        verdict=outcome.verdict,
         created_utc=manifest.created_utc,
+        p50_ms=outcome.p50_ms,
+        p99_ms=outcome.p99_ms,
     )
 
 
-def _over(folder: Path) -> tuple[Manifest, str | None]:
+def _over(folder: Path) -> tuple[Manifest, Outcome]:
     manifest = read_manifest(folder)
-    return manifest, final_verdict(manifest.end_reason).word if manifest.end_reason else None
+    outcome = read_outcome(folder)
+    if outcome is None:
+        try:
+            _, outcome = _opened(folder)
+        except InputError:  # its tables are gone or damaged: what the manifest says is left
+            return manifest, Outcome(final_verdict(manifest.end_reason or "").word.lower())
+        write_outcome(folder, outcome)
+    return manifest, outcome
 
 
-def _opened(folder: Path) -> tuple[Manifest, str | None]:
+def _opened(folder: Path) -> tuple[Manifest, Outcome]:
     """With what it has come to, and the verdict on that."""
-    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something runs
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     recording = Recording(folder)
     analysis = Analysis()
     analysis.fold(RecordingByTime(recording).whole())
-    manifest = replace(recording.manifest, duration_ns=recording.end_ns)
-    return manifest, analysis.view(None).verdict.word
+    return replace(recording.manifest, duration_ns=recording.end_ns), outcome_of(analysis)
+
+
+def outcome_of(analysis: "Analysis") -> Outcome:
+    """Of a session that is over; of one that runs, as of now."""
+    verdict, statistics = analysis.verdict(), analysis.statistics()
+    end_reason = analysis.manifest.end_reason if analysis.manifest else None
+    if end_reason and not verdict.brief:  # the event of its end is missing
+        verdict = replace(verdict, brief=final_verdict(end_reason).word.lower())
+    p50_ms, p99_ms = (
+        None if statistics is None else round(statistics.percentile_ns(quantile) / 1e6, 6) for quantile in (0.50, 0.99)
+    )
+    return Outcome(verdict.brief or verdict.word, p50_ms, p99_ms)
 
 
 def document(sessions: Sequence[Listed]) -> list[dict[str, Any]]:
-    told = [field.name for field in fields(Listed) if field.name != "created_utc"]
-    return [{key: asdict(session)[key] for key in told} for session in sessions]
+    return [asdict(session) for session in sessions]
 
 
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
@@ -104,8 +130,10 @@ def _cells(session: Listed) -> tuple[str, ...]:
     unknown = "UNREADABLE" if session.state == "unreadable" else UNKNOWN
     return (
         f"{running}{clean(session.name)}",
-        session.verdict or unknown,
+        clean(session.verdict or unknown),
+        clean(session.created_utc[:16].replace("T", " ")),
         UNKNOWN if session.duration_s is None else formatting.clock_time(session.duration_s * 1e9),
+        *(UNKNOWN if ms is None else formatting.milliseconds(ms * 1e6) for ms in (session.p50_ms, session.p99_ms)),
         formatting.size(session.size_bytes),
         clean(session.model or UNKNOWN),
         clean(session.board or UNKNOWN),

@@ -69,4 +69,4 @@ def _how_it_ended(folder: Path) -> str:
         return f"over, and not complete: edgetop report {where}"
     verdict = final_verdict(manifest.end_reason)
     lasted = formatting.clock_time(manifest.duration_ns or 0)
-    return f"{verdict.word} ({formatting.clean(verdict.reason)}) after {lasted}, recorded in {where}"
+    return f"{verdict.word} ({formatting.clean(', '.join(verdict.details))}) after {lasted}, recorded in {where}"

@@ -7,7 +7,6 @@ from edgetop import formatting
 from edgetop.analysis.forecast.document import in_words
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
 from edgetop.cli.summary_steadiness import steadiness_lines
-from edgetop.cli.summary_verdict import verdict_of
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.session.manifest import Load, from_json
 
@@ -33,11 +32,7 @@ def summary(document: dict[str, Any]) -> str:
 def _head(document: dict[str, Any]) -> Iterator[str]:
     session = document["session"]
     engine, model = session["engine"], session["model"]
-    verdict, others = verdict_of(document)
-    mark = "SIMULATED  " if session["board"]["simulated"] else ""
-    yield f"{mark}{verdict}  {clean(session['name'])}  {session['created_utc'][:19]}Z"
-    for other in others:
-        yield f"  also     {other}"
+    yield from _verdict(document["verdict"], session)
     inputs = " ".join(f"{clean(i['name'])} {i['dtype']}[{','.join(map(str, i['shape']))}]" for i in model["inputs"])
     yield f"  model    {clean(model['path'])}  {inputs}"
     providers = ", ".join(engine["providers"]) or UNKNOWN
@@ -47,6 +42,17 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
     board = session["board"]
     place = ", ".join(clean(str(x)) for x in (board["model"], board["cpu"], board["os"]) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board['simulated'] else ''}"
+
+
+def _verdict(verdict: dict[str, Any], session: dict[str, Any]) -> Iterator[str]:
+    """How it ended or what holds now, and under it each thing that is to be known before any table is read."""
+    mark = "SIMULATED  " if session["board"]["simulated"] else ""
+    live = "LIVE, " if session["end_reason"] is None else ""
+    first = f"{verdict['word']}: {', '.join(verdict['details'])}" if verdict["details"] else verdict["word"]
+    yield f"{mark}{live}{clean(first)}"
+    for other in (*(f"also {word}" for word in verdict["also"]), *verdict["past"]):
+        yield f"  {clean(other)}"
+    yield f"  session  {clean(session['name'])}  {session['created_utc'][:19]}Z"
 
 
 def _latency(latency: dict[str, Any]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.power import find_sensors
 from edgetop.cli.reach import Reach
 from edgetop.cli.request import Options
+from edgetop.cli.session_list import outcome_of
 from edgetop.cli.summary import summary
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
@@ -39,6 +40,7 @@ from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG
+from edgetop.recording.outcome import write_outcome
 from edgetop.recording.recorder import Recorder
 from edgetop.runner.conductor import BatchSink, Conductor, Outcome
 from edgetop.runner.delegation import FullyDelegated
@@ -84,6 +86,8 @@ def watch(options: Options, terminal: Terminal) -> End:
     if isinstance(outcome.error, InputError):
         return End(outcome.error, session.interrupted)
     document = report_document(session.analysis)
+    if session.folder:
+        write_outcome(session.folder, outcome_of(session.analysis))
     _print_result(document, session.folder, options)
     if options["junit"]:
         junit.write(options["junit"], document, outcome.error)

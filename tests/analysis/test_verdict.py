@@ -1,7 +1,5 @@
 """The verdict: each word, and what it takes."""
 
-from dataclasses import replace
-
 import pytest
 
 from edgetop.analysis.analysis import Analysis
@@ -39,27 +37,27 @@ def test_nothing_yet_is_loading() -> None:
 
 
 def test_loading_names_the_model() -> None:
-    assert verdict_of(Batch(until_ns=60 * NS)) == Verdict("LOADING", "neutral", reason="/models/net.onnx")
+    assert verdict_of(Batch(until_ns=60 * NS)) == Verdict("LOADING", "neutral", ("/models/net.onnx",))
 
 
 def test_the_first_inference_is_warming_up_however_long_it_takes() -> None:
-    assert verdict_of(phase("first"), Batch(600 * NS)) == Verdict("WARMING UP", "neutral", reason="first inference")
+    assert verdict_of(phase("first"), Batch(600 * NS)) == Verdict("WARMING UP", "neutral", ("first inference",))
 
 
 def test_an_idle_baseline_is_neither_warming_up_nor_stalled() -> None:
     verdict = verdict_of(phase("idle", duration_ns=30 * NS), Batch(12 * NS))
-    assert verdict == Verdict("IDLE BASELINE", "neutral", reason="12 of 30 s, in which nothing runs")
+    assert verdict == Verdict("IDLE BASELINE", "neutral", ("12 of 30 s, in which nothing runs",))
 
 
 def test_warming_up_tells_how_far() -> None:
     runs = back_to_back(0, [10 * MS] * 12, phase=WARMUP)
     verdict = verdict_of(phase("warmup", runs=50), measured(NS, runs))
-    assert verdict == Verdict("WARMING UP", "neutral", reason="12/50")
+    assert verdict == Verdict("WARMING UP", "neutral", ("12 of 50",))
 
 
 def test_warming_up_by_time_never_tells_more_runs_than_were_asked_for() -> None:
     runs = back_to_back(0, [10 * MS] * 70, phase=WARMUP)
-    assert verdict_of(phase("warmup", runs=50), measured(NS, runs)).reason == "50/50"
+    assert verdict_of(phase("warmup", runs=50), measured(NS, runs)).details == ("50 of 50",)
 
 
 def test_measuring_is_good() -> None:
@@ -71,7 +69,7 @@ def test_silence_of_more_than_five_seconds_is_stalled() -> None:
     parts = (phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)))
     assert verdict_of(*parts, Batch(6 * NS)).word == "MEASURING"
     verdict = verdict_of(*parts, Batch(6 * NS + MS))
-    assert (verdict.word, verdict.level, verdict.silent_ns) == ("STALLED", "critical", 5 * NS + MS)
+    assert verdict == Verdict("STALLED", "critical", ("an inference has not come back for 5.0s",))
 
 
 def test_a_slow_model_is_not_a_stalled_one() -> None:
@@ -111,18 +109,18 @@ def test_a_stall_that_ends_is_forgotten() -> None:
 
 def test_a_dropped_provider_is_told_while_measuring() -> None:
     verdict = verdict_of(Batch(events=(DROPPED,)), phase("measure"))
-    assert verdict == Verdict("PROVIDER DROPPED", "critical", reason=DROPPED.message)
+    assert verdict == Verdict("PROVIDER DROPPED", "critical", (DROPPED.message,))
 
 
 def test_inferences_that_raise_are_failing() -> None:
     inferences = back_to_back(0, [100 * MS] * 10, ok=[True] * 7 + [False] * 3)
     verdict = verdict_of(phase("measure"), measured(NS, inferences))
-    assert verdict == Verdict("FAILING", "critical", reason="3 of 10 inferences raised an error")
+    assert verdict == Verdict("FAILING", "critical", ("3 of 10 inferences raised an error",))
 
 
 def test_a_model_of_which_every_inference_raises_is_failing() -> None:
     verdict = verdict_of(phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 4, ok=False)))
-    assert verdict == Verdict("FAILING", "critical", reason="4 of 4 inferences raised an error")
+    assert verdict == Verdict("FAILING", "critical", ("4 of 4 inferences raised an error",))
 
 
 def test_failures_known_from_seconds_only_are_failing_too() -> None:
@@ -138,24 +136,27 @@ def test_failures_known_from_seconds_only_are_failing_too() -> None:
         ("user", "STOPPED", "neutral", "by the user"),
         ("signal", "STOPPED", "neutral", "by a signal"),
         ("engine-died", "ENGINE DIED", "critical", "cause unknown"),
-        ("disk-full", "ENDED", "critical", "disk-full"),
+        ("disk-full", "CUT SHORT", "critical", "the disk was full"),
         ("internal-error", "ENDED", "critical", "internal-error"),
     ],
 )
 def test_the_last_word_is_how_it_ended(reason: str, word: str, level: str, text: str) -> None:
     verdict = verdict_of(phase("measure"), ended(reason))
-    assert verdict == replace(Verdict(word, "good", reason=text), level=level)
+    assert (verdict.word, verdict.level, verdict.details) == (word, level, (text,))
+    assert verdict.past == ("too short to say whether it is steady",)
 
 
 @pytest.mark.parametrize("kind", ["engine-died", "engine-failed"])
 def test_a_dead_engine_tells_what_it_died_of(kind: str) -> None:
     cause = Event(8 * NS, kind, "critical", "engine", "killed by the OOM killer")
     verdict = verdict_of(phase("measure"), ended("engine-died", cause))
-    assert verdict == Verdict("ENGINE DIED", "critical", reason="killed by the OOM killer")
+    assert (verdict.word, verdict.now, verdict.brief) == ("ENGINE DIED", "ENGINE DIED", "engine died")
+    assert verdict.details == ("killed by the OOM killer",)
 
 
 def test_the_end_outweighs_what_went_wrong_before() -> None:
-    assert verdict_of(Batch(events=(DROPPED,)), phase("measure"), ended("duration")).word == "FINISHED"
+    verdict = verdict_of(Batch(events=(DROPPED,)), phase("measure"), ended("duration"))
+    assert (verdict.word, verdict.now, verdict.level) == ("FINISHED", "PROVIDER DROPPED", "warning")
 
 
 FULL = Event(
@@ -171,7 +172,7 @@ BEHIND = Event(2, "recording-behind", "critical", "edgetop", "the disk is too sl
 )
 def test_what_is_not_recorded_is_told_until_it_is_again(begins: Event, ends: str, why: str) -> None:
     measuring = (phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)), Batch(events=(begins,)))
-    assert verdict_of(*measuring) == Verdict("NOT RECORDING", "critical", reason=why)
+    assert verdict_of(*measuring) == Verdict("NOT RECORDING", "critical", (why,))
     again = Batch(events=(Event(3, ends, "warning", "edgetop", "recording goes on"),))
     assert verdict_of(*measuring, again) == Verdict("MEASURING", "good")
 
@@ -183,7 +184,8 @@ def test_a_session_that_was_cut_short_says_by_what(reason: str, why: str) -> Non
     data = {"reason": reason, "last_end_ns": 8 * NS, "warmup_runs": 50, "warmup_ns": 50 * MS}
     recovered = Event(9 * NS, "recovered", "warning", "edgetop", "at most 1 s is lost", data)
     analysis = folded((LOADED, phase("measure"), Batch(until_ns=9 * NS, events=(recovered,))))
-    assert analysis.view(None).verdict == Verdict("CUT SHORT", "warning", reason=why)
+    verdict = analysis.view(None).verdict
+    assert (verdict.word, verdict.level, verdict.details) == ("CUT SHORT", "warning", (why,))
     assert analysis.progress.measured_until_ns == 8 * NS
     assert analysis.progress.warmup == (50, 50 * MS)
 
@@ -207,12 +209,19 @@ def test_a_rest_of_the_load_is_no_stall() -> None:
 
 
 def test_misses_are_told_from_one_in_ten_thousand_on() -> None:
-    for late, word in ((0, "MEASURING"), (1, "MEASURING"), (2, "MISSES")):
-        inferences = back_to_back(0, [40 * MS] * late + [MS] * (20_000 - late))
-        parts = (with_load(deadline_ns=33 * MS), phase("measure"), measured(20 * NS, inferences))
-        assert verdict_of(*parts, Batch(20 * NS, seconds=seconds_of(inferences, 33 * MS))).word == word, late
-    verdict = verdict_of(*parts, Batch(20 * NS, seconds=seconds_of(inferences, 33 * MS)))
-    assert verdict == Verdict("MISSES", "warning", reason="0.01 % of its 33 ms deadline")
+    for late, word in ((0, "MEASURING"), (1, "MEASURING"), (2, "MISSING DEADLINE")):
+        inferences = back_to_back(0, [MS] * (9_960 - 40 * late) + [40 * MS] * late)
+        parts = (with_load(deadline_ns=33 * MS), phase("measure"), measured(10 * NS, inferences))
+        verdict = verdict_of(*parts, Batch(10 * NS, seconds=seconds_of(inferences, 33 * MS)))
+        assert verdict.word == word, late
+    assert verdict.details == ("0.02 % of its 33 ms deadline",)
+
+
+def test_misses_of_a_minute_ago_are_told_in_the_past_tense() -> None:
+    latency = stretch((5, 40.0), (75, 10.0))
+    verdict = analysed(latency, load=Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)).view(10 * NS).verdict
+    assert "MISSING DEADLINE" not in (verdict.word, *verdict.also)
+    assert verdict.past == ("missed 6.2 % of its 33 ms deadline",)
 
 
 def test_a_queue_without_end_outweighs_misses() -> None:
@@ -221,7 +230,9 @@ def test_a_queue_without_end_outweighs_misses() -> None:
     inferences = back_to_back(0, [41 * MS] * 600, wait_ns=waits)
     seconds = seconds_of(inferences, 33 * MS, is_paced=True)
     verdict = verdict_of(with_load(**load), phase("measure"), Batch(25 * NS, inferences, seconds))
-    assert verdict == Verdict("OVERLOADED", "critical", reason="30 Hz asked, 24.4 Hz done", also="MISSES")
+    assert (verdict.word, verdict.level) == ("OVERLOADED", "critical")
+    assert verdict.details == ("30 Hz asked, 24.4 Hz done",)
+    assert verdict.also == ("MISSING DEADLINE 100.0 % of its 33 ms deadline",)
 
 
 def gate(text: str) -> Batch:
@@ -230,42 +241,57 @@ def gate(text: str) -> Batch:
 
 def test_a_gate_that_fails_for_sure_is_told_while_measuring() -> None:
     runs = measured(NS, back_to_back(0, [40 * MS] * 20))
-    assert verdict_of(gate("max>33ms"), phase("measure"), runs) == Verdict("GATE", "critical", reason="max>33ms: 40 ms")
+    verdict = verdict_of(gate("max>33ms"), phase("measure"), runs)
+    assert (verdict.word, verdict.details) == ("GATE", ("max>33ms: 40 ms",))
     assert verdict_of(gate("p99>33ms"), phase("measure"), runs).word == "MEASURING"  # of too few inferences
 
 
 def test_a_session_that_failed_a_gate_ends_with_it() -> None:
     runs = measured(NS, back_to_back(0, [40 * MS] * 20))
     verdict = verdict_of(gate("p99>33ms"), gate("max>1s"), phase("measure"), runs, ended("duration"))
-    assert (verdict.word, verdict.level) == ("GATE FAILED", "critical")
-    assert "p99>33ms" in verdict.reason
-    assert "max>1s" not in verdict.reason
-    told = Event(8 * NS, "gate-failed", "critical", "edgetop", "max>33ms: 40 ms")
-    assert verdict_of(phase("measure"), ended("slo", told)).reason == "max>33ms: 40 ms"
+    assert (verdict.word, verdict.level, verdict.brief) == ("GATE FAILED", "critical", "gate failed")
+    assert "p99>33ms" in verdict.details[0]
+    assert "max>1s" not in verdict.details[0]
+    event = Event(8 * NS, "gate-failed", "critical", "edgetop", "max>33ms: 40 ms")
+    assert verdict_of(phase("measure"), ended("slo", event)).details == ("max>33ms: 40 ms",)
 
 
 @pytest.mark.parametrize("reason", ["signal", "user", "engine-died"])
 def test_a_gate_that_failed_in_a_session_that_was_stopped_is_told_beside_it(reason: str) -> None:
     runs = measured(NS, back_to_back(0, [40 * MS] * 20))
-    assert verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(reason)).also == "GATE FAILED"
-    assert verdict_of(gate("p99>1s"), phase("measure"), runs, ended(reason)).also == ""
-    for told_by_the_word in ("duration", "slo"):
-        assert verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(told_by_the_word)).also == ""
-
-
-def test_what_was_true_of_a_session_stands_in_one_order_on_the_screen_and_in_the_report() -> None:
-    batch = session_of(
-        stretch((60, 10.0), (20, 14.0), (40, 10.0), (20, 12.0)),
-        {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (60, 0.0))},
-        load=RATE, wait_ms=[*QUEUE, *[0.0] * 60],
-    )  # fmt: skip
-    analysis = folded([batch, gate("max>33ms"), Batch(140 * NS, events=(ended_event(140 * NS, "signal"),))])
-    assert analysis.view(10 * NS).verdict.also == "THROTTLED, OVERLOADED, GATE FAILED, SLOWED, MISSES"
+    assert "gate failed" in verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(reason)).past[0]
+    assert "gate" not in verdict_of(gate("p99>1s"), phase("measure"), runs, ended(reason)).words
+    for ends_with_it in ("duration", "slo"):
+        verdict = verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(ends_with_it))
+        assert not any("gate" in past for past in verdict.past)
 
 
 RATE = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
 QUEUE = [0.0] * 60 + [40.0 * second for second in range(20)]  # without end, from the sixtieth second on
 SLOWER = stretch((60, 10.0), (20, 14.0))
+
+
+def over(batch: Batch, reason: str = "duration", *more: Batch) -> Verdict:
+    end = Batch(batch.until_ns, events=(ended_event(batch.until_ns, reason),))
+    return folded([batch, *more, end]).view(10 * NS).verdict
+
+
+def test_what_was_true_of_a_session_is_told_in_the_past_tense_the_gravest_first() -> None:
+    batch = session_of(
+        stretch((60, 10.0), (20, 14.0), (40, 10.0), (20, 12.0)),
+        {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (60, 0.0))},
+        load=RATE, wait_ms=[*QUEUE, *[0.0] * 60],
+    )  # fmt: skip
+    verdict = over(batch, "signal", gate("max>33ms"))
+    assert verdict.word == "STOPPED"
+    assert verdict.past == (
+        "gate failed: max>33ms: response time 774.3 ms",
+        "was throttled once, 14 % of the time (thermal)",
+        "was overloaded: 20 Hz asked, 20.0 Hz done",
+        "was slowed once, 14 % of the time (unknown cause)",
+        "missed 13.6 % of its 33 ms deadline",
+    )
+    assert verdict.brief == "throttled 1x, 14 %"
 
 
 def under_load(latency_ms: list[float], flag: float, load: Load = RATE) -> Verdict:
@@ -275,13 +301,38 @@ def under_load(latency_ms: list[float], flag: float, load: Load = RATE) -> Verdi
 
 def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_comes_of_it() -> None:
     verdict = under_load(SLOWER, flag=1.0)
-    assert (verdict.word, verdict.also) == ("THROTTLED", "OVERLOADED, MISSES")
-    assert verdict.reason.startswith("40 % since 00:01:00: thermal")
+    assert (verdict.word, verdict.also) == (
+        "THROTTLING",
+        ("OVERLOADED", "MISSING DEADLINE 100.0 % of its 33 ms deadline"),
+    )
+    assert verdict.details == ("0:19 thermal", "p50 +40 %")
+    assert verdict.since_ns == 60 * NS + NS // 2
+
+
+def test_a_board_that_says_it_throttles_is_believed_whatever_the_latency_does() -> None:
+    verdict = under_load(stretch((80, 10.0)), flag=1.0)
+    assert (verdict.word, verdict.level) == ("THROTTLING", "critical")
+    assert verdict.details == ("0:19 thermal", "p50 +0 %")
+
+
+def test_a_throttling_that_is_over_is_told_in_the_past_tense() -> None:
+    sensors = {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (40, 0.0))}
+    verdict = analysed(stretch((120, 10.0)), sensors).view(10 * NS).verdict
+    assert (verdict.word, verdict.past) == ("STEADY", ("was throttled once, 17 % of the time (thermal)",))
+
+
+def test_a_session_that_ends_while_throttled_keeps_what_held_then() -> None:
+    sensors = {"throttle/thermal": stretch((60, 0.0), (60, 1.0))}
+    verdict = over(session_of(stretch((60, 10.0), (60, 14.0)), sensors))
+    assert (verdict.word, verdict.now, verdict.level) == ("FINISHED", "THROTTLING", "warning")
+    assert verdict.since_ns == 60 * NS + NS // 2
+    assert verdict.past == ("was throttled once, 50 % of the time (thermal)",)
 
 
 def test_a_queue_without_end_outweighs_what_others_do() -> None:
     verdict = under_load(SLOWER, flag=0.0)
-    assert (verdict.word, verdict.also) == ("OVERLOADED", "SLOWED, MISSES")
+    assert verdict.word == "OVERLOADED"
+    assert verdict.also == ("SLOWED", "MISSING DEADLINE 100.0 % of its 33 ms deadline")
 
 
 def test_a_queue_is_no_slowdown_for_service_time_is_judged() -> None:
@@ -292,14 +343,22 @@ def test_a_queue_is_no_slowdown_for_service_time_is_judged() -> None:
 
 
 def test_a_steady_session_that_keeps_its_promises_is_steady() -> None:
-    assert analysed(stretch((80, 10.0)), load=RATE).view(10 * NS).verdict == Verdict("STEADY", "good")
+    assert analysed(stretch((80, 10.0)), load=RATE).view(10 * NS).verdict == Verdict("STEADY", "good", since_ns=0)
+    verdict = over(session_of(stretch((80, 10.0)), load=RATE))
+    assert (verdict.word, verdict.now, verdict.past, verdict.brief) == ("FINISHED", "STEADY", ("steady",), "steady")
 
 
-def test_a_session_that_is_over_still_tells_what_was_true_of_it() -> None:
-    batch = session_of(
-        stretch((60, 10.0), (20, 14.0), (40, 10.0)),
-        {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (40, 0.0))},
-        load=RATE, wait_ms=[*QUEUE, *[0.0] * 40],
-    )  # fmt: skip
-    verdict = folded([batch, Batch(120 * NS, events=(ended_event(120 * NS, "duration"),))]).view(10 * NS).verdict
-    assert verdict == Verdict("FINISHED", "good", reason="the duration is over", also="THROTTLED, OVERLOADED, MISSES")
+def test_steady_is_not_said_of_another_level_than_that_of_the_burst() -> None:
+    """A drift that is too slow for a slowdown, and a level below the burst's."""
+    slower = analysed([10.0] * 60 + [10.9] * 12).view(10 * NS).verdict
+    assert slower.word != "STEADY"
+    faster = analysed(stretch((60, 10.0), (30, 7.0))).view(10 * NS).verdict
+    assert (faster.word, faster.details) == ("UNSETTLED", ("p50 is 30 % below that of the burst",))
+
+
+def test_the_words_are_one_line_of_all_of_it() -> None:
+    verdict = under_load(SLOWER, flag=1.0)
+    assert verdict.words == (
+        "THROTTLING: 0:19 thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % of its 33 ms deadline; "
+        "missed 23.8 % of its 33 ms deadline"
+    )

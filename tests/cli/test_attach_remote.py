@@ -128,7 +128,7 @@ def open_terminal(home, ssh):
 
 def test_the_screen_shows_it_and_that_the_link_is_lost_and_leaves_it_running(open_terminal, ssh, script, live):
     terminal = open_terminal("ssh:pi@board")
-    terminal.wait_for("MEASURING", "attached  REC")
+    terminal.wait_for("p50", "attached  REC")
     plant_program(ssh.folder, "ssh", "#!/bin/sh\nexit 255\n")  # from now on nobody answers
     os.kill(ssh.pid, signal.SIGKILL)
     terminal.wait_for("LINK LOST, reconnecting in")
@@ -142,7 +142,7 @@ def test_words_of_ssh_come_before_the_screen_and_cannot_act_on_the_terminal(open
     program = (ssh.folder / "ssh").read_text().replace("for last", "printf 'Welcome \\033[2J\\n' >&2\nfor last")
     plant_program(ssh.folder, "ssh", program)
     terminal = open_terminal("ssh:pi@board")
-    terminal.wait_for("Welcome", "MEASURING")
+    terminal.wait_for("Welcome", "p50")
     assert b"Welcome \x1b[2J" not in terminal.output
     terminal.send("q")
     assert terminal.wait_for_exit() == 0

@@ -30,7 +30,7 @@ def replay(home: Path, *arguments: str) -> Terminal:
 def test_a_recording_is_played_from_where_and_as_fast_as_is_asked(home: Path) -> None:
     terminal = replay(home, "soak", "--from", "30s", "--speed", "0.1", "--refresh", "50ms", "--theme", "light")
     try:
-        terminal.wait_for(" PLAY    0.1x 00:00:30 of 00:01:01 ", "MEASURING")
+        terminal.wait_for(" PLAY    0.1x 00:00:30 of 00:01:01 ", "p50")
         terminal.send("\x1b[F")  # End
         terminal.wait_for("FINISHED", "00:01:01 of")
         terminal.send("q")

@@ -57,7 +57,7 @@ def test_json_goes_to_stdout_and_progress_to_stderr(model, tmp_path):
     done = edgetop("run", model, "--headless", "--duration", "1s", "--json", home=tmp_path)
     document = json.loads(done.stdout)
     assert (done.returncode, document["session"]["end_reason"]) == (0, "duration")
-    assert "MEASURING" in done.stderr
+    assert "p50" in done.stderr
     assert 0.8 < document["latency"]["count"] / document["latency"]["throughput_hz"] < 1.3
 
 
@@ -134,7 +134,7 @@ def test_a_thread_of_the_app_gives_the_same_document(model, tmp_path):
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["TERM", "INT"])
 def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, tmp_path):
     process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
-    wait_for_words(process, "MEASURING")
+    wait_for_words(process, "p50")
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == exit_code
@@ -146,7 +146,7 @@ def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_service_that_is_ended_with_all_its_processes_at_once_leaves_a_finished_recording(number, model, tmp_path):
     process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
-    wait_for_words(process, "MEASURING")
+    wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
@@ -157,7 +157,7 @@ def test_a_service_that_is_ended_with_all_its_processes_at_once_leaves_a_finishe
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_an_engine_that_is_killed_ends_the_run_with_its_cause(number, model, tmp_path):
     process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
-    wait_for_words(process, "MEASURING")
+    wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 3
@@ -181,7 +181,7 @@ def test_an_engine_without_memory_ends_the_run_with_its_cause(model, tmp_path):
 
 def test_an_app_that_is_killed_leaves_no_load_behind(model, tmp_path):
     process = start_edgetop("run", model, "--headless", home=tmp_path)
-    wait_for_words(process, "MEASURING")
+    wait_for_words(process, "p50")
     engine = engine_of(process)
     process.kill()
     process.communicate()

@@ -1,6 +1,7 @@
 """`edgetop sessions`: every session in a line, hostile ones too, and quickly."""
 
 import json
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,14 +11,20 @@ import pytest
 from rich.cells import cell_len
 
 from edgetop.cli.session_list import Listed, document, listed, table
-from edgetop.recording.files import write_manifest
+from edgetop.recording.files import read_manifest, write_manifest
 from edgetop.recording.known import register
+from edgetop.recording.outcome import Outcome, write_outcome
+from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, Model
+from edgetop.session.seconds import NS
 from tests.support.commands import edgetop, environment
 from tests.support.recordings import first_manifest, left_by_a_dead_writer, record, until
 from tests.support.scripts import measured
+from tests.support.sessions import ended_event
+from tests.support.slow_sessions import session_of, stretch
 
 KEYS = ["name", "path", "id", "state", "duration_s", "size_bytes", "model", "board", "verdict"]
+KEYS += ["created_utc", "p50_ms", "p99_ms"]
 
 
 def over(folder: Path, hour: int = 10, **changes: object) -> Path:
@@ -42,36 +49,61 @@ def test_what_was_recorded_at_home_here_and_elsewhere_is_listed_the_newest_first
     assert sessions[1]["size_bytes"] == (tmp_path / "far" / "far.edgetop" / "session.json").stat().st_size
 
 
+def test_without_tables_the_verdict_is_how_it_ended(tmp_path: Path) -> None:
+    over(tmp_path / "s.edgetop", end_reason="engine-died")
+    (session,) = listed(tmp_path, tmp_path)
+    assert (session.verdict, session.p50_ms) == ("engine died", None)
+
+
+def throttled_session(folder: Path) -> Path:
+    batch = session_of(
+        stretch((60, 10.0), (20, 14.0), (20, 10.0)), {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (20, 0.0))}
+    )
+    return record(folder, [batch, Batch(100 * NS, events=(ended_event(100 * NS, "duration"),))])
+
+
+def test_what_it_came_to_is_listed_and_not_how_the_process_ended(tmp_path: Path) -> None:
+    throttled_session(tmp_path / "s.edgetop")
+    (session,) = listed(tmp_path, tmp_path)
+    assert session.verdict == "throttled 1x, 20 %"
+    assert session.p50_ms == pytest.approx(10, rel=0.02)
+    assert session.p99_ms == pytest.approx(14.3, rel=0.03)
+    head, row = table([session], None)
+    assert "throttled 1x, 20 %  2026-" in row
+    assert head.split()[:4] == ["SESSION", "VERDICT", "DATE", "DURATION"]
+
+
+def test_tables_are_read_once_and_what_they_gave_is_kept(tmp_path: Path) -> None:
+    folder = throttled_session(tmp_path / "s.edgetop")
+    (first,) = listed(tmp_path, tmp_path)
+    (folder / "seconds.parquet").unlink()
+    (again,) = listed(tmp_path, tmp_path)
+    assert (again.verdict, again.p50_ms) == (first.verdict, first.p50_ms)
+    assert stat.S_IMODE((folder / "outcome.json").stat().st_mode) == 0o600
+
+
 @pytest.mark.parametrize(
-    ("reason", "verdict"),
-    [
-        ("duration", "FINISHED"),
-        ("runs", "FINISHED"),
-        ("user", "STOPPED"),
-        ("signal", "STOPPED"),
-        ("writer-killed", "CUT SHORT"),
-        ("power-loss", "CUT SHORT"),
-        ("engine-died", "ENGINE DIED"),
-        ("slo", "GATE FAILED"),
-        ("of-a-later-version", "ENDED"),
-    ],
+    "text", ["", "{", "[1]", '{"of": 1}', '{"verdict": 3, "of": null}', "x" * 9_000, '{"verdict": "a", "p50_ms": "b"}']
 )
-def test_the_verdict_on_a_session_follows_from_how_it_ended(reason: str, verdict: str, tmp_path: Path) -> None:
-    over(tmp_path / "s.edgetop", end_reason=reason)
+def test_a_kept_outcome_that_is_no_outcome_is_made_anew(text: str, tmp_path: Path) -> None:
+    folder = throttled_session(tmp_path / "s.edgetop")
+    (folder / "outcome.json").write_text(text)
     (session,) = listed(tmp_path, tmp_path)
-    assert session.verdict == verdict
+    assert session.verdict == "throttled 1x, 20 %"
 
 
-def test_it_is_the_word_in_which_the_screen_ended(tmp_path: Path) -> None:
-    record(tmp_path / "s.edgetop", measured(5).end("user").batches)
-    (session,) = listed(tmp_path, tmp_path)
-    assert (session.verdict, session.state, session.duration_s) == ("STOPPED", "finished", pytest.approx(6, abs=0.5))
+def test_the_outcome_of_another_manifest_does_not_count(tmp_path: Path) -> None:
+    folder = throttled_session(tmp_path / "s.edgetop")
+    write_outcome(folder, Outcome("steady", 1.0, 2.0))
+    assert listed(tmp_path, tmp_path)[0].verdict == "steady"
+    write_manifest(folder, replace(read_manifest(folder), name="another"))
+    assert listed(tmp_path, tmp_path)[0].verdict == "throttled 1x, 20 %"
 
 
 def test_a_session_whose_writer_died_is_recovered_and_listed_as_what_it_is(tmp_path: Path) -> None:
     left_by_a_dead_writer(tmp_path / "s.edgetop", until(measured(20).batches, 10))
     (session,) = listed(tmp_path, tmp_path)
-    assert (session.state, session.verdict) == ("recovered", "CUT SHORT")
+    assert (session.state, session.verdict) == ("recovered", "cut short")
     assert session.duration_s == pytest.approx(10, abs=1)
 
 
@@ -85,13 +117,12 @@ def test_one_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
 
 
 def line(**changes: object) -> Listed:
-    known = Listed("soak", "/x/soak.edgetop", "1", "finished", 61.0, 2**20, "m.onnx", "Raspberry Pi 5", "FINISHED")
+    known = Listed("soak", "/x/soak.edgetop", "1", "finished", 61.0, 2**20, "m.onnx", "Raspberry Pi 5", "steady")
     return replace(known, **changes)  # type: ignore[arg-type]
 
 
 def test_columns_are_aligned_whatever_stands_in_them() -> None:
     lines = table([line(state="live", verdict="MEASURING"), line(name="\N{CJK UNIFIED IDEOGRAPH-6F22}" * 4)], None)
-    assert lines[0].split() == ["SESSION", "VERDICT", "DURATION", "SIZE", "MODEL", "BOARD"]
     assert lines[1].startswith("* soak")
     ends = {cell_len(text[: text.index("1.0 MiB")]) for text in lines[1:]}
     assert len(ends) == 1
@@ -113,10 +144,11 @@ def test_foreign_text_in_the_table_acts_on_no_terminal(tmp_path: Path) -> None:
     assert "[red]" in shown
 
 
-def test_of_sessions_that_are_over_the_manifests_alone_are_read(tmp_path: Path) -> None:
+def test_where_outcomes_are_kept_no_table_is_read(tmp_path: Path) -> None:
     """So that hundreds are listed at once: no Arrow is loaded, no table opened."""
     for number in range(5):
-        over(tmp_path / "state" / "edgetop" / f"soak-{number}.edgetop")
+        folder = over(tmp_path / "state" / "edgetop" / f"soak-{number}.edgetop")
+        write_outcome(folder, Outcome("steady", 1.0, 2.0))
     code = (
         "import sys; from edgetop.cli.main import main\n"
         "try: main(['sessions', '--json'])\n"
@@ -124,7 +156,7 @@ def test_of_sessions_that_are_over_the_manifests_alone_are_read(tmp_path: Path) 
     )
     argv, home = [sys.executable, "-c", code], environment(tmp_path)
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path, env=home)
-    assert len(json.loads(done.stdout)) == 5
+    assert [session["verdict"] for session in json.loads(done.stdout)] == ["steady"] * 5
     assert done.stderr.split() == ["False", "False"]
 
 

@@ -4,6 +4,7 @@ Less where the level rises before, for then that is what is to be told; later wh
 falls, as it does while caches and governors settle.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,11 @@ class Baseline:
     to_s: int
     level: int  # millionths of a neper
     error: float  # standard error of the level, in nepers
+
+    @property
+    def p50_ns(self) -> float:
+        """The median latency that the level stands for."""
+        return math.exp(self.level / NEPER)
 
 
 def find_baseline(points: Points) -> tuple[Baseline | None, int]:

@@ -5,40 +5,75 @@ from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.statistics import Statistics
 from edgetop.formatting import clean
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import BLANK, Line, Span, as_fits, fit, line, spread, width
+from edgetop.ui.text import Line, Span, fit, joined, line, spread, width
+
+
+LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
+FIRST_DETAIL = 1  # its rank
 
 
 def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
-    """`frozen_ns`: how far a frozen screen is behind; None: it is not frozen."""
-    verdict = view.verdict
-    words = [Span(f" {verdict.word} ", verdict.level)]
-    if verdict.silent_ns is not None:
-        words.append(Span(f" for {formatting.duration(verdict.silent_ns)}:", "text"))
-    if view.manifest and view.manifest.board.simulated:
-        words.insert(0, Span(" SIMULATED ", "simulated"))
-    if frozen_ns is not None:
-        words.insert(0, Span(f" FROZEN {formatting.duration(frozen_ns)} behind ", "focus"))
-    also = line((f"{' ' if verdict.reason else ''} {verdict.also} ", "warning")) if verdict.also else BLANK
-    if verdict.reason:
-        reason = line(f" {clean(verdict.reason, ascii_only=area.look.ascii_only)}")
-        room = area.width - width(tuple(words)) - width(also)
-        words += fit(reason, room) if also and width(reason) > room else reason
-    words += also
+    """The verdict of now, with the figures of the chosen window.
+
+    Where the line is too short, what is needed least is left out; never the elapsed time, nor p50.
+    `frozen_ns`: how far a frozen screen is behind; None: it is not frozen.
+    """
     clock = line(f"{formatting.clock_time(view.progress.now_ns)} ")
-    room = area.width - width(tuple(words)) - 1 - width(clock)
-    return spread((*words, *as_fits(room, *_figures(view))), clock, area.width)
+    head = line(*_head(view, frozen_ns))
+    room = area.width - width(head) - width(clock)  # the first part stands nearer to the word
+    parts = _parts(view, area)
+    kept: dict[int, Line] = {}
+    for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
+        part = line(" " if place == 0 else "  ", (text, style))
+        if width(part) >= room > LEAST_DETAIL_CELLS and rank == FIRST_DETAIL:
+            part = fit(part, room - 1)
+        if width(part) < room:
+            kept[place] = part
+            room -= width(part)
+    body = joined(line(*(span for place in sorted(kept) for span in kept[place])))
+    return spread((*head, *body), clock, area.width)
 
 
-def _figures(view: MonitorView) -> Iterator[str]:
-    session = view.latency.session
-    if session is None or view.progress.phase not in ("measure", "over"):
+def _head(view: MonitorView, frozen_ns: int | None) -> Iterator[Span]:
+    verdict = view.verdict
+    if frozen_ns is not None:
+        yield Span(f" FROZEN {formatting.duration(frozen_ns)} behind ", "focus")
+    if view.manifest and view.manifest.board.simulated:
+        yield Span(" SIMULATED ", "simulated")
+    yield Span(f" {verdict.word} ", verdict.level)
+
+
+def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
+    """Rank (what is needed most has the lowest), text, style; in the order in which they stand."""
+    verdict = view.verdict
+    is_over = view.progress.phase == "over"
+    ended_well = is_over and verdict.level != "critical"  # then what was is more than why it ended
+    details = [
+        ((12 if ended_well else FIRST_DETAIL) + 2 * place, text, "text") for place, text in enumerate(verdict.details)
+    ]
+    also = [(2 + 2 * place, text, "warning") for place, text in enumerate(verdict.also)]
+    past = [((FIRST_DETAIL if is_over else 11) + 2 * place, text, "dim") for place, text in enumerate(verdict.past)]
+    figures = list(_figures(view))
+    parts = [*details, *past, *figures] if is_over else [*details, *also, *figures, *past]
+    return [(rank, clean(text, ascii_only=area.look.ascii_only), style) for rank, text, style in parts]
+
+
+def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
+    window = view.latency.window
+    if window is None or view.progress.phase not in ("measure", "over"):
         return
-    p50, p99 = (formatting.milliseconds(session.percentile_ns(q)) for q in (0.50, 0.99))
-    yield f"  p50 {p50}  p99 {p99} ms"
-    if session.throughput_hz is not None:
-        yield f"  {formatting.rate(session.throughput_hz)}/s"
+    yield 0, f"p50 {formatting.milliseconds(window.percentile_ns(0.50))}{_doubt(window, 0.50)} ms", "text"
+    yield 4, f"p99 {formatting.milliseconds(window.percentile_ns(0.99))}{_doubt(window, 0.99)}", "text"
+    if window.throughput_hz is not None:
+        yield 10, f"{formatting.rate(window.throughput_hz)}/s", "text"
+
+
+def _doubt(window: Statistics, quantile: float) -> str:
+    """Whether too few inferences stand behind a percentile."""
+    return "" if window.is_settled(quantile) else "?"
 
 
 def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False) -> Line:
