@@ -57,7 +57,8 @@ def throttled(analysis: "Analysis") -> bool | None:
     began_ns, last_ns = analysis.progress.began_measuring_ns, analysis.slowdowns.last_flag_ns
     if began_ns is not None and last_ns is not None and last_ns >= began_ns:
         return True
-    if any(slowdown.from_start for slowdown in analysis.slowdowns.view().slowdowns):
+    found = analysis.slowdowns.view().slowdowns
+    if any(slowdown.from_start and slowdown.cause != "contention" for slowdown in found):
         return True
     flags = [flag for flag in analysis.tracks.views("throttle") if not flag.info.label.endswith("-sticky")]
     return False if any(flag.count for flag in flags) else None

@@ -79,6 +79,11 @@ class Witnesses:
         name = max(most, key=lambda name: (most[name], name))
         return f"{name} took {most[name]:.0f} % of a core"
 
+    def competitor_now(self, until_s: int) -> tuple[str, float]:
+        """Who took most of the CPU when names were told last, and how much of a core; nobody where that is long ago."""
+        seen = [event for event in self._events[COMPETING] if 0 <= until_s - event.t_ns // NS <= NAMED_BEFORE_S]
+        return (_name(seen[-1]), _percent(seen[-1])) if seen else ("", 0.0)
+
 
 def _end_and_begin(event: Event) -> tuple[int, int]:
     begun_ns = _whole(event.data.get("begin_ns", event.t_ns))

@@ -39,10 +39,10 @@ class Limits:
         return is_limited
 
 
-def read_limits(signals: Signals, begin_s: int, end_s: int, governor: str | None) -> Limits:
+def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
     held, _ = signals.held(begin_s, end_s)
     at_trip = _at_trip(signals.infos, held)
-    low, clock, allowed = _low_clock(signals.infos, held, governor, at_trip)
+    low, clock, allowed = _low_clock(signals.infos, held, signals.machine.governor, at_trip)
     is_full = (clock >= FULL * allowed) & (not hides_caps(signals.infos))  # False where not known
     flags: dict[str, Bools] = {}
     causes: dict[Cause, Bools] = {"thermal": low & at_trip} if (low & at_trip).any() else {}

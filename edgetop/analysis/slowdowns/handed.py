@@ -14,6 +14,7 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns import noise
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.causes import CAUSES, Cause, Channel
+from edgetop.analysis.slowdowns.contention import OPENING_S, RECENT_S, TOLD, Contention
 from edgetop.analysis.slowdowns.detector import INTERRUPTION_S, KEPT_POINTS, KEPT_WINDOWS, RISE_S
 from edgetop.analysis.slowdowns.evidence import Evidence, Tally
 from edgetop.analysis.slowdowns.from_start import Limited
@@ -25,7 +26,7 @@ from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
 from edgetop.session.seconds import NS, SECOND
 
-VERSION = 1
+VERSION = 2
 LOOKED_BACK_S = RISE_S + 5  # behind the windows that are kept
 MOST_LEVEL = 100_000_000  # a hundred nepers
 
@@ -72,6 +73,8 @@ class _Handed:
     opening_s: int
     limited: Limited | None
     limited_to_s: int | None
+    contention: Contention
+    is_anew: bool
     baseline: Baseline | None
     ended_s: int
     levels: list[int]  # of the noise
@@ -103,6 +106,7 @@ def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
         going_on = _Open(span, _part(stages.stage), [_part(stage) for stage in stages.below], over)
     state = _Handed(
         VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
+        judgement.contention, judgement.is_anew,
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count, going_on,
     )  # fmt: skip
@@ -144,10 +148,13 @@ def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until
     _require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
     _require(state.ended_s == 0 or 0 < state.ended_s <= state.until_s - INTERRUPTION_S)
     _require(state.limited_to_s is None or 0 <= state.limited_to_s <= state.until_s)
+    _require(_is_contention(state.contention, state.opening_s, state.until_s))
+    _require(not state.is_anew or state.contention.over_s is not None)
     _require(all(_is_over(slowdown, state.until_s) for slowdown in state.closed))
     judgement = Judgement(
         until_s=state.until_s, opening_s=state.opening_s, is_opened=True, limited=state.limited,
-        limited_to_s=state.limited_to_s, closed=tuple(state.closed), closed_count=state.closed_count,
+        limited_to_s=state.limited_to_s, contention=state.contention, is_anew=state.is_anew,
+        closed=tuple(state.closed), closed_count=state.closed_count,
     )  # fmt: skip
     detector = judgement.detector
     detector.baseline, detector.ended_s = state.baseline, state.ended_s
@@ -161,6 +168,16 @@ def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until
         detector.spans = [_span(state.open.span, state.until_s)]
         judgement.stages = _stages(state.open, channels, state.until_s)
     return judgement
+
+
+def _is_contention(of: Contention, opening_s: int, until_s: int) -> bool:
+    are_sums = set(of.sums) <= set(TOLD) and all(of.counts.get(kind, 0) > 0 for kind in of.sums)
+    is_counted = 0 <= of.contended_s <= of.seconds <= until_s and 0 <= of.free_s <= until_s
+    is_ended = of.over_s is None or (of.from_start and opening_s <= of.over_s <= until_s)
+    is_opened = 0 <= of.opening_s <= OPENING_S and 0 <= of.recent < 1 << RECENT_S
+    return (
+        are_sums and is_counted and is_ended and is_opened and abs(of.level_sum) <= max(of.level_count, 0) * MOST_LEVEL
+    )
 
 
 def _is_over(slowdown: Slowdown, until_s: int) -> bool:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.causes import Cause, Channel
+from edgetop.analysis.slowdowns.contention import Contention, now_words, read_taken
 from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
 from edgetop.analysis.slowdowns.signals import Signals
@@ -17,6 +18,9 @@ from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.seconds import NO_SECONDS, NS
 
 KEPT = 500  # slowdowns, the latest
+
+# Ten windows that lie 8 % higher are then told from fifty before with less than the certainty of a slowdown.
+TOO_SCATTERED = 0.04
 
 KEPT_ROWS = 512  # until there is a burst: it is found within three minutes
 
@@ -40,13 +44,20 @@ class SlowdownsView:
     burst: Baseline | None  # None: not known yet, or limited from the start
     burst_rows: Rows  # the seconds that it was made of
     is_settled: bool  # the burst is whole, and slowdowns are looked for
-    slowdowns: tuple[Slowdown, ...]  # the latest KEPT, oldest first
+    slowdowns: tuple[Slowdown, ...]  # the latest KEPT, oldest first; what was so from the start before all
     total: int
+    contended_now: str | None = None  # who or what takes the CPU that the engine would use; None: nothing
+    scatter: float | None = None  # standard deviation of independent windows, in nepers; None: no burst yet
 
     @property
     def now(self) -> Slowdown | None:
-        """The one that goes on."""
-        return self.slowdowns[-1] if self.slowdowns and self.slowdowns[-1].end_ns is None else None
+        """The one that goes on; of two, that which began later."""
+        return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
+
+    @property
+    def is_too_scattered(self) -> bool:
+        """The latency scatters so much that half a minute could not tell whether it rose by 8 %."""
+        return self.scatter is not None and self.scatter > TOO_SCATTERED
 
 
 @dataclass(slots=True)
@@ -58,6 +69,8 @@ class Judgement:
     is_opened: bool = False  # it is known whether the board was limited from the start
     limited: Limited | None = None
     limited_to_s: int | None = None  # None: still
+    contention: Contention = field(default_factory=Contention)
+    is_anew: bool = False  # the detector was begun anew after a contention from the start
     detector: Detector = field(default_factory=Detector)
     cutter: WindowCutter = field(default_factory=WindowCutter)
     stages: Stages | None = None  # of the first span that the detector has
@@ -72,6 +85,7 @@ class Judgement:
             detector=self.detector.copy(),
             cutter=self.cutter.copy(),
             limited=self.limited.copy() if self.limited else None,
+            contention=self.contention.copy(),
             stages=self.stages.copy() if self.stages else None,
         )
 
@@ -81,7 +95,6 @@ class Judgement:
         until_s: int,
         signals: Signals,
         channels: tuple[Channel, ...],
-        governor: str | None,
         witnesses: Witnesses,
     ) -> None:
         """Judge these seconds, which follow those before; `until_s`: where they end."""
@@ -95,13 +108,29 @@ class Judgement:
         if not self.is_opened:
             if until_s < self.opening_s + OPENING_S:
                 return
-            self._open(signals, governor)
+            self._open(signals)
             from_s = self.opening_s
+        self.contention.count(read_taken(signals, from_s, until_s), from_s)
         if self.limited and self.limited_to_s is None:
-            self._follow_limits(from_s, signals, governor)
+            self._follow_limits(from_s, signals)
             if self.limited_to_s is None:
                 return
-        rows, self.waiting = self.waiting, NO_SECONDS.rows
+        over_s = self.contention.over_s
+        if over_s is not None and not self.is_anew:
+            self._detect(over_s, signals, channels, witnesses)
+            self._begin_anew(over_s, signals, channels, witnesses)
+        # Where it is not sure yet whether others are gone, it is not known what to compare with.
+        free_s = self.contention.free_s if self.contention.is_open else 0
+        self._detect(until_s - free_s, signals, channels, witnesses)
+
+    def _detect(self, until_s: int, signals: Signals, channels: tuple[Channel, ...], witnesses: Witnesses) -> None:
+        """In the seconds up to then that were not looked at yet."""
+        due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
+        rows, self.waiting = self.waiting[:due], self.waiting[due:]
+        if not self.is_anew:
+            level = levels(rows["p50_ns"])
+            self.contention.level_sum += int(level.sum())
+            self.contention.level_count += len(level)
         is_settled = self.detector.baseline is not None
         self.detector.fold(*self.cutter.add(rows))
         if not is_settled:
@@ -109,17 +138,28 @@ class Judgement:
             self.burst_rows = _inside(joined, self.detector.baseline) if self.detector.baseline else joined[-KEPT_ROWS:]
         self._look(signals, channels, witnesses)
 
-    def _open(self, signals: Signals, governor: str | None) -> None:
+    def _begin_anew(self, from_s: int, signals: Signals, channels: tuple[Channel, ...], witnesses: Witnesses) -> None:
+        """Others are gone that were there from the start: only now is there a burst to compare with."""
+        assert self.opening_s is not None
+        self.is_anew = True
+        self.contention.named = witnesses.competitors(self.opening_s, from_s)
+        if self.detector.open:
+            self.detector.open.end_s = from_s
+            self._look(signals, channels, witnesses)
+        self.detector, self.cutter, self.burst_rows = Detector(), WindowCutter(), NO_SECONDS.rows
+        self.detector.ended_s = from_s
+
+    def _open(self, signals: Signals) -> None:
         assert self.opening_s is not None
         self.is_opened = True
-        limits = read_limits(signals, self.opening_s, self.opening_s + OPENING_S, governor)
+        limits = read_limits(signals, self.opening_s, self.opening_s + OPENING_S)
         if np.count_nonzero(limits.any) * 2 > OPENING_S:
             self.limited = Limited()
 
-    def _follow_limits(self, from_s: int, signals: Signals, governor: str | None) -> None:
+    def _follow_limits(self, from_s: int, signals: Signals) -> None:
         """Until nothing has been in force for so long that it is over."""
         assert self.limited is not None
-        limits = read_limits(signals, from_s, self.until_s, governor)
+        limits = read_limits(signals, from_s, self.until_s)
         released = self.limited.count(limits)
         free_from_s = (self.until_s if released is None else from_s + released) - self.limited.free_s
         is_limited = self.waiting["t_ns"] < free_from_s * NS
@@ -150,28 +190,47 @@ class Judgement:
     def view(self, signals: Signals, witnesses: Witnesses) -> SlowdownsView:
         found = list(self.closed)
         total = self.closed_count
-        if self.limited:
-            found = [self._from_start(self.limited), *found][-KEPT:]
-            total += 1
         if self.detector.open and self.stages:
             now = [_slowdown(stage, witnesses, self.until_s) for stage in self.stages.now(signals)]
-            found = [*found, *now][-KEPT:]
+            found += now
             total += len(now)
+        first = [self._limited_from_start(self.limited)] if self.limited else []
+        if self.contention.from_start:
+            first.append(self._contended_from_start(witnesses))
         burst = None if self.limited and self.limited_to_s is None else self.detector.provisional()
         rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows
-        return SlowdownsView(burst, rows, self.detector.baseline is not None, tuple(found), total)
+        contended_now = None
+        if self.contention.is_now:
+            contended_now = now_words(signals, self.until_s, *witnesses.competitor_now(self.until_s)) or "others"
+        scatter = self.detector.noise.sigma if self.detector.baseline else None
+        found = [*first, *found[max(0, len(found) + len(first) - KEPT) :]]
+        is_settled = self.detector.baseline is not None
+        return SlowdownsView(burst, rows, is_settled, tuple(found), total + len(first), contended_now, scatter)
 
-    def _from_start(self, limited: Limited) -> Slowdown:
+    def _limited_from_start(self, limited: Limited) -> Slowdown:
+        return self._from_start(
+            self.limited_to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence,
+            tuple(limited.sentences()),
+        )  # fmt: skip
+
+    def _contended_from_start(self, witnesses: Witnesses) -> Slowdown:
+        of, over_s = self.contention, self.contention.over_s
+        assert self.opening_s is not None
+        named = of.named if self.is_anew else witnesses.competitors(self.opening_s, self.until_s)
+        sentences = (named, *of.sentences()) if named else tuple(of.sentences())
+        count = of.level_count if self.is_anew else 0
+        return self._from_start(over_s, "contention", of.level_sum, count, of.confidence, sentences)
+
+    def _from_start(
+        self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, sentences: tuple[str, ...]
+    ) -> Slowdown:
+        """`level_sum`: of so many medians of seconds; none where there is no burst to compare them with."""
         assert self.opening_s is not None
         ratio = None
-        if self.detector.baseline and limited.level_count:
-            mean = limited.level_sum / limited.level_count
-            ratio = round(math.exp((mean - self.detector.baseline.level) / NEPER), 4)
-        end_ns = None if self.limited_to_s is None else self.limited_to_s * NS
-        sentences = tuple(limited.sentences())
-        return Slowdown(
-            self.opening_s * NS, end_ns, limited.cause, ratio, limited.confidence, sentences, from_start=True
-        )
+        if self.detector.baseline and count:
+            ratio = round(math.exp((level_sum / count - self.detector.baseline.level) / NEPER), 4)
+        end_ns = None if to_s is None else to_s * NS
+        return Slowdown(self.opening_s * NS, end_ns, cause, ratio, confidence, sentences, from_start=True)
 
 
 def _inside(rows: Rows, burst: Baseline) -> Rows:

@@ -1,11 +1,12 @@
 """The last quarter of an hour of what sensors read, a value a second: where evidence is looked for."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.session.manifest import SensorInfo
+from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings, in_pieces
 from edgetop.session.seconds import NS
 
@@ -15,13 +16,42 @@ STICKY = "-sticky"
 HOLD_S = 12  # a value stands for so long: sources are read every 1 to 5 s
 MOST_SENSORS = 65_536  # that a reading can name
 KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
-IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/steal"})
+IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", "load/steal"})
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.uint32]
 
 NOWHERE: Places = np.empty(0, np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What of the board and of the load decides what a signal says."""
+
+    governor: str | None = None
+    cores: int | None = None
+    cpus: float | None = None  # that a container allows
+    threads: int = 0  # of each stream; 0: as the runtime has it
+    streams: int = 1
+    is_paced: bool = False
+
+    @property
+    def usable(self) -> float | None:
+        """CPUs that the engine may use; None: not known."""
+        return min((count for count in (self.cores, self.cpus) if count), default=None)
+
+    @property
+    def wanted(self) -> int:
+        """CPUs that the engine asks for at least."""
+        return max(1, self.threads) * max(1, self.streams)
+
+
+def machine_of(manifest: Manifest) -> Machine:
+    board, load = manifest.board, manifest.load
+    is_paced = load.is_paced or bool(load.delay_ns or load.duty_off_ns)
+    cpus = manifest.constraints.cpus
+    return Machine(board.governor, board.cores, cpus, manifest.engine.threads, load.streams, is_paced)
 
 
 def is_flag(info: SensorInfo) -> bool:
@@ -38,14 +68,16 @@ class Signals:
 
     def __init__(self) -> None:
         self.infos: tuple[SensorInfo, ...] = ()  # of the rows
+        self.machine = Machine()
         self._row_of = np.full(MOST_SENSORS, -1, np.int64)  # by the sensor's place in the manifest; -1: none
         self._values: npt.NDArray[np.float32] = np.empty((0, SIZE_S), np.float32)
         self._newest_s = -1
         self._is_flag: Bools = np.empty(0, np.bool_)  # by the row
         self.last_flag_ns: int | None = None  # when any flag that is not sticky was set last
 
-    def know(self, infos: Sequence[SensorInfo]) -> None:
+    def know(self, infos: Sequence[SensorInfo], machine: Machine | None = None) -> None:
         """The sensors as the manifest has them now: more than before, or the same."""
+        self.machine = machine or self.machine
         wanted = [place for place, info in enumerate(infos) if _matters(info)]
         self._row_of = np.full(MOST_SENSORS, -1, np.int64)
         self._row_of[wanted] = np.arange(len(wanted))
@@ -94,11 +126,15 @@ class Signals:
         row = self._row_of[readings["sensor"]]
         self._values[row[fresh], second[fresh] % SIZE_S] = readings["value"][fresh]
 
-    def held(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds)."""
+    def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
+        """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).
+
+        `rows`: only of these.
+        """
         second = np.arange(begin_s - HOLD_S, end_s)
         inside = (second > self._newest_s - SIZE_S) & (second <= self._newest_s) & (second >= 0)
-        values = np.where(inside, self._values[:, second % SIZE_S], np.nan).astype(np.float64)
+        kept = self._values if rows is None else self._values[list(rows)]
+        values = np.where(inside, kept[:, second % SIZE_S], np.nan).astype(np.float64)
         was_read = ~np.isnan(values)
         place = np.where(was_read, np.arange(len(second)), -1)
         last = np.maximum.accumulate(place, axis=1)

@@ -13,7 +13,7 @@ from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.slowdowns.handed import handed, is_quiet, last_flag_ns, taken_over
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
-from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.signals import Signals, machine_of
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.batch import Batch
@@ -31,7 +31,6 @@ class Slowdowns:
     def __init__(self) -> None:
         self._signals = Signals()
         self._channels: tuple[Channel, ...] = ()
-        self._governor: str | None = None
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
         self._settled_s = 0
@@ -43,8 +42,7 @@ class Slowdowns:
     def fold(self, batch: Batch) -> None:
         rows = batch.seconds.rows
         if batch.manifest is not None:
-            self._governor = batch.manifest.board.governor
-            self._signals.know(batch.manifest.sensors)
+            self._signals.know(batch.manifest.sensors, machine_of(batch.manifest))
             self._channels = channels(self._signals.infos)
         if batch.judged is not None:
             self._take_over(batch.judged, batch.until_ns)
@@ -96,7 +94,7 @@ class Slowdowns:
         """With what of these rows it does not know yet."""
         if until_s > judgement.until_s:
             rows = rows[rows["t_ns"] >= judgement.until_s * NS]
-            judgement.advance(rows, until_s, self._signals, self._channels, self._governor, self._witnesses)
+            judgement.advance(rows, until_s, self._signals, self._channels, self._witnesses)
 
     def handed(self) -> dict[str, JsonValue] | None:
         """What is settled, for who goes on from here; None where that is not possible just now."""

@@ -5,6 +5,7 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.formatting import clock_time
 
 THROTTLED, SLOWED, FROM_START = "THROTTLED", "SLOWED", "THROTTLED FROM THE START"
+CONTENDED_FROM_START = "CONTENDED FROM THE START"
 
 
 def word(slowdown: Slowdown) -> str:
@@ -14,7 +15,7 @@ def word(slowdown: Slowdown) -> str:
 def word_of(cause: str, *, from_start: bool) -> str:
     """Throttled is what the board does to itself; slowed is what others do to it."""
     if from_start:
-        return FROM_START
+        return CONTENDED_FROM_START if cause == "contention" else FROM_START
     return THROTTLED if cause in LIMITS else SLOWED
 
 
@@ -43,7 +44,7 @@ def told(slowdown: Slowdown) -> str:
     >>> told(Slowdown(0, None, "thermal", 1.314, 0.9, ("cpu at 85 C",)))
     '31 % slower: thermal (cpu at 85 C)'
     """
-    return f"{'throttled from the start' if slowdown.from_start else slower(slowdown)}: {why(slowdown)}"
+    return f"{word(slowdown).lower() if slowdown.from_start else slower(slowdown)}: {why(slowdown)}"
 
 
 def since(slowdown: Slowdown) -> str:

@@ -1,0 +1,179 @@
+"""Others that take the CPU from the first moment on: there is no rise to see, and yet it is so."""
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.slowdowns.judgement import SlowdownsView
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.manifest import Board, Constraints, EngineInfo, Load
+from edgetop.session.seconds import NS
+from tests.support.sessions import make_manifest
+from tests.support.slow_sessions import sensor, session_of, stretch
+
+LENGTH_S = 60
+TEN = stretch((LENGTH_S, 10.0))
+CLOSED, PACED = Load(), Load(mode="fixed", rate_hz=20.0)
+
+
+def named(second: int, name: str, percent: float) -> Event:
+    data = {"name": name, "cpu_pct": percent}
+    return Event(second * NS, "competing", "info", "sensors", f"{name} {percent}", data)
+
+
+def session(
+    sensors: dict[str, list[float]],
+    latency_ms: list[float] = TEN,
+    *,
+    cores: int | None = 2,
+    threads: int = 0,
+    cpus: float | None = None,
+    load: Load = CLOSED,
+    names: tuple[Event, ...] = (),
+) -> Batch:
+    batch = session_of(latency_ms, sensors, load=load)
+    manifest = make_manifest(
+        *map(sensor, sensors), board=Board(cores=cores), engine=EngineInfo(threads=threads), load=load,
+        constraints=Constraints(cpus=cpus),
+    )  # fmt: skip
+    changed = {field: getattr(batch, field) for field in ("until_ns", "inferences", "seconds", "readings", "restart")}
+    return Batch(**changed, events=(*batch.events, *names), manifest=manifest)
+
+
+def view_of(batch: Batch) -> SlowdownsView:
+    fold = Slowdowns()
+    fold.fold(batch)
+    return fold.view()
+
+
+def flat(**values: float) -> dict[str, list[float]]:
+    """`load_cpu=40` is `load/cpu` at 40 % all along."""
+    return {name.replace("__", "-").replace("_", "/", 1): stretch((LENGTH_S, value)) for name, value in values.items()}
+
+
+CONTENDED = {
+    "five burners on two cores": (
+        flat(load_others=165, load_engine=33, load_cpu=199, pressure_cpu__some=100, rate_run__queue__wait=630),
+        {}, "others 165 %"),
+    "the same without the scheduler's account": (
+        flat(load_others=165, load_engine=33, load_cpu=199, pressure_cpu__some=100), {}, "others 165 %"),
+    "the load of the system alone": (flat(load_cpu=199, load_engine=33, load_edgetop=2), {}, "others 164 %"),
+    "cores that nobody counted": (flat(load_others=165, load_engine=33), {"cores": None}, "others 165 %"),
+    "pressure alone": (flat(pressure_cpu__some=96), {}, "CPU pressure 96 %"),
+    "pressure beside an engine": (flat(pressure_cpu__some=96, load_engine=50), {}, "CPU pressure 96 %"),
+    "waits alone": (flat(rate_run__queue__wait=600), {}, "run-queue wait 600 ms/s"),
+    "waits of one thread that is held to a CPU of eight": (
+        flat(load_others=100, load_engine=50, load_cpu=151, rate_run__queue__wait=500),
+        {"cores": 8, "threads": 1}, "others 100 %"),
+    "steal": (flat(load_steal=40, load_cpu=160, load_engine=150, rate_run__queue__wait=2), {}, "steal 40 %"),
+    "many threads, and others beside": (
+        flat(load_others=100, load_engine=98, load_cpu=199, rate_run__queue__wait=2900),
+        {"threads": 4}, "others 100 %"),
+    "a paced model": (
+        flat(load_others=190, load_engine=10, rate_run__queue__wait=80), {"load": PACED}, "others 190 %"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTENDED)
+def test_it_is_contended_from_the_start(name: str) -> None:
+    sensors, setting, words = CONTENDED[name]
+    view = view_of(session(sensors, **setting))
+    (found,) = view.slowdowns
+    assert (found.start_ns, found.end_ns, found.cause, found.from_start) == (0, None, "contention", True)
+    assert found.confidence >= 0.9
+    assert found.evidence
+    assert view.now is found
+    assert view.contended_now == words
+
+
+NOT_CONTENDED = {
+    "an idle desktop": (
+        flat(load_others=18, load_engine=100, load_cpu=121, pressure_cpu__some=6, rate_run__queue__wait=9),
+        {"cores": 8}),
+    "a paced model on an idle desktop": (
+        flat(load_others=12, load_engine=3, load_cpu=18, pressure_cpu__some=3, rate_run__queue__wait=6),
+        {"cores": 8, "load": PACED}),
+    "threads that fill all cores by themselves": (
+        flat(load_others=4, load_engine=196, load_cpu=200, pressure_cpu__some=70, rate_run__queue__wait=90), {}),
+    "more threads than cores": (
+        flat(load_others=4, load_engine=196, load_cpu=200, pressure_cpu__some=100, rate_run__queue__wait=1900),
+        {"threads": 4}),
+    "the same in a container that sees no others": (
+        flat(load_engine=196, pressure_cpu__some=100, rate_run__queue__wait=1900), {"threads": 4}),
+    "a container's quota": (
+        flat(load_engine=99, pressure_cpu__some=100, rate_run__queue__wait=900),
+        {"threads": 2, "cores": 8, "cpus": 1.0}),
+    "more threads than cores, with nothing but their waits": (flat(rate_run__queue__wait=1900), {"threads": 4}),
+    "others on the cores that it leaves": (
+        flat(load_others=100, load_engine=99, load_cpu=200, pressure_cpu__some=40, rate_run__queue__wait=12),
+        {"threads": 1}),
+    "the same without the scheduler's account": (
+        flat(load_others=100, load_engine=99, load_cpu=200, pressure_cpu__some=40), {"threads": 1}),
+    "others that wait for each other": (
+        flat(load_others=100, load_engine=100, load_cpu=201, pressure_cpu__some=99, rate_run__queue__wait=10), {}),
+    "a paced model beside a busy core": (
+        flat(load_others=100, load_engine=20, load_cpu=122, pressure_cpu__some=30), {"load": PACED}),
+    "cores that nobody counted, and a paced model": (
+        flat(load_others=60, load_engine=20), {"cores": None, "load": PACED}),
+    "a little stolen": (flat(load_steal=4, load_cpu=110, load_engine=100), {}),
+    "nothing known": ({}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_CONTENDED)
+def test_it_is_not(name: str) -> None:
+    sensors, setting = NOT_CONTENDED[name]
+    view = view_of(session(sensors, **setting))
+    assert view.slowdowns == ()
+    assert view.contended_now is None
+
+
+BURNERS = CONTENDED["five burners on two cores"][0]
+LOW = (3, 98, 104, 2, 4)  # the same sensors once they are gone
+
+
+def test_the_process_is_named_with_its_share() -> None:
+    names = tuple(named(second, "python3", 155.0) for second in (3, 33))
+    view = view_of(session(BURNERS, names=names))
+    assert view.contended_now == "python3 155 %"
+    assert view.slowdowns[0].evidence[0] == "python3 took 155 % of a core"
+
+
+def test_when_others_leave_the_burst_begins_and_tells_by_how_much_it_was_slower() -> None:
+    sensors = {name: values[:40] + [low] * 60 for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
+    view = view_of(session(sensors, stretch((40, 28.0), (60, 10.0)), names=(named(3, "python3", 155.0),)))
+    (found,) = view.slowdowns
+    assert (found.from_start, found.end_ns, found.latency_ratio) == (True, 40 * NS, pytest.approx(2.8, rel=0.02))
+    assert found.evidence[0] == "python3 took 155 % of a core"
+    assert view.burst is not None
+    assert view.burst.from_s == 40
+    assert (view.now, view.contended_now) == (None, None)
+
+
+def test_a_moment_of_others_is_no_contention_from_the_start() -> None:
+    sensors = {name: values[:4] + [low] * 56 for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
+    view = view_of(session(sensors))
+    assert view.slowdowns == ()
+    assert view.contended_now is None
+
+
+def test_others_that_come_later_are_told_as_long_as_they_take_the_cpu() -> None:
+    sensors = {name: [low] * 40 + values[:20] for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
+    view = view_of(session(sensors))
+    assert (view.slowdowns, view.contended_now) == ((), "others 165 %")
+
+
+def test_a_limit_that_comes_on_top_is_told_beside_it() -> None:
+    flag = stretch((40, 0.0), (20, 1.0))
+    view = view_of(session(BURNERS | {"throttle/thermal": flag}, stretch((40, 28.0), (20, 36.0))))
+    first, second = view.slowdowns
+    assert (first.from_start, first.end_ns) == (True, None)
+    assert (second.cause, second.start_ns, second.from_start) == ("thermal", 40 * NS, False)
+    assert view.now is second
+
+
+def test_wide_scatter_is_told() -> None:
+    wide = list(10.0 * np.exp(np.random.default_rng(1).normal(0, 0.14, LENGTH_S)))
+    assert view_of(session({}, wide)).is_too_scattered
+    assert not view_of(session({})).is_too_scattered
