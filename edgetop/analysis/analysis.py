@@ -292,11 +292,6 @@ class Analysis:
         """That which gave this view: of the whole session, or since the last reset."""
         return self._since_reset if self._since_reset and view.since_ns else self.latency
 
-    def throttles_view(self):
-        from edgetop.analysis.throttles import ThrottlesView
-
-        return ThrottlesView(until_ns=self.progress.measured_until_ns)
-
     def promises(self) -> Promises:
         """What was asked of the session, and how far it is kept up to now."""
         return self._once("promises", lambda: Promises(self.backlog.view(), self.deadline(), gate_results(self)))

@@ -144,18 +144,29 @@ def _errors_words(seen: Evidence) -> str:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """What the board says of itself, whatever the latency does."""
-    now, slowdown = _in_force(seen), seen.slowdowns.now
-    if slowdown and slowdown.from_start and slowdown.cause != "contention":
-        yield Verdict(THROTTLING + FROM_START, "critical", (why(slowdown),), since_ns=slowdown.start_ns)
+    """What the board does to itself: by what it says, whatever the latency does, or by what its clocks show."""
+    now = _in_force(seen)
+    limited = [slowdown for slowdown in _going_on(seen) if slowdown.cause in LIMITS or _is_limited_from_start(slowdown)]
+    if limited and _is_limited_from_start(limited[0]):
+        details = (why(limited[0]), *_board_now(seen.throttles))
+        yield Verdict(THROTTLING + FROM_START, "critical", details, since_ns=limited[0].start_ns)
     elif now:
         lasts = formatting.stopwatch(seen.until_ns - now.start_ns)
         details = (f"{lasts} {now.cause}", *_board_now(seen.throttles), *_effect(seen))
         yield Verdict(THROTTLING, "critical", details, since_ns=now.start_ns)
-    elif slowdown and slowdown.cause in LIMITS:
-        lasts = formatting.stopwatch(seen.until_ns - slowdown.start_ns)
-        details = (f"{lasts} {why(slowdown)}", *_effect(seen))
-        yield Verdict(THROTTLING, "critical", details, since_ns=slowdown.start_ns)
+    elif limited:
+        lasts = formatting.stopwatch(seen.until_ns - limited[0].start_ns)
+        details = (f"{lasts} {limited[0].cause}", *_board_now(seen.throttles), *_effect(seen))
+        yield Verdict(THROTTLING, "critical", details, since_ns=limited[0].start_ns)
+
+
+def _going_on(seen: Evidence) -> list[Slowdown]:
+    """What was so from the start first."""
+    return [slowdown for slowdown in seen.slowdowns.slowdowns if slowdown.end_ns is None]
+
+
+def _is_limited_from_start(slowdown: Slowdown) -> bool:
+    return slowdown.from_start and slowdown.cause != "contention"
 
 
 def _in_force(seen: Evidence) -> ThrottleSpan | None:
@@ -188,20 +199,23 @@ def _change(seen: Evidence) -> float | None:
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """Slower than the burst, though not by what the board does to itself."""
-    slowdown, others = seen.slowdowns.now, seen.slowdowns.contended_now
-    if slowdown and slowdown.cause == "contention":
-        word = CONTENDED + (FROM_START if slowdown.from_start else "")
-        size = (
-            () if slowdown.from_start else (f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}",)
-        )
-        named = (others or (slowdown.evidence[0] if slowdown.evidence else ""),)
-        yield Verdict(word, "warning", tuple(filter(None, (*named, *size))), since_ns=slowdown.start_ns)
-    elif slowdown and slowdown.cause not in LIMITS:
-        size = f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}"
-        yield Verdict(SLOWED, "warning", (size, why(slowdown)), since_ns=slowdown.start_ns)
+    """What others do to the engine, and what is slower for another cause than the board's."""
+    going_on, others = _going_on(seen), seen.slowdowns.contended_now
+    contended = next((slowdown for slowdown in going_on if slowdown.cause == "contention"), None)
+    if contended:
+        word = CONTENDED + (FROM_START if contended.from_start else "")
+        who = others or next(iter(contended.evidence), "")
+        size = "" if contended.from_start else _size(contended)
+        yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
     elif others:
         yield Verdict(CONTENDED, "warning", (others, *_effect(seen)))
+    for slowdown in going_on:
+        if slowdown.cause not in LIMITS and slowdown.cause != "contention" and not slowdown.from_start:
+            yield Verdict(SLOWED, "warning", (_size(slowdown), why(slowdown)), since_ns=slowdown.start_ns)
+
+
+def _size(slowdown: Slowdown) -> str:
+    return f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}"
 
 
 def _not_kept(promises: Promises, recent: Recent) -> Iterator[Verdict]:
@@ -226,8 +240,8 @@ def _steadiness(seen: Evidence) -> Verdict:
     slowdowns = seen.slowdowns
     if not slowdowns.is_settled:
         return Verdict(MEASURING, "neutral" if seen.progress.phase == "over" else "good")
-    if slowdowns.scatter is not None and slowdowns.scatter > STEADY_WITHIN:
-        doubt = f"latency scatters by {formatting.whole_percent(slowdowns.scatter)} from second to second"
+    if slowdowns.is_too_scattered:
+        doubt = f"latency scatters by {formatting.whole_percent(slowdowns.scatter or 0.0)} from second to second"
         return Verdict(UNSETTLED, "warning", (doubt,))
     change = _change(seen)
     if change is None:
