@@ -35,6 +35,7 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, SteadyState, figures
 from edgetop.analysis.tail import TailView
 from edgetop.analysis.thermal import ThermalView, view_thermal
+from edgetop.analysis.throttles import NO_THROTTLES, Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
 from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
@@ -72,6 +73,7 @@ class MonitorView:
     deadline: DeadlineView | None = None  # of the whole session
     gates: tuple[GateResult, ...] = ()  # as they stand now
     alerts: AlertsView = NO_ALERTS
+    throttles: ThrottlesView = NO_THROTTLES
     courses: Mapping[str, Points] = field(default_factory=dict)  # along the same axis, of sensors by id, as asked for
 
 
@@ -98,6 +100,7 @@ class Analysis:
         self.power = PowerRails()
         self.events = EventLog()
         self.slowdowns = Slowdowns()
+        self.throttles = Throttles()
         self.steady = SteadyState()
         self.forecast = Forecast()
         self.alerts = Alerts(self._rules)
@@ -138,6 +141,7 @@ class Analysis:
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
         self.slowdowns.fold(batch)
+        self.throttles.fold(batch)
         self.steady.fold(batch)
         self.precision.fold(batch.seconds)
         self._advice.fold(batch)
@@ -239,6 +243,11 @@ class Analysis:
             self._spans = view, burst, self.steady.sustained(view.burst)
         return self._spans[1:]
 
+    def throttles_view(self) -> ThrottlesView:
+        """When the board was slowed, by what it says itself."""
+        burst, _ = self.spans()
+        return self.throttles.view(burst.p50_ns if burst else None)
+
     def precision_view(self) -> PrecisionView:
         """How well the percentiles of the whole session are known."""
         return self._once("precision", lambda: self.precision.view(self.statistics(), self.latency.buckets))
@@ -281,6 +290,7 @@ class Analysis:
             deadline=promises.deadline,
             gates=promises.gates,
             alerts=alerts,
+            throttles=self.throttles_view(),
             courses=courses(self.tracks, axis, kinds),
         )
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
-from edgetop.session.manifest import SensorInfo
 
 GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
 STICKY = "-sticky"
@@ -94,15 +94,6 @@ def _limit_points(tracks: Tracks, axis: Axis) -> Points | None:
         return None
     joined = np.fmax.reduce([points.high for points in found])
     return Points(axis, joined, joined, joined, joined)
-
-
-def throttling_sensors(infos: Sequence[SensorInfo]) -> frozenset[str]:
-    """The ids of those that read more than 0 while something slows the board."""
-    return frozenset(
-        info.id
-        for info in infos
-        if (info.kind == "throttle" and not info.label.endswith(STICKY)) or (info.kind == "cooling" and info.throttles)
-    )
 
 
 _UNREAD = -1000.0

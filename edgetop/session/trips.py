@@ -1,4 +1,4 @@
-"""The temperature at which a zone makes the board slow down: told by the kernel, or known of the board's firmware."""
+"""From when on a board slows down: the trip of a zone, told by the kernel or known of the firmware, and lost time."""
 
 from edgetop.session.manifest import SensorInfo
 
@@ -7,6 +7,11 @@ from edgetop.session.manifest import SensorInfo
 PI_C = 80.0
 # The same page: the 3B+ has a soft limit, at which its clock falls from 1.4 to 1.2 GHz (temp_soft_limit can raise it).
 PI_3_PLUS_C = 60.0
+
+# An over-current event of a Jetson Orin halves its clocks for a millisecond, and NVIDIA expects some in the largest
+# power mode: so much of the time, in percent, must be lost to them before the board counts as throttled.
+OVER_CURRENT_PERCENT = 1.0
+
 _PI, _PI_ZONE = "Raspberry Pi", "cpu-thermal"
 
 

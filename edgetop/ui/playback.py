@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.thermal import throttling_sensors
+from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.feeds.protocol import Feed, Transport
 from edgetop.ui.bindings import action_of, applies
 from edgetop.ui.dialogs import GoToDialog

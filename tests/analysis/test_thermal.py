@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from edgetop.analysis.thermal import LimitView, ThermalView, headroom_c, throttling_sensors, view_thermal
+from edgetop.analysis.thermal import LimitView, ThermalView, headroom_c, view_thermal
+from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch

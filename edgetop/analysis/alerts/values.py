@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.alerts.rules import Bools, Floats
 from edgetop.analysis.power import ACCURACIES
-from edgetop.analysis.thermal import throttling_sensors
+from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import NO_READINGS, Readings, of_sensors
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds

@@ -113,6 +113,11 @@ _COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
 }
 
 
+def cause_of_count(sensor_id: str) -> Cause | None:
+    """None: this sensor counts nothing that slows a board."""
+    return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
+
+
 def _counts(row: dict[str, int]) -> Iterator[Channel]:
     for sensor_id, (cause, least, share, weight, unit) in _COUNTS.items():
         if sensor_id in row:

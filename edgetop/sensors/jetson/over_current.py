@@ -15,12 +15,12 @@ from edgetop.sensors.protocol import Found, Gap, sensor
 from edgetop.sensors.rates import FIRST, WENT_BACK
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.trips import OVER_CURRENT_PERCENT
 
 CHIP = "soctherm_oc"
 UNDER_VOLTAGE = 1  # the number of the alarm that is about voltage, not current
 CADENCE_S = 2.0  # the BPMP's own
 EVENT_S = 0.001  # seen on an Orin Nano, whose BPMP has `throt_period` 1
-THROTTLED_SHARE = 1.0  # percent of the time; less than that slows nothing that could be felt
 
 
 class OverCurrent:
@@ -45,9 +45,10 @@ class OverCurrent:
             yield sensor("rate", f"oc{n}", f"{chip}/oc{n}_event_cnt", note=note)
         if self._tells_over_current:
             share = f"estimated: {1000 * EVENT_S:g} ms at half clocks an event"
+            least = f"at least {OVER_CURRENT_PERCENT:g} % of the time, {share}"
             yield sensor("rate", "over-current-events", chip, note="OC2 and OC3 together")
             yield sensor("pressure", "over-current", chip, note=share)
-            yield sensor("throttle", "over-current", chip, note=f"at least {THROTTLED_SHARE:g} % of the time, {share}")
+            yield sensor("throttle", "over-current", chip, note=least)
         if UNDER_VOLTAGE in self._alarms:
             note = "OC1: VDD_IN fell below its limit since the last read"
             yield sensor("throttle", "under-voltage", chip, note=note)
@@ -69,7 +70,7 @@ class OverCurrent:
         if self._tells_over_current:
             share = min(100.0, 100 * EVENT_S * sum(rates[n] for n in self._slowing if n != UNDER_VOLTAGE))
             events = sum(rate for n, rate in rates.items() if n != UNDER_VOLTAGE)
-            values += [events, share, float(share >= THROTTLED_SHARE)]
+            values += [events, share, float(share >= OVER_CURRENT_PERCENT)]
         if UNDER_VOLTAGE in self._alarms:
             values.append(float(rates[UNDER_VOLTAGE] > 0))
         return values

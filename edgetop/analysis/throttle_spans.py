@@ -1,0 +1,390 @@
+"""The spans in which something slowed the board, made of what its signals read, in the order of time.
+
+A span is of one cause. It begins with the first reading of a signal in force and ends with the first
+that is not; what comes and goes faster than 2 s is one span. A signal that is not read for 12 s (its
+sensor was lost) counts as over since its last reading, known 12 s later. A flag that does not say why
+belongs to the cause that another signal tells at that time, else to heat where a zone is at its trip.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.causes import CAUSES, Cause
+from edgetop.analysis.slowdowns.signals import HOLD_S
+from edgetop.analysis.throttle_signals import Board, Bools, Floats, Ints, cause_of
+from edgetop.session.records import Readings, Stretches
+from edgetop.session.seconds import NS
+
+KEPT = 500  # spans, the latest
+FLICKER_NS = 2 * NS
+HOLD_NS = HOLD_S * NS
+NEAR_NS = 3 * NS  # so far apart may heat and what follows from it be read
+COMPLETE_NS = 60 * NS  # seconds of slow models come late, but no later
+SAME = 0.99  # of a clock's cap
+LEVELS = 1_000  # steps of a p50 in a neper: a tenth of a percent
+MOST_LEVEL = 100 * LEVELS
+NEVER = -(2**61)
+
+Rows = npt.NDArray[np.void]
+ROW = np.dtype([("t_ns", "<i8"), ("p50_ns", "<i8")])
+
+
+@dataclass(slots=True)
+class Levels:
+    """How many seconds had which p50, good to 0.1 %: a median in little room, whatever their order."""
+
+    level: list[int] = field(default_factory=list)  # ascending
+    count: list[int] = field(default_factory=list)
+
+    def copy(self) -> "Levels":
+        return Levels(list(self.level), list(self.count))
+
+    def add(self, p50_ns: Ints) -> None:
+        if len(p50_ns):
+            more = np.rint(np.log(np.maximum(p50_ns, 1)) * LEVELS).astype(np.int64)
+            levels = np.concatenate([np.array(self.level, np.int64), more])
+            counts = np.concatenate([np.array(self.count, np.int64), np.ones(len(more), np.int64)])
+            found, place = np.unique(levels, return_inverse=True)
+            self.level = found.tolist()
+            self.count = np.bincount(place, weights=counts).astype(np.int64).tolist()
+
+    @property
+    def median_ns(self) -> float:
+        """NaN of nothing."""
+        if not self.count:
+            return math.nan
+        upto = np.cumsum(self.count)
+        return math.exp(self.level[int(np.searchsorted(upto, upto[-1] / 2))] / LEVELS)
+
+
+@dataclass(slots=True)
+class Span:
+    start_ns: int
+    cause: Cause
+    sensor: str  # which began it
+    in_force: list[int]  # places of signals
+    until_ns: int  # where those ended that did
+    min_clock_mhz: float = math.nan
+    max_temp_c: float = math.nan
+    p50: Levels = field(default_factory=Levels)
+    p50_ns: float = math.nan  # their median, once no more can come
+    is_complete: bool = False
+
+    @property
+    def end_ns(self) -> int | None:
+        """None: it goes on."""
+        return None if self.in_force else self.until_ns
+
+    @property
+    def median_ns(self) -> float:
+        return self.p50_ns if self.is_complete else self.p50.median_ns
+
+    def copy(self) -> "Span":
+        return replace(self, in_force=list(self.in_force), p50=self.p50.copy())
+
+    def covers(self, t_ns: Ints) -> Bools:
+        is_in: Bools = t_ns >= self.start_ns
+        return is_in if self.in_force else is_in & (t_ns < self.until_ns)
+
+
+class Mark(NamedTuple):
+    """A change of what a sensor tells."""
+
+    known_ns: int  # when it came out
+    t_ns: int  # since when it is so
+    rank: int  # of several at one time: what ends, heat, causes, flags that do not say why
+    place: int
+    value: float  # NaN: it is not read any more
+
+
+@dataclass(slots=True)
+class Spans:
+    """Advances reading by reading; nothing in it depends on how many come at once."""
+
+    spans: list[Span] = field(default_factory=list)  # the latest KEPT, by their beginnings
+    dropped: int = 0  # spans before those
+    dropped_measured: int = 0  # of them in the measured phase
+    dropped_ns: int = 0  # of the measured phase in them
+    dropped_until_ns: int = 0
+    settled_ns: int = NEVER  # up to there all is known that makes a span
+    figured_ns: int = NEVER  # and what was in it
+    row_ns: int = NEVER  # the last second that was counted
+    began_ns: int | None = None  # the measured phase
+    free: Levels = field(default_factory=Levels)  # of the measured seconds in no span
+    best_mhz: float = math.nan  # in the measured phase in no span
+    cap_mhz: float = math.nan  # the highest of the clock that was allowed
+    # By the place of a sensor. Of signals: what they told last, and when, and what of it has been taken in.
+    told: list[float] = field(default_factory=list)
+    told_ns: list[int] = field(default_factory=list)
+    now: list[float] = field(default_factory=list)
+    # Of clocks and zones: what was read last.
+    read: list[float] = field(default_factory=list)
+    read_ns: list[int] = field(default_factory=list)
+    # Of caps: from where the last fall began, and when it was.
+    above: list[float] = field(default_factory=list)
+    fell_ns: list[int] = field(default_factory=list)
+
+    def copy(self) -> "Spans":
+        other = replace(self, spans=[span.copy() for span in self.spans], free=self.free.copy())
+        for name in _BY_PLACE:
+            setattr(other, name, list(getattr(self, name)))
+        return other
+
+    def is_credible(self, board: Board) -> bool:
+        """Of spans that a stranger sent: that nothing in them is beyond what `plain.built` has seen to."""
+        by_place = [getattr(self, name) for name in _BY_PLACE]
+        levels = [self.free, *(span.p50 for span in self.spans)]
+        counts = [count for one in levels for count in one.count]
+        return (
+            all(len(values) <= len(board.infos) for values in by_place)
+            and all(len(one.level) == len(one.count) for one in levels)
+            and all(abs(level) <= MOST_LEVEL for one in levels for level in one.level)
+            and all(0 < count < 2**40 for count in counts)
+            and all(span.start_ns <= span.until_ns for span in self.spans)
+            and all(a.start_ns <= b.start_ns for a, b in pairwise(self.spans))
+        )
+
+    def know(self, board: Board) -> None:
+        for name, nothing in _BY_PLACE.items():
+            values = getattr(self, name)
+            values.extend([nothing] * (len(board.infos) - len(values)))
+
+    def settle(self, readings: Readings, until_ns: int, board: Board) -> None:
+        """Take in readings of signals, zones and caps up to then, in the order of their times."""
+        marks = sorted([*self._changes(readings, board), *self._silences(until_ns, board)])
+        for mark in marks:
+            self._take(mark, board)
+        self.settled_ns = until_ns
+
+    def _changes(self, readings: Readings, board: Board) -> Iterator[Mark]:
+        told_ns = np.array(self.told_ns, np.int64)
+        readings = readings[readings["t_ns"] > told_ns[readings["sensor"]]]
+        if not len(readings):
+            return
+        readings = readings[np.lexsort((readings["t_ns"], readings["sensor"]))]
+        place, t_ns, value = readings["sensor"].astype(np.int64), readings["t_ns"].astype(np.int64), readings["value"]
+        least = board.least[place]
+        value = np.where(board.is_cap[place], value, value >= least).astype(np.float64)
+        is_first = np.append(True, place[1:] != place[:-1])
+        before = np.where(is_first, np.array(self.told)[place], np.roll(value, 1))
+        before_ns = np.where(is_first, told_ns[place], np.roll(t_ns, 1))
+        is_silent = (t_ns - before_ns > HOLD_NS) & ~np.isnan(before)
+        for at in np.flatnonzero(is_silent | (value != before)).tolist():
+            which = int(place[at])
+            if is_silent[at] and before[at]:
+                yield _mark(int(before_ns[at]) + HOLD_NS, int(before_ns[at]), which, math.nan, board)
+            yield _mark(int(t_ns[at]), int(t_ns[at]), which, float(value[at]), board)
+        for at in np.flatnonzero(np.append(is_first[1:], True)).tolist():
+            self.told[int(place[at])], self.told_ns[int(place[at])] = float(value[at]), int(t_ns[at])
+
+    def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
+        """Of sensors that have not been read for so long by then."""
+        for place, (value, t_ns) in enumerate(zip(self.told, self.told_ns, strict=True)):
+            if value > 0 and until_ns - t_ns > HOLD_NS:
+                self.told[place] = math.nan
+                yield _mark(t_ns + HOLD_NS, t_ns, place, math.nan, board)
+
+    def _take(self, mark: Mark, board: Board) -> None:
+        place, before = mark.place, self.now[mark.place]
+        self.now[place] = mark.value
+        if board.is_cap[place]:
+            self._cap_moved(mark, before, board)
+        elif not board.is_signal[place]:
+            if mark.value > 0:
+                self._follow_falls(mark.t_ns, board)
+        elif mark.value > 0:
+            self._open(mark.t_ns, place, cause_of(board.infos[place]), board)
+        else:
+            self._close(mark.t_ns, place)
+
+    def _is_hot(self, board: Board) -> bool:
+        return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
+
+    def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
+        """Heat lowers it: one that comes down while a zone is at its trip is a signal until it is back."""
+        place = mark.place
+        if any(place in span.in_force for span in self.spans):
+            if not mark.value < SAME * self.above[place]:
+                self._close(mark.t_ns, place)
+        elif mark.value < SAME * before_mhz:
+            self.above[place], self.fell_ns[place] = before_mhz, mark.t_ns
+            if self._is_hot(board):
+                self._open(mark.t_ns, place, "thermal", board)
+
+    def _follow_falls(self, hot_ns: int, board: Board) -> None:
+        """A zone has come to its trip: what a moment before it had no reason that was seen has one."""
+        for place in np.flatnonzero(board.is_cap).tolist():
+            is_down = self.now[place] < SAME * self.above[place]
+            if is_down and hot_ns - self.fell_ns[place] <= NEAR_NS and not self._holding(place):
+                self._open(self.fell_ns[place], place, "thermal", board)
+        unknown = self._going_on("unknown", hot_ns)
+        if unknown and unknown.in_force and hot_ns - unknown.start_ns <= NEAR_NS:
+            unknown.cause = "thermal"
+
+    def _holding(self, place: int) -> Span | None:
+        return next((span for span in reversed(self.spans) if place in span.in_force), None)
+
+    def _open(self, t_ns: int, place: int, cause: Cause | None, board: Board) -> None:
+        if self._holding(place):
+            return
+        if cause is None:
+            span = self._any_going_on(t_ns)
+            cause = span.cause if span else "thermal" if self._is_hot(board) else "unknown"
+        else:
+            span = self._going_on(cause, t_ns) or self._going_on("unknown", t_ns)
+        if span is None:
+            span = Span(t_ns, cause, board.infos[place].id, [], t_ns)
+            self.spans.insert(bisect_right(self.spans, t_ns, key=_start), span)
+            self._drop()
+        span.cause = cause
+        span.start_ns = min(span.start_ns, t_ns)
+        span.in_force.append(place)
+
+    def _going_on(self, cause: Cause, t_ns: int) -> Span | None:
+        """The span of that cause that was in force a moment ago."""
+        of_cause = (span for span in reversed(self.spans) if span.cause == cause)
+        return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
+
+    def _any_going_on(self, t_ns: int) -> Span | None:
+        found = [span for cause in (*CAUSES, "unknown") if (span := self._going_on(cause, t_ns))]
+        return min(found, key=lambda span: (not span.in_force, span.start_ns), default=None)
+
+    def _close(self, t_ns: int, place: int) -> None:
+        span = self._holding(place)
+        if span:
+            span.in_force.remove(place)
+            span.until_ns = max(span.until_ns, t_ns)
+
+    def _drop(self) -> None:
+        """The oldest one that is over; of one that goes on, what is within is no more time than it."""
+        if len(self.spans) <= KEPT:
+            return
+        at = next((at for at, span in enumerate(self.spans) if not span.in_force), None)
+        if at is None:
+            return
+        span = self.spans.pop(at)
+        self.dropped += 1
+        if self.began_ns is not None and span.until_ns > self.began_ns:
+            self.dropped_measured += 1
+            if at == 0:
+                self.dropped_ns += max(0, span.until_ns - max(span.start_ns, self.began_ns, self.dropped_until_ns))
+        if at == 0:
+            self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
+
+    def cover(self, stretches: Stretches, board: Board) -> None:
+        """Of a past that comes without its readings: when a signal was in force at some time, and how hot it was."""
+        least = board.least[stretches["sensor"]]
+        is_up = board.is_signal[stretches["sensor"]] & (stretches["high"] >= least)
+        for stretch in stretches[is_up][np.argsort(stretches["t_ns"][is_up], kind="stable")].tolist():
+            t_ns, until_ns, place = stretch[:3]
+            self._open(t_ns, place, cause_of(board.infos[place]), board)
+            self._close(until_ns, place)
+
+    def measure(self, readings: Readings, rows: Rows, until_ns: int, board: Board) -> None:
+        """Take in up to then what clocks, zones and seconds were, in spans and beside them.
+
+        `readings`: of clocks, their caps and zones, in the order of their times; `rows`: of ROW, in theirs.
+        """
+        rows = rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)]
+        readings = readings[(readings["t_ns"] > self.figured_ns) & (readings["t_ns"] <= until_ns)]
+        recent = [span for span in self.spans if not span.is_complete]
+        self._count_rows(rows, recent)
+        self._read_clocks(readings[np.isin(readings["sensor"], board.clocks)], recent, board.clocks)
+        zones = readings[np.isin(readings["sensor"], board.zones)]
+        for span in recent:
+            heat = zones["value"][span.covers(zones["t_ns"])]
+            span.max_temp_c = float(np.fmax.reduce(heat, initial=span.max_temp_c))
+            if span.end_ns is not None and span.end_ns < until_ns - COMPLETE_NS:
+                span.p50_ns, span.p50, span.is_complete = span.p50.median_ns, Levels(), True
+        caps = readings["value"][np.isin(readings["sensor"], board.clock_caps)]
+        self.cap_mhz = float(np.fmax.reduce(caps, initial=self.cap_mhz))
+        places, back = np.unique(readings["sensor"][::-1], return_index=True)
+        for place, reading in zip(places.tolist(), readings[::-1][back], strict=True):
+            self.read[place], self.read_ns[place] = float(reading["value"]), int(reading["t_ns"])
+        self.figured_ns = max(self.figured_ns, until_ns)
+
+    def _count_rows(self, rows: Rows, recent: Sequence[Span]) -> None:
+        """A second is of a span that its middle is in."""
+        if not len(rows):
+            return
+        is_free = np.ones(len(rows), np.bool_)
+        for span in recent:
+            is_in = span.covers(rows["t_ns"] + NS // 2)
+            is_free &= ~is_in
+            span.p50.add(rows["p50_ns"][is_in])
+        self.free.add(rows["p50_ns"][is_free])
+        self.row_ns = int(rows["t_ns"][-1])
+
+    def _read_clocks(self, readings: Readings, recent: Sequence[Span], clocks: tuple[int, ...]) -> None:
+        """Of several CPUs the one that is fastest just then runs the model."""
+        t_ns, value = readings["t_ns"], readings["value"]
+        is_free = np.ones(len(readings), np.bool_)
+        inside = [(span, is_in) for span in recent if (is_in := span.covers(t_ns)).any()]
+        fastest = self._fastest(readings, clocks) if inside else value
+        for span, is_in in inside:
+            is_free &= ~is_in
+            span.min_clock_mhz = float(np.fmin.reduce(fastest[is_in], initial=span.min_clock_mhz))
+        if self.began_ns is not None:
+            free = value[is_free & (t_ns >= self.began_ns)]
+            self.best_mhz = float(np.fmax.reduce(free, initial=self.best_mhz))
+
+    def _fastest(self, readings: Readings, clocks: tuple[int, ...]) -> Floats:
+        """At each of these readings, with what the others were last."""
+        t_ns, value = readings["t_ns"], readings["value"]
+        fastest: Floats = np.full(len(readings), np.nan)
+        for place in clocks:
+            last = np.maximum.accumulate(np.where(readings["sensor"] == place, np.arange(len(readings)), -1))
+            held = np.where(last >= 0, value[last], self.read[place])
+            held_ns = np.where(last >= 0, t_ns[last], self.read_ns[place])
+            fastest = np.fmax(fastest, np.where(t_ns - held_ns > HOLD_NS, np.nan, held))
+        return fastest
+
+    def clock_now_mhz(self, board: Board) -> float:
+        """Of the fastest of them, as read last; NaN: none can be read."""
+        known = (self.read[place] for place in board.clocks if self.figured_ns - self.read_ns[place] <= HOLD_NS)
+        return max(known, default=math.nan)
+
+    def zone_now(self, board: Board) -> int | None:
+        """The place of the zone nearest to its trip, or of the hottest where none has one; None: none can be read."""
+        known = [place for place in board.zones if self.figured_ns - self.read_ns[place] <= HOLD_NS]
+        return max(known, key=lambda place: self.read[place] - board.trips_c.get(place, 0.0), default=None)
+
+    def time_ns(self, from_ns: int, until_ns: int) -> int:
+        """How much of that stretch is in spans, whatever their causes."""
+        total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
+        for span in self.spans:
+            end_ns = until_ns if span.end_ns is None else min(span.end_ns, until_ns)
+            total += max(0, end_ns - max(span.start_ns, reached))
+            reached = max(reached, end_ns)
+        return total
+
+
+def _mark(known_ns: int, t_ns: int, place: int, value: float, board: Board) -> Mark:
+    if not value > 0:
+        rank = 0
+    elif board.is_cap[place]:
+        rank = 2
+    elif not board.is_signal[place]:
+        rank = 1
+    else:
+        cause = cause_of(board.infos[place])
+        rank = 3 + (CAUSES.index(cause) if cause else len(CAUSES))
+    return Mark(known_ns, t_ns, rank, place, value)
+
+
+def _start(span: Span) -> int:
+    return span.start_ns
+
+
+# What is kept of each sensor, and what stands there before it is read.
+_BY_PLACE: dict[str, float | int] = {
+    "told": math.nan, "told_ns": NEVER, "now": math.nan, "read": math.nan, "read_ns": NEVER,
+    "above": math.nan, "fell_ns": NEVER,
+}  # fmt: skip
