@@ -6,7 +6,7 @@ and of equally grave ones the cause before what comes of it: a board that thrott
 throttles. What is over is said in the past tense. `STEADY` is a claim: it is said only where nothing speaks against it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -123,7 +123,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     """Everything that is wrong now, causes before what comes of them."""
     yield from _broken(seen)
     yield from _throttling(seen)
-    yield from _not_kept(seen.promises, seen.recent)
+    yield from _not_kept(seen.promises)
     yield from _slower(seen)
     yield from _missing(seen)
     if rate := leak_rate(seen.growth):
@@ -210,7 +210,8 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     elif others:
         yield Verdict(CONTENDED, "warning", (others, *_effect(seen)))
     for slowdown in going_on:
-        if slowdown.cause not in LIMITS and slowdown.cause != "contention" and not slowdown.from_start:
+        is_explained = slowdown.cause == "unknown" and _in_force(seen)  # the throttling tells of it
+        if slowdown.cause not in (*LIMITS, "contention") and not slowdown.from_start and not is_explained:
             yield Verdict(SLOWED, "warning", (_size(slowdown), why(slowdown)), since_ns=slowdown.start_ns)
 
 
@@ -218,7 +219,7 @@ def _size(slowdown: Slowdown) -> str:
     return f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}"
 
 
-def _not_kept(promises: Promises, recent: Recent) -> Iterator[Verdict]:
+def _not_kept(promises: Promises) -> Iterator[Verdict]:
     """Whether the load is carried, and each gate passed so far."""
     overload = promises.overload
     if overload and not overload.is_over:
@@ -256,7 +257,8 @@ def _steadiness(seen: Evidence) -> Verdict:
 
 def _steady_since_ns(seen: Evidence) -> int | None:
     """Since the last trouble, or else since the burst began."""
-    ends = [span.end_ns for span in (*seen.throttles.spans, *seen.slowdowns.slowdowns) if span.end_ns is not None]
+    found: Iterable[ThrottleSpan | Slowdown] = (*seen.throttles.spans, *seen.slowdowns.slowdowns)
+    ends = [span.end_ns for span in found if span.end_ns is not None]
     begin_ns = seen.slowdowns.burst.from_s * 10**9 if seen.slowdowns.burst else None
     return max([*ends, *([] if begin_ns is None else [begin_ns])], default=None)
 
@@ -349,8 +351,8 @@ def _past(seen: Evidence) -> Iterator[str]:
     if overload and (is_over or overload.is_over):
         yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}"
     for word, slowdowns in _slowed_before(seen, is_over=is_over).items():
-        causes = tuple(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
-        why_ = "" if word == CONTENDED else f" ({'unknown cause' if causes == ('unknown',) else ', '.join(causes)})"
+        named = ", ".join(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
+        why_ = "" if word == CONTENDED else f" ({'unknown cause' if named == 'unknown' else named})"
         yield f"was {word.lower()} {_times(len(slowdowns))}{_of_the_time(_share(seen, slowdowns))}{why_}"
     if seen.errors and (is_over or not seen.recent.errors):
         yield _errors_words(seen)
@@ -408,16 +410,24 @@ def _brief(seen: Evidence, ended: Verdict) -> str:
     """`throttled 6x, 22 %`: for a list, how it ended only where that was not as planned."""
     if ended.word not in ("FINISHED", "STOPPED"):
         return ended.word.lower()
+    held = "too short to tell" if ended.at_end == MEASURING else ended.at_end.lower()
+    return next(_findings_in_brief(seen), held)
+
+
+def _findings_in_brief(seen: Evidence) -> Iterator[str]:
+    """The gravest first."""
     if throttled := _throttled_before(seen, is_over=True):
         times, share, _ = throttled
-        return f"throttled {times}x" + ("" if share is None else f", {formatting.whole_percent(share)}")
-    for word, slowdowns in _slowed_before(seen, is_over=True).items():
-        share = _share(seen, slowdowns)
-        return f"{word.lower()} {len(slowdowns)}x" + ("" if share is None else f", {formatting.whole_percent(share)}")
+        yield f"throttled {times}x{_share_in_brief(share)}"
     if seen.promises.overload:
-        return "overloaded"
+        yield "overloaded"
+    for word, slowdowns in _slowed_before(seen, is_over=True).items():
+        yield f"{word.lower()} {len(slowdowns)}x{_share_in_brief(_share(seen, slowdowns))}"
     if seen.errors:
-        return f"{seen.errors} errors"
+        yield f"{seen.errors} errors"
     if seen.promises.deadline and seen.promises.deadline.is_missed:
-        return f"missed {formatting.fine_percent(seen.promises.deadline.miss_rate)}"
-    return "too short to tell" if ended.at_end == MEASURING else ended.at_end.lower()
+        yield f"missed {formatting.fine_percent(seen.promises.deadline.miss_rate)}"
+
+
+def _share_in_brief(share: float | None) -> str:
+    return "" if share is None else f", {formatting.whole_percent(share)}"

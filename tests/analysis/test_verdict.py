@@ -209,12 +209,12 @@ def test_a_rest_of_the_load_is_no_stall() -> None:
 
 
 def test_misses_are_told_from_one_in_ten_thousand_on() -> None:
-    for late, word in ((0, "MEASURING"), (1, "MEASURING"), (2, "MISSING DEADLINE")):
-        inferences = back_to_back(0, [MS] * (9_960 - 40 * late) + [40 * MS] * late)
+    for late, word in ((0, "MEASURING"), (1, "MEASURING"), (3, "MISSING DEADLINE")):
+        inferences = back_to_back(0, [MS // 2] * (19_960 - 80 * late) + [40 * MS] * late)
         parts = (with_load(deadline_ns=33 * MS), phase("measure"), measured(10 * NS, inferences))
         verdict = verdict_of(*parts, Batch(10 * NS, seconds=seconds_of(inferences, 33 * MS)))
         assert verdict.word == word, late
-    assert verdict.details == ("0.02 % of its 33 ms deadline",)
+    assert verdict.details == ("0.015 % of its 33 ms deadline",)
 
 
 def test_misses_of_a_minute_ago_are_told_in_the_past_tense() -> None:

@@ -10,7 +10,6 @@ from edgetop.formatting import clean
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import Line, Span, fit, joined, line, spread, width
 
-
 LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
 FIRST_DETAIL = 1  # its rank
 

@@ -9,7 +9,7 @@ from edgetop.session.manifest import Load
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
 from edgetop.ui.text import width
 from tests.support.screens import area, plain, view_of
-from tests.support.scripts import Script, hot, manifest, measured, sensor
+from tests.support.scripts import Script, manifest, measured, sensor
 
 NS = 10**9
 
@@ -63,7 +63,7 @@ def test_a_leak_is_no_steady_session() -> None:
 
 def test_p50_and_the_elapsed_time_are_never_pushed_out() -> None:
     load = Load(mode="fixed", rate_hz=100.0, deadline_ns=6_000_000)
-    script = Script(manifest(load=load), hot).load().warm_up().begin().measure(60).measure(30, median_ms=7.2)
+    script = Script(manifest(load=load)).load().warm_up().begin().measure(60).measure(30, median_ms=7.2)
     for cells in (60, 80, 120):
         text = header(script, cells)
         assert text.startswith(" SLOWED  44 % since 00:01:01"), text
