@@ -215,6 +215,14 @@ def whole_percent(share: float) -> str:
     return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
 
 
+def signed_percent(change: float) -> str:
+    """
+    >>> signed_percent(0.32), signed_percent(-0.041), signed_percent(-0.001)
+    ('+32 %', '-4 %', '+0 %')
+    """
+    return f"{round(change * 100) or 0:+d} %"
+
+
 def clean(text: str, *, ascii_only: bool = False) -> str:
     r"""Foreign text in which nothing acts: controls and direction marks are shown as escapes.
 

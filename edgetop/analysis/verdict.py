@@ -45,6 +45,7 @@ class Verdict:
     details: tuple[str, ...] = ()  # what there is to say of it, the most needed first
     also: tuple[str, ...] = ()  # what else holds now
     past: tuple[str, ...] = ()  # what was and is over, in the past tense
+    p50_change: float | None = None  # of the last seconds to the burst, as a share; None: unknown, or nothing is slower
     since_ns: int | None = None  # when what `now` names began; None: unknown, or it has no beginning
     at_end: str = ""  # of a session that is over: the word that held when it ended
     brief: str = ""  # of a session that is over: the same in a few words, for a list
@@ -61,8 +62,18 @@ class Verdict:
         >>> Verdict("FINISHED", "good", ("all runs are done",), past=("was throttled twice",)).words
         'FINISHED: all runs are done; was throttled twice'
         """
-        first = f"{self.word}: {', '.join(self.details)}" if self.details else self.word
-        return "; ".join((first, *(f"also {what}" for what in self.also), *self.past))
+        return "; ".join((self.first, *(f"also {what}" for what in self.also), *self.past))
+
+    @property
+    def first(self) -> str:
+        """The word with its details.
+
+        >>> Verdict("THROTTLING", "critical", ("0:27 thermal",), p50_change=0.32).first
+        'THROTTLING: 0:27 thermal, p50 +32 %'
+        """
+        change = () if self.p50_change is None else (f"p50 {formatting.signed_percent(self.p50_change)}",)
+        details = (*self.details, *change)
+        return f"{self.word}: {', '.join(details)}" if details else self.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +163,12 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
         yield Verdict(THROTTLING + FROM_START, "critical", details, since_ns=limited[0].start_ns)
     elif now:
         lasts = formatting.stopwatch(seen.until_ns - now.start_ns)
-        details = (f"{lasts} {now.cause}", *_board_now(seen.throttles), *_effect(seen))
-        yield Verdict(THROTTLING, "critical", details, since_ns=now.start_ns)
+        details = (f"{lasts} {now.cause}", *_board_now(seen.throttles))
+        yield Verdict(THROTTLING, "critical", details, p50_change=_change(seen), since_ns=now.start_ns)
     elif limited:
         lasts = formatting.stopwatch(seen.until_ns - limited[0].start_ns)
-        details = (f"{lasts} {limited[0].cause}", *_board_now(seen.throttles), *_effect(seen))
-        yield Verdict(THROTTLING, "critical", details, since_ns=limited[0].start_ns)
+        details = (f"{lasts} {limited[0].cause}", *_board_now(seen.throttles))
+        yield Verdict(THROTTLING, "critical", details, p50_change=_change(seen), since_ns=limited[0].start_ns)
 
 
 def _going_on(seen: Evidence) -> list[Slowdown]:
@@ -185,13 +196,6 @@ def _board_now(throttles: ThrottlesView) -> Iterator[str]:
         yield f"{throttles.temp_c:.0f}{trip} C"
 
 
-def _effect(seen: Evidence) -> Iterator[str]:
-    """How far p50 now is from the burst's."""
-    change = _change(seen)
-    if change is not None:
-        yield f"p50 {change:+.0%}".replace("%", " %")
-
-
 def _change(seen: Evidence) -> float | None:
     """Of p50 now to the burst's, as a share; None where either is unknown."""
     burst, p50_ns = seen.slowdowns.burst, seen.recent.p50_ns
@@ -208,7 +212,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         size = "" if contended.from_start else _size(contended)
         yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
     elif others:
-        yield Verdict(CONTENDED, "warning", (others, *_effect(seen)))
+        yield Verdict(CONTENDED, "warning", (others,), p50_change=_change(seen))
     for slowdown in going_on:
         is_explained = slowdown.cause == "unknown" and _in_force(seen)  # the throttling tells of it
         if slowdown.cause not in (*LIMITS, "contention") and not slowdown.from_start and not is_explained:

@@ -158,7 +158,12 @@ def progress_line(view: MonitorView) -> str:
     words = [formatting.clock_time(view.progress.now_ns), view.verdict.word]
     if view.manifest and view.manifest.board.simulated:
         words.insert(1, "SIMULATED")
-    words.append(clean(", ".join((*view.verdict.details, *view.verdict.also, *view.verdict.past))))
+    beside = (
+        view.verdict.first.removeprefix(view.verdict.word).removeprefix(": "),
+        *view.verdict.also,
+        *view.verdict.past,
+    )
+    words.append(clean(", ".join(filter(None, beside))))
     window, session = view.latency.window, view.latency.session
     if window:
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")

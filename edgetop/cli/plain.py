@@ -50,7 +50,7 @@ def spoken_time(ns: float) -> str:
 
 def _verdict(view: MonitorView) -> str:
     verdict = view.verdict
-    words = verdict.word.capitalize() + (f": {', '.join(verdict.details)}" if verdict.details else "")
+    words = verdict.word.capitalize() + verdict.first.removeprefix(verdict.word)
     also = [f"Also {', '.join(verdict.also).lower()}"] if verdict.also else []
     return ". ".join((words, *also, *(past.capitalize() for past in verdict.past)))
 

@@ -48,8 +48,7 @@ def _verdict(verdict: dict[str, Any], session: dict[str, Any]) -> Iterator[str]:
     """How it ended or what holds now, and under it each thing that is to be known before any table is read."""
     mark = "SIMULATED  " if session["board"]["simulated"] else ""
     live = "LIVE, " if session["end_reason"] is None else ""
-    first = f"{verdict['word']}: {', '.join(verdict['details'])}" if verdict["details"] else verdict["word"]
-    yield f"{mark}{live}{clean(first)}"
+    yield f"{mark}{live}{clean(verdict['first'])}"
     for other in (*(f"also {word}" for word in verdict["also"]), *verdict["past"]):
         yield f"  {clean(other)}"
     yield f"  session  {clean(session['name'])}  {session['created_utc'][:19]}Z"

@@ -88,7 +88,7 @@ async def test_anothers_run_is_stopped_after_a_question_and_its_end_is_seen(tmp_
         screen.feed.put(screen.script.end("user").batches[-1])
         screen.feed.close()
         await screen.tick()
-        assert screen.header.startswith(" STOPPED  by the user")
+        assert screen.header.startswith(" STOPPED  too short to say whether it is steady")
         await screen.press("Q")
         assert has_left(screen)
     assert screen.feed.asked == [("stop", None)]

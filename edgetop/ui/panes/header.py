@@ -8,7 +8,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.formatting import clean
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import Line, Span, fit, joined, line, spread, width
+from edgetop.ui.text import COLUMN_GAP, Line, Span, fit, line, spread, width
 
 LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
 FIRST_DETAIL = 1  # its rank
@@ -22,18 +22,19 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     """
     clock = line(f"{formatting.clock_time(view.progress.now_ns)} ")
     head = line(*_head(view, frozen_ns))
-    room = area.width - width(head) - width(clock)  # the first part stands nearer to the word
+    room = area.width - width(head) - width(clock)
     parts = _parts(view, area)
-    kept: dict[int, Line] = {}
+    kept: dict[int, Span] = {}
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
-        part = line(" " if place == 0 else "  ", (text, style))
-        if width(part) >= room > LEAST_DETAIL_CELLS and rank == FIRST_DETAIL:
-            part = fit(part, room - 1)
-        if width(part) < room:
+        part = Span(text, style)
+        if width((part,)) + len(COLUMN_GAP) > room > LEAST_DETAIL_CELLS and rank == FIRST_DETAIL:
+            (part, *_) = fit((part,), room - len(COLUMN_GAP))
+            part = Span(f"{part.text}>", style)
+        if width((part,)) + len(COLUMN_GAP) <= room:
             kept[place] = part
-            room -= width(part)
-    body = joined(line(*(span for place in sorted(kept) for span in kept[place])))
-    return spread((*head, *body), clock, area.width)
+            room -= width((part,)) + len(COLUMN_GAP)
+    body = [piece for place in sorted(kept) for piece in (COLUMN_GAP, kept[place])]
+    return spread((*head, *line(" ", *body[1:])), clock, area.width)
 
 
 def _head(view: MonitorView, frozen_ns: int | None) -> Iterator[Span]:
@@ -64,7 +65,11 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     window = view.latency.window
     if window is None or view.progress.phase not in ("measure", "over"):
         return
-    yield 0, f"p50 {formatting.milliseconds(window.percentile_ns(0.50))}{_doubt(window, 0.50)} ms", "text"
+    p50_ns, burst = window.percentile_ns(0.50), view.slowdowns.burst
+    change = ""
+    if view.verdict.p50_change is not None and burst is not None:
+        change = f" {formatting.signed_percent(p50_ns / burst.p50_ns - 1)}"
+    yield 0, f"p50 {formatting.milliseconds(p50_ns)}{_doubt(window, 0.50)} ms{change}", "text"
     yield 4, f"p99 {formatting.milliseconds(window.percentile_ns(0.99))}{_doubt(window, 0.99)}", "text"
     if window.throughput_hz is not None:
         yield 10, f"{formatting.rate(window.throughput_hz)}/s", "text"
