@@ -223,8 +223,8 @@ class Analysis:
 
     def alerts_view(self) -> AlertsView:
         """Of the whole session, whatever the views begin at."""
-        growth = self.growth_view()
-        return alerts_from(self.alerts, self.progress, self.slowdowns, self.backlog, growth, self.manifest)
+        growth, throttles = self.growth_view(), self.throttles_view()
+        return alerts_from(self.alerts, self.progress, self.slowdowns, throttles, self.backlog, growth, self.manifest)
 
     def memory_left_mib(self) -> float | None:
         """To the limit of the engine's cgroup or of the board's memory, whichever is nearer; None: not known."""
@@ -257,8 +257,8 @@ class Analysis:
         progress = self.progress.view()
         axis = lens.axis(progress.now_ns / NS, whole=window_ns is None)
         slowdowns = self.slowdowns.view()
-        alerts = self.alerts_view()
-        events = self._derived_events.joined(self.events.view(), slowdowns, alerts)
+        throttles, alerts = self.throttles_view(), self.alerts_view()
+        events = self._derived_events.joined(self.events.view(), slowdowns, throttles, alerts)
         latency = (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
         power, growth = self.power_view(axis), self.growth_view()
         board = self.manifest.board if self.manifest else None
@@ -290,7 +290,7 @@ class Analysis:
             deadline=promises.deadline,
             gates=promises.gates,
             alerts=alerts,
-            throttles=self.throttles_view(),
+            throttles=throttles,
             courses=courses(self.tracks, axis, kinds),
         )
 

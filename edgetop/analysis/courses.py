@@ -33,7 +33,6 @@ def view_along(analysis: "Analysis", view: "MonitorView", lens: Lens, kinds: Seq
             thermal,
             hottest_points=_until(now_s, thermal.hottest_points),
             clock_points=_until(now_s, thermal.clock_points),
-            limit_points=_until(now_s, thermal.limit_points),
         ),
         power=replace(view.power, points=_until(now_s, power)),
         memory=replace(view.memory, rss_points=_until(now_s, tracks.points("mem/rss", axis))),

@@ -9,10 +9,13 @@ from edgetop.session.events import Event
 
 KEPT = 1_000
 KEPT_LASTING = 200
-# Told elsewhere, and so often that it would bury the rest.
+# Told elsewhere, and so often that it would bury the rest; or found anew by analysis, and shown as it finds them.
 QUIET = frozenset(
-    {"profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "sensor-slow", "competing"}
-)
+    {
+        "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "sensor-slow", "competing",
+        "throttle-begin", "throttle-end",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.steady import SpanFigures
+from edgetop.analysis.throttle_words import throttles_document
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def steadiness(analysis: "Analysis") -> dict[str, Any]:
         "sustained": _span(sustained, analysis),
         "drift_ratio": round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None,
         "throttled": throttled(analysis),
+        "throttles": throttles_document(analysis.throttles_view()),
         "slowdowns": [_slowdown(slowdown) for slowdown in view.slowdowns]
         if view.is_settled or view.slowdowns
         else None,
@@ -54,11 +56,6 @@ def _slowdown(slowdown: Slowdown) -> dict[str, Any]:
 
 def throttled(analysis: "Analysis") -> bool | None:
     """Whether a limit was in force in the measured phase; None where the board has no flag that would tell."""
-    began_ns, last_ns = analysis.progress.began_measuring_ns, analysis.slowdowns.last_flag_ns
-    if began_ns is not None and last_ns is not None and last_ns >= began_ns:
-        return True
-    found = analysis.slowdowns.view().slowdowns
-    if any(slowdown.from_start and slowdown.cause != "contention" for slowdown in found):
-        return True
-    flags = [flag for flag in analysis.tracks.views("throttle") if not flag.info.label.endswith("-sticky")]
-    return False if any(flag.count for flag in flags) else None
+    view, slowdowns = analysis.throttles_view(), analysis.slowdowns.view().slowdowns
+    is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slowdowns)
+    return True if view.measured_total or is_limited else False if view.tells else None

@@ -5,9 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 
@@ -48,7 +45,6 @@ class ThermalView:
     fastest: TrackView | None  # of the clocks
     hottest_points: Points | None = None
     clock_points: Points | None = None  # of the fastest clock
-    limit_points: Points | None = None  # above 0 where a limit slowed the board; None: none ever did, or nothing tells
 
 
 def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
@@ -81,19 +77,7 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
         view,
         hottest_points=tracks.points(view.hottest.info.id, axis) if view.hottest else None,
         clock_points=tracks.points(view.fastest.info.id, axis) if view.fastest else None,
-        limit_points=_limit_points(tracks, axis),
     )
-
-
-def _limit_points(tracks: Tracks, axis: Axis) -> Points | None:
-    """The highest of all that told of a limit at some time, joined."""
-    told = [track for track in tracks.views("throttle", "cooling") if track.max and track.max > 0]
-    ids = throttling_sensors([track.info for track in told])
-    found = [points for sensor_id in sorted(ids) if (points := tracks.points(sensor_id, axis)) is not None]
-    if not found:
-        return None
-    joined = np.fmax.reduce([points.high for points in found])
-    return Points(axis, joined, joined, joined, joined)
 
 
 _UNREAD = -1000.0

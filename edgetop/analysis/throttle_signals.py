@@ -49,6 +49,7 @@ class Board:
     infos: tuple[SensorInfo, ...]
     least: Floats  # of signals and zones: from which value on they are in force; NaN: neither
     is_signal: Bools
+    is_flag: Bools
     is_cap: Bools
     trips_c: dict[int, float]  # of the zones that have one
     zones: tuple[int, ...]  # whose heat is told: those with a trip, where there is one
@@ -86,6 +87,7 @@ def board_of(manifest: Manifest) -> Board:
         infos=infos,
         least=least,
         is_signal=is_signal,
+        is_flag=np.array([is_flag(info) for info in infos], np.bool_),
         is_cap=np.array([info.kind == "freqcap" for info in infos], np.bool_),
         trips_c=trips,
         zones=tuple(trips) or tuple(place for place, info in enumerate(infos) if info.kind == "temp"),

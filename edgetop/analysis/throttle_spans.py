@@ -26,6 +26,7 @@ KEPT = 500  # spans, the latest
 FLICKER_NS = 2 * NS
 HOLD_NS = HOLD_S * NS
 NEAR_NS = 3 * NS  # so far apart may heat and what follows from it be read
+BEGIN_NS = 3 * NS
 COMPLETE_NS = 60 * NS  # seconds of slow models come late, but no later
 SAME = 0.99  # of a clock's cap
 LEVELS = 1_000  # steps of a p50 in a neper: a tenth of a percent
@@ -71,6 +72,8 @@ class Span:
     sensor: str  # which began it
     in_force: list[int]  # places of signals
     until_ns: int  # where those ended that did
+    begin_clock_mhz: float = math.nan  # the lowest of its first BEGIN_NS
+    begin_temp_c: float = math.nan  # the highest of them
     min_clock_mhz: float = math.nan
     max_temp_c: float = math.nan
     p50: Levels = field(default_factory=Levels)
@@ -92,6 +95,11 @@ class Span:
     def covers(self, t_ns: Ints) -> Bools:
         is_in: Bools = t_ns >= self.start_ns
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
+
+    def begins(self, t_ns: Ints) -> Bools:
+        """At which of these times it has just begun."""
+        is_early: Bools = t_ns < self.start_ns + BEGIN_NS
+        return is_early
 
 
 class Mark(NamedTuple):
@@ -299,8 +307,10 @@ class Spans:
         self._read_clocks(readings[np.isin(readings["sensor"], board.clocks)], recent, board.clocks)
         zones = readings[np.isin(readings["sensor"], board.zones)]
         for span in recent:
-            heat = zones["value"][span.covers(zones["t_ns"])]
+            is_in = span.covers(zones["t_ns"])
+            heat, first = zones["value"][is_in], zones["value"][is_in & span.begins(zones["t_ns"])]
             span.max_temp_c = float(np.fmax.reduce(heat, initial=span.max_temp_c))
+            span.begin_temp_c = float(np.fmax.reduce(first, initial=span.begin_temp_c))
             if span.end_ns is not None and span.end_ns < until_ns - COMPLETE_NS:
                 span.p50_ns, span.p50, span.is_complete = span.p50.median_ns, Levels(), True
         caps = readings["value"][np.isin(readings["sensor"], board.clock_caps)]
@@ -330,7 +340,9 @@ class Spans:
         fastest = self._fastest(readings, clocks) if inside else value
         for span, is_in in inside:
             is_free &= ~is_in
+            first = fastest[is_in & span.begins(t_ns)]
             span.min_clock_mhz = float(np.fmin.reduce(fastest[is_in], initial=span.min_clock_mhz))
+            span.begin_clock_mhz = float(np.fmin.reduce(first, initial=span.begin_clock_mhz))
         if self.began_ns is not None:
             free = value[is_free & (t_ns >= self.began_ns)]
             self.best_mhz = float(np.fmax.reduce(free, initial=self.best_mhz))

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Cause
+from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.plain import built, plain
 from edgetop.analysis.throttle_signals import Board, board_of
 from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, KEPT, ROW, Rows, Span, Spans
@@ -35,6 +36,9 @@ class ThrottleSpan:
     min_clock_mhz: float | None
     max_temp_c: float | None
     latency_ratio: float | None  # the median of its seconds' p50 to that of the burst; None: one is not known
+    begin_clock_mhz: float | None = None  # the lowest clock of its first seconds
+    begin_temp_c: float | None = None  # the highest temperature of them
+    was_cut: bool = False  # by the end of the measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class ThrottlesView:
     measured_total: int  # of them in the measured phase
     throttled_ns: int  # of the measured phase, in all spans together
     measured_ns: int  # how long that phase is, so far
-    tells: bool  # a signal has been read: that there is no span means that nothing slowed the board
+    tells: bool  # a flag has been read: that there is no span means that nothing slowed the board
     # As of now.
     clock: str = ""  # "cpu", or the label of the clock that is told; "": none
     clock_mhz: float | None = None
@@ -112,13 +116,13 @@ class Throttles:
         """What matters of it, behind what is there."""
         stretches = batch.stretches[batch.stretches["sensor"] < len(board.infos)]
         if len(stretches):
-            self._tells |= bool(board.is_signal[stretches["sensor"]].any())
+            self._tells |= bool(board.is_flag[stretches["sensor"]].any())
             self._spans.cover(stretches, board)
         readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
         if len(readings):
             self._now_ns = max(self._now_ns, int(readings["t_ns"].max()))
             sensor = readings["sensor"]
-            self._tells |= bool(board.is_signal[sensor].any())
+            self._tells |= bool(board.is_flag[sensor].any())
             self._signals = np.concatenate([self._signals, readings[board.is_of_spans[sensor]]])
             self._readings = np.concatenate([self._readings, readings[board.is_of_figures[sensor]]])
         counted = batch.seconds.rows[batch.seconds.rows["count"] > 0]
@@ -186,6 +190,9 @@ class Throttles:
             min_clock_mhz=_known(span.min_clock_mhz),
             max_temp_c=_known(span.max_temp_c),
             latency_ratio=None if math.isnan(ratio) else round(ratio, 4),
+            begin_clock_mhz=_known(span.begin_clock_mhz),
+            begin_temp_c=_known(span.begin_temp_c),
+            was_cut=self._ended_ns is not None and span.end_ns is None,
         )
 
     def handed(self) -> dict[str, JsonValue]:
@@ -210,6 +217,12 @@ class _Handed:
     version: int
     tells: bool
     spans: Spans
+
+
+def overlaps(span: ThrottleSpan, slowdown: Slowdown) -> bool:
+    """Whether they have a time in common."""
+    is_before = span.end_ns is not None and span.end_ns <= slowdown.start_ns
+    return not is_before and (slowdown.end_ns is None or span.start_ns < slowdown.end_ns)
 
 
 def _known(value: float) -> float | None:

@@ -22,6 +22,7 @@ from edgetop.session.clock import Clock, format_utc
 from edgetop.session.events import JsonValue, Severity
 
 LOOK_EVERY_S = 1.0
+EACH = ("throttled",)  # what the board says of itself is told each time
 MOST_CHARACTERS = 4_000  # of a message: last words of an engine may be many
 
 
@@ -38,7 +39,7 @@ class EventHooks:
         self._clock = clock
         self._session = session
         self._hooks = Hooks(hooks, self._tell, clock.monotonic_ns, any_event=ANY)
-        self._alerts, self._news = AlertWatch(), AlertNews()
+        self._alerts, self._news = AlertWatch(), AlertNews(each=EACH)
         self._closed = threading.Event()
         self._has_ended = False  # what is told from then on is in no recording
         self._told_late: list[str] = []

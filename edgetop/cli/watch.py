@@ -15,6 +15,7 @@ import click
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
+from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import junit, request
 from edgetop.cli.announcer import Announcer
 from edgetop.cli.board import BoardInUse, open_board
@@ -167,6 +168,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         feed=gatekeeper or sink,
         story=story,
         clock=clock,
+        derived=ThrottleEvents().fold,
     )
     feed.connect(conductor)
     if gatekeeper:

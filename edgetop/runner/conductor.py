@@ -61,7 +61,7 @@ class Outcome:
 
 
 class Conductor:
-    def __init__(
+    def __init__(  # noqa: PLR0917  each is named where it is wired
         self,
         engine: Engine,
         sampler: Sampler,
@@ -71,8 +71,12 @@ class Conductor:
         feed: BatchSink,
         story: Story,
         clock: Clock,
+        derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
     ) -> None:
-        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid."""
+        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid.
+
+        `derived`: events that follow from what is handed on; they are recorded with it.
+        """
         self._engine = engine
         self._sampler = sampler
         self._board = board
@@ -81,6 +85,7 @@ class Conductor:
         self._feed = feed
         self._story = story
         self._clock = clock
+        self._derived = derived
         self._fingerprint = Fingerprint(story.manifest.model.path)
         self._work = Work(story.manifest.model)
         load = story.manifest.load
@@ -243,6 +248,8 @@ class Conductor:
         return inferences
 
     def _hand_on(self, batch: Batch) -> None:
+        if derived := self._derived(batch):
+            batch = replace(batch, events=(*batch.events, *derived))
         try:
             self._record(batch)
         finally:

@@ -2,7 +2,8 @@
 
 Each hook has a thread, so that whoever offers an event never waits. What a command prints goes
 into an event of the session and nowhere else; what it costs is bounded: no more often than once
-a minute, for half a minute at most, at a lower priority than the engine.
+a minute, for half a minute at most, at a lower priority than the engine. What came too soon after
+another is told at the next run, or when the session ends.
 """
 
 import contextlib
@@ -51,6 +52,7 @@ class _Worker:
         self.hook = hook
         self.skipped = 0  # events since it ran last
         self.ran_ns: int | None = None
+        self._last_skipped: Mapping[str, Any] | None = None
         self._tell = tell
         self._timeout_s = timeout_s
         self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
@@ -60,10 +62,16 @@ class _Worker:
 
     def give(self, document: Mapping[str, Any]) -> None:
         self._given.put({**document, "skipped": self.skipped})
-        self.skipped = 0
+        self.skipped, self._last_skipped = 0, None
+
+    def skip(self, document: Mapping[str, Any]) -> None:
+        self.skipped, self._last_skipped = self.skipped + 1, document
 
     def end(self, until_s: float) -> None:
-        """Take nothing more on; what is not done by then is killed."""
+        """Take nothing more on but what was skipped last; what is not done by then is killed."""
+        if self._last_skipped is not None:
+            self.skipped -= 1
+            self.give(self._last_skipped)
         self._until_s = until_s
         self._given.put(None)
 
@@ -161,7 +169,7 @@ class Hooks:
             if worker.hook.event not in (event, self._any_event):
                 continue
             if worker.ran_ns is not None and now_ns - worker.ran_ns < APART_NS:
-                worker.skipped += 1
+                worker.skip(document)
                 continue
             worker.ran_ns = now_ns
             worker.give(document)

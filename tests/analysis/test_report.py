@@ -54,9 +54,9 @@ def readings_of(*values: tuple[str, float], manifest_of: tuple[str, ...] = ()) -
 
 def test_the_keys_are_those_of_the_contract() -> None:
     assert list(document_of(measured())) == [
-        "session", "latency", "tail", "phases", "burst", "sustained", "drift_ratio", "throttled", "slowdowns", "alerts",
-        "temperature", "forecast", "power", "energy", "memory", "usage", "operators", "partitions", "profile",
-        "roofline", "overhead", "gates", "warnings",
+        "session", "latency", "tail", "phases", "burst", "sustained", "drift_ratio", "throttled", "throttles",
+        "slowdowns", "alerts", "temperature", "forecast", "power", "energy", "memory", "usage", "operators",
+        "partitions", "profile", "roofline", "overhead", "gates", "warnings",
     ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_what_is_not_known_is_none_and_never_zero() -> None:
     assert document["temperature"] == {}
     assert document["phases"]["init_ms"] is document["phases"]["first_ms"] is None
     assert document["phases"]["warmup"]["mean_ms"] is None
-    for key in ("burst", "sustained", "drift_ratio", "slowdowns", "usage", "operators", "partitions",
+    for key in ("burst", "sustained", "drift_ratio", "slowdowns", "usage", "operators",
                 "profile", "gates"):  # fmt: skip
         assert document[key] is None
     assert document["warnings"] == []

@@ -187,17 +187,3 @@ def test_flags_of_now_and_cooling_devices_that_throttle_tell_of_throttling() -> 
         make_sensor("cooling/1-fan", throttles=False, max_state=4),
     ]
     assert throttling_sensors(sensors) == {"throttle/thermal", "cooling/0-cpufreq"}
-
-
-def test_the_course_of_limits_joins_all_that_told_of_one() -> None:
-    sensors = [
-        make_sensor("throttle/thermal"),
-        make_sensor("throttle/power-sticky"),
-        make_sensor("cooling/0-cpufreq", throttles=True),
-        make_sensor("cooling/1-fan", throttles=False),
-    ]
-    assert view(sensors, 0.0, 1.0, 0.0, 3.0).limit_points is None
-    points = view(sensors, 1.0, 1.0, 2.0, 3.0).limit_points
-    assert points is not None
-    assert np.nanmax(points.high) == 2.0
-    assert view(sensors, 0.0, 1.0, 2.0, 3.0).limit_points is not None

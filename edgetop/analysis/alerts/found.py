@@ -9,6 +9,8 @@ from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.words import SLOWED, told, word
+from edgetop.analysis.throttle_words import begun_words
+from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, overlaps
 
 NO_GROWTH = GrowthView()
 
@@ -20,6 +22,7 @@ class Findings:
     """What the others have found up to now."""
 
     slowdowns: tuple[Slowdown, ...] = ()
+    throttles: ThrottlesView = NO_THROTTLES
     overload: OverloadView | None = None
     overloads: tuple[Span, ...] = ()
     stalls: tuple[Span, ...] = ()
@@ -29,10 +32,7 @@ class Findings:
 
 def found(findings: Findings) -> Iterator[Alert]:
     """In no order."""
-    for slowdown in findings.slowdowns:
-        name = "slowed" if word(slowdown) == SLOWED else "throttled"
-        severity = "warning" if name == "slowed" else "critical"
-        yield Alert(name, severity, slowdown.start_ns, slowdown.end_ns, told(slowdown))  # type: ignore[arg-type]
+    yield from _slower(findings)
     for begin_ns, end_ns in findings.overloads:
         last = findings.overload if (begin_ns, end_ns) == findings.overloads[-1] else None
         text = f"a queue grows without end{f': {overload_words(last.asked_hz, last.done_hz)}' if last else ''}"
@@ -44,3 +44,17 @@ def found(findings: Findings) -> Iterator[Alert]:
         figures = Figures("MiB/h", slope.low, slope.value, slope.high)
         text = f"the engine's memory grows by {rate} and does not level off"
         yield Alert("leak", "warning", findings.began_measuring_ns or 0, None, text, figures=figures)
+
+
+def _slower(findings: Findings) -> Iterator[Alert]:
+    """What the board says of itself, with what that did to the latency; and slowdowns of which it says nothing."""
+    limited = [slowdown for slowdown in findings.slowdowns if word(slowdown) != SLOWED]
+    for span in findings.throttles.spans:
+        effect = next((slowdown for slowdown in limited if overlaps(span, slowdown)), None)
+        text = told(effect) if effect else begun_words(span, findings.throttles)
+        yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
+    for slowdown in findings.slowdowns:
+        if word(slowdown) == SLOWED:
+            yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, told(slowdown))
+        elif not any(overlaps(span, slowdown) for span in findings.throttles.spans):
+            yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, told(slowdown))

@@ -1,8 +1,10 @@
 """What a person has not heard of yet: each alert once as it begins, and again where its rule says so."""
 
+from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from edgetop.analysis.alerts.alert import Alert, AlertsView
+from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
 
 APART_NS = 60_000_000_000  # one that comes and goes is told no more often
 FRESH_NS = 60_000_000_000  # what ended longer ago is no news: whoever joins a session late hears of what goes on
@@ -17,15 +19,32 @@ class _Told:
 class AlertNews:
     """To be asked again and again."""
 
-    def __init__(self) -> None:
+    def __init__(self, each: Collection[str] = ()) -> None:
+        """`each`: names of alerts of which every one is told, however soon after another."""
+        self._each = each
         self._told: dict[tuple[str, str], _Told] = {}
+        self._begins_ns: deque[int] = deque(maxlen=KEPT)  # of those that are told each
 
     def look(self, view: AlertsView) -> list[Alert]:
         """The alerts that are to be told now, oldest first."""
         newest: dict[tuple[str, str], Alert] = {}
+        each = []
         for alert in view.newest_first:
-            newest.setdefault(alert.key, alert)
-        return [alert for alert in reversed(newest.values()) if self._is_due(alert, view.now_ns)]
+            if alert.name in self._each:
+                each.append(alert)
+            else:
+                newest.setdefault(alert.key, alert)
+        due = [alert for alert in newest.values() if self._is_due(alert, view.now_ns)]
+        due += [alert for alert in each if self._is_new(alert, view.now_ns)]
+        return sorted(due, key=lambda alert: alert.begin_ns)
+
+    def _is_new(self, alert: Alert, now_ns: int) -> bool:
+        """Of one that is told each. Its beginning may be judged anew, and move a little."""
+        end_ns = now_ns if alert.end_ns is None else alert.end_ns
+        if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= told_ns <= end_ns for told_ns in self._begins_ns):
+            return False
+        self._begins_ns.append(alert.begin_ns)
+        return True
 
     def _is_due(self, alert: Alert, now_ns: int) -> bool:
         told = self._told.setdefault(alert.key, _Told())

@@ -7,6 +7,7 @@ from edgetop.analysis.growth import GrowthView, MemoryGrowth
 from edgetop.analysis.overload import Backlog
 from edgetop.analysis.progress import Progress
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.throttles import Throttles, ThrottlesView
 from edgetop.analysis.verdict import is_stalled
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest
@@ -21,7 +22,7 @@ class AlertWatch:
     def _forget(self) -> None:
         self._manifest: Manifest | None = None
         self._alerts, self._progress, self._slowdowns = Alerts(), Progress(), Slowdowns()
-        self._backlog, self._growth = Backlog(), MemoryGrowth()
+        self._backlog, self._growth, self._throttles = Backlog(), MemoryGrowth(), Throttles()
 
     def fold(self, batch: Batch) -> None:
         if batch.restart:
@@ -30,19 +31,23 @@ class AlertWatch:
             self._manifest = batch.manifest
         self._progress.fold(batch)
         self._slowdowns.fold(batch)
+        self._throttles.fold(batch)
         self._backlog.fold(batch.seconds, self._manifest.load if self._manifest else Load())
         self._growth.fold(batch)
         self._alerts.fold(batch)
 
     def view(self) -> AlertsView:
-        growth = self._growth.view(self._progress.measured_until_ns)
-        return alerts_from(self._alerts, self._progress, self._slowdowns, self._backlog, growth, self._manifest)
+        growth, throttles = self._growth.view(self._progress.measured_until_ns), self._throttles.view()
+        return alerts_from(
+            self._alerts, self._progress, self._slowdowns, throttles, self._backlog, growth, self._manifest
+        )
 
 
 def alerts_from(
     alerts: Alerts,
     progress: Progress,
     slowdowns: Slowdowns,
+    throttles: ThrottlesView,
     backlog: Backlog,
     growth: GrowthView,
     manifest: Manifest | None,
@@ -54,6 +59,7 @@ def alerts_from(
     return alerts.view(
         Findings(
             slowdowns=slowdowns.view().slowdowns,
+            throttles=throttles,
             overload=backlog.view(),
             overloads=backlog.spans,
             stalls=(*stalls, going_on) if is_open else stalls,

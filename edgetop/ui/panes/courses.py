@@ -1,6 +1,6 @@
-"""One quantity over time, as every pane draws it: the same axis, the same shades where the model was slowed."""
+"""One quantity over time, as every pane draws it: the same axis, and shades where board or model was slowed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,12 +19,25 @@ LEAST_ROWS = 2  # of a course that is worth its room
 
 def slow(view: MonitorView, axis: Axis, width: int) -> Shades:
     """Of a timeline in a pane of that width, the cells in which there was a slowdown."""
+    spans = [(slowdown.start_ns, slowdown.end_ns) for slowdown in view.slowdowns.slowdowns]
+    return _cells(spans, view, axis, width)
+
+
+def throttled(view: MonitorView, axis: Axis, width: int) -> Shades:
+    """The same of what the board said of itself."""
+    return _cells([(span.start_ns, span.end_ns) for span in view.throttles.spans], view, axis, width)
+
+
+def _cells(spans: Iterable[tuple[int, int | None]], view: MonitorView, axis: Axis, width: int) -> Shades:
     now_ns = view.progress.now_ns
-    spans = (
-        (slowdown.start_ns / NS, (now_ns if slowdown.end_ns is None else slowdown.end_ns) / NS)
-        for slowdown in view.slowdowns.slowdowns
-    )
-    return shades(spans, axis, width - GUTTER)
+    in_s = ((start_ns / NS, (now_ns if end_ns is None else end_ns) / NS) for start_ns, end_ns in spans)
+    return shades(in_s, axis, width - GUTTER)
+
+
+def shaded(view: MonitorView, axis: Axis, width: int) -> Shades:
+    """What is coloured in every timeline: the board was throttled, or the model slow."""
+    cells: Shades = throttled(view, axis, width) | slow(view, axis, width)
+    return cells
 
 
 def course(view: MonitorView, points: Points, unit: str, area: Area, *, names_unit: bool = True) -> list[Line]:
@@ -34,7 +47,7 @@ def course(view: MonitorView, points: Points, unit: str, area: Area, *, names_un
     scale = nice_scale(float(np.nanmin(points.low)), top, least=least)
     rows = area_rows(points.middle, points.high, scale, area.width - GUTTER, max(area.height, 1), area.look)
     ends = (f"{scale.high:g} {unit}" if names_unit else f"{scale.high:g}", f"{scale.low:g}")
-    return chart(rows, ends, slow(view, points.axis, area.width))
+    return chart(rows, ends, shaded(view, points.axis, area.width))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,8 +48,11 @@ def _lines(event: Event, area: Area) -> list[Line]:
 
 
 _PLAIN_KINDS = frozenset(
-    {"phase", "ended", "demo-model", "slowdown-began", "slowdown-ended", "alert-began", "alert-ended"}
-)
+    {
+        "phase", "ended", "demo-model", "slowdown-began", "slowdown-ended", "alert-began", "alert-ended",
+        "throttle-begin", "throttle-end",
+    }
+)  # fmt: skip
 
 
 def subject(view: MonitorView) -> EventsView:

@@ -20,7 +20,6 @@ from edgetop.ui.charts import (
     SIDE_CELLS,
     Floats,
     Scale,
-    Shades,
     area_rows,
     chart,
     ends_line,
@@ -31,7 +30,7 @@ from edgetop.ui.charts import (
     tick_row,
     time_axis,
 )
-from edgetop.ui.panes.courses import slow
+from edgetop.ui.panes.courses import shaded, slow, throttled
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, table
 
@@ -163,24 +162,24 @@ def _optional(value: float | None, to_text: Callable[[float], str]) -> Piece:
 def _timeline(view: MonitorView, area: Area) -> list[Line]:
     """p50 filled, p99 as a line above it: as many rows as the area has, and the axis under them.
 
-    Where there is room, the last of these rows mark what happened: slowdowns, bursts, the user's marks.
+    Where there is room, the last of these rows mark what happened: limits, slowdowns, bursts, the user's marks.
     """
     points, cells = view.latency.points, area.width - GUTTER
     axis = time_axis(points.axis, area.width)
     if points.is_empty or cells <= 0:
         return [*[BLANK] * area.height, axis]
-    slowed = slow(view, points.axis, area.width)
-    happened = _happened(view, slowed, cells, area)[: max(0, area.height - CHART_ROWS) // 2]
+    happened = _happened(view, cells, area)[: max(0, area.height - CHART_ROWS) // 2]
     scale = nice_scale(float(np.nanmin(points.middle)), _top_of(points.high), least=LEAST_SPAN_NS)
     rows = area_rows(points.middle, points.high, scale, cells, area.height - len(happened), area.look)
     ends = (formatting.milliseconds(scale.high), formatting.milliseconds(scale.low))
-    return [*chart(rows, ends, slowed), *happened, axis]
+    return [*chart(rows, ends, shaded(view, points.axis, area.width)), *happened, axis]
 
 
-def _happened(view: MonitorView, slowed: Shades, cells: int, area: Area) -> list[Line]:
+def _happened(view: MonitorView, cells: int, area: Area) -> list[Line]:
     """Each in a row, what matters most first; a row that would be empty is left out."""
     axis = view.latency.points.axis
-    rows = [span_row(slowed, "slow", area.look)] if slowed.any() else []
+    spans = {"limit": throttled(view, axis, area.width), "slow": slow(view, axis, area.width)}
+    rows = [span_row(touched, label, area.look) for label, touched in spans.items() if touched.any()]
     if not view.burst_marks.is_empty:
         rows.append(tick_row(view.burst_marks, "bursts", cells, area.look))
     marks = [event.t_ns / 1e9 for event in view.events.newest_first if event.kind == "mark"]

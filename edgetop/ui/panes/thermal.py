@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from rich.cells import cell_len
 
 from edgetop import formatting
@@ -13,8 +12,8 @@ from edgetop.analysis.forecast.words import left, outlook, time_left
 from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN, clean
-from edgetop.ui.charts import GUTTER, SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
-from edgetop.ui.panes.courses import Block, course, stacked
+from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
+from edgetop.ui.panes.courses import Block, course, stacked, throttled
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, fit, line, table, width, wrapped
 
@@ -174,14 +173,8 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
 
 def _limit_row(view: MonitorView, area: Area) -> list[Line]:
     """When something slowed the board, as it told; nothing where that was never on this axis."""
-    points = view.thermal.limit_points
-    cells = area.width - GUTTER
-    if points is None or cells <= 0 or not np.nanmax(points.high, initial=0.0) > 0:
-        return []
-    places = np.arange(len(points.high)) * cells // len(points.high)
-    touched = np.zeros(cells, np.bool_)
-    touched[places[np.nan_to_num(points.high) > 0]] = True
-    return [span_row(touched, "limit", area.look)]
+    touched = throttled(view, view.latency.points.axis, area.width)
+    return [span_row(touched, "limit", area.look)] if touched.any() else []
 
 
 def _zone_figures(zone: TrackView, area: Area) -> Line:

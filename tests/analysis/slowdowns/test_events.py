@@ -23,8 +23,10 @@ def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
     analysis = analysed(LATENCY, THERMAL)
     analysis.fold(Batch(120 * NS, events=(Event(70 * NS, "mark", "info", "user", "fan on"),)))
     assert events_of(analysis) == [
+        (80.5, "throttle-end", "throttling over after 20.0s: thermal, p50 +40 %"),
         (80, "slowdown-ended", "full speed again after 20.0s (thermal)"),
         (70, "mark", "fan on"),
+        (60.5, "throttle-begin", "throttling begins: thermal (throttle/thermal)"),
         (
             60,
             "slowdown-began",
@@ -33,7 +35,7 @@ def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
         (0, "phase", "measure begins"),
     ]
     view = analysis.view(None).events
-    assert (view.total, view.warnings) == (4, 1)
+    assert (view.total, view.warnings) == (6, 2)
     assert len(analysis.events.view().newest_first) == 2
 
 
