@@ -44,13 +44,15 @@ def going_on(second: int) -> bool:
     return 300 <= second < LONG_S - 100
 
 
-def board(is_hot: Any, rate_hz: float = 8, begin_s: int = 0, length_s: int = LONG_S) -> Batch:
+def board(
+    is_hot: Any, rate_hz: float = 8, begin_s: int = 0, length_s: int = LONG_S, is_crowded: Any = crowded
+) -> Batch:
     """A board with a leak that throttles now and then, and others that take the CPU from it meanwhile."""
     times = range(length_s)
-    latency = [10.0 * (1.3 if is_hot(t) else 1) * (1.5 if crowded(t) else 1) for t in times]
+    latency = [10.0 * (1.3 if is_hot(t) else 1) * (1.5 if is_crowded(t) else 1) for t in times]
     sensors = {
         FLAG: [float(is_hot(t)) for t in times],
-        WAIT: [400.0 if crowded(t) else 1.0 + t % 3 for t in times],
+        WAIT: [400.0 if is_crowded(t) else 1.0 + t % 3 for t in times],
         CLOCK: [1350e6 if is_hot(t) else 1800e6 for t in times],
         HEAT: [60 - 20 * float(np.exp(-t / 300)) + 0.1 * (t % 5) for t in times],
         LOAD: [390.0] * length_s,
@@ -72,6 +74,8 @@ SESSIONS = {
     "limited from the start": board(lambda t: t < LONG_S - 100),
     "released early": board(lambda t: t < 200 or hot(t)),
     "healthy": board(lambda _: False),
+    "contended from the start": board(hot, is_crowded=lambda _: True),
+    "others leave early": board(hot, is_crowded=lambda t: t < 300),
 }
 
 
@@ -175,6 +179,9 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
         (("state", 10), [[1, 5, "thermal", -1.2, 0.9, [], False, ""]]), (("state", 12, 0, 0), 10**9),
         (("state", 10), [[1, 5, "thermal", 1.2, 99.0, [], False, ""]]), (("state", 12, 0, 2), -1),
         (("tables", 3), [[0] * 3]), (("state", 12, 1, 4), 0), (("state", 12, 1, 6), 10**15),
+        (("state", 13, 4), 1), (("state", 13, 5), 10**9), (("state", 13, 8), {"load/others": 10**30}),
+        (("state", 14), 1),
+        (("state", 14), True), (("state", 13, 0), -1),
     ],
 )  # fmt: skip
 def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: object) -> None:

@@ -26,7 +26,7 @@ from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
 from edgetop.session.seconds import NS, SECOND
 
-VERSION = 2
+VERSION = 1
 LOOKED_BACK_S = RISE_S + 5  # behind the windows that are kept
 MOST_LEVEL = 100_000_000  # a hundred nepers
 
@@ -73,8 +73,6 @@ class _Handed:
     opening_s: int
     limited: Limited | None
     limited_to_s: int | None
-    contention: Contention
-    is_anew: bool
     baseline: Baseline | None
     ended_s: int
     levels: list[int]  # of the noise
@@ -83,6 +81,8 @@ class _Handed:
     closed: list[Slowdown]
     closed_count: int
     open: _Open | None
+    contention: Contention
+    is_anew: bool
 
 
 def is_quiet(judgement: Judgement) -> bool:
@@ -106,9 +106,9 @@ def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
         going_on = _Open(span, _part(stages.stage), [_part(stage) for stage in stages.below], over)
     state = _Handed(
         VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
-        judgement.contention, judgement.is_anew,
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count, going_on,
+        judgement.contention, judgement.is_anew,
     )  # fmt: skip
     windows, points = detector.kept_windows, detector.kept_points
     if len(windows):  # none before is looked at again
