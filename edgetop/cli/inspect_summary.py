@@ -10,6 +10,7 @@ LARGEST = 10  # operators listed one by one
 TYPES = 16  # types of operators listed
 
 _NAME_CELLS = 40
+_WITHIN = "their weights are counted below, their work is not"
 
 
 def inspect_summary(document: dict[str, Any]) -> str:
@@ -35,9 +36,9 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
         yield f"  signatures {', '.join(shortened(name) for name in model['signatures'])}"
     if model["subgraphs"]:
         inside = sum(graph["operators"] for graph in model["subgraphs"])
-        yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators, not counted below"
+        yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators: {_WITHIN}"
     if model["functions"]:
-        yield f"  functions  {model['functions']} operators that the model defines itself, not counted below"
+        yield f"  functions  {model['functions']} operators that the model defines itself: {_WITHIN}"
     for name in model["external_files"]:
         yield f"  weights in {shortened(name, 100)}"
 
@@ -56,7 +57,11 @@ def _weights(document: dict[str, Any]) -> Iterator[str]:
     totals, precision = document["totals"], document["precision"]
     yield ""
     stored = ", ".join(f"{dtype} {formatting.size(part['bytes'])}" for dtype, part in precision["weights"].items())
-    yield f"weights    {formatting.count(totals['parameters'])} parameters{f': {stored}' if stored else ''}"
+    yield f"weights    {formatting.count(totals['parameters'])} parameters{f': {stored} in the file' if stored else ''}"
+    if totals["weights_bytes"] != totals["weights_stored_bytes"]:
+        yield f"           {formatting.size(totals['weights_bytes'])} as operators read them, converted once, at load"
+    if totals["unread_parameters"]:
+        yield f"           {formatting.count(totals['unread_parameters'])} more lie in the file, read by no operator"
     ran = ", ".join(f"{dtype} {number}" for dtype, number in precision["operators"].items())
     folded = f"; {totals['folded']} more are computed once, at load" if totals["folded"] else ""
     yield f"operators  {totals['operators'] - totals['folded']}{f': {ran}' if ran else ''}{folded}"

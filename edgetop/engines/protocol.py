@@ -113,7 +113,7 @@ class Ended:
     """The loop came to its end: "runs", "duration" or "stop"."""
 
     reason: str
-    monotonic_ns: int
+    monotonic_ns: int  # when it said so, which is later than the end of the last inference
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def _model(model: Model) -> dict[str, Any]:
         "graph": model.graph.name or None,
         "metadata": dict(model.metadata),
         "signatures": list(model.signatures),
-        "functions": model.functions,
+        "functions": len(model.functions),
         "subgraphs": [{"name": graph.name, "operators": len(graph.operators)} for graph in model.subgraphs],
         "external_files": list(model.external_files),
     }
@@ -87,7 +87,9 @@ def _totals(inspection: Inspection) -> dict[str, Any]:
         "folded": totals.folded,
         "parameters": weights.parameters,
         "weights_bytes": weights.bytes,
+        "weights_stored_bytes": sum(size for _, size in weights.by_dtype.values()),
         "weights_unknown": weights.unknown,
+        "unread_parameters": weights.unread,
         **_sums(totals),
         "intensity": _rounded(totals.intensity),
         "peak_activation_bytes": memory.peak_bytes,

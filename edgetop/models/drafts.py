@@ -34,6 +34,13 @@ class Drafts:
     def name(self, place: int) -> str:
         return self._tensors[place].name
 
+    def has(self, name: str) -> bool:
+        return name in self._places
+
+    def tensor(self, name: str) -> Tensor:
+        """As far as it is known by now. Raises KeyError where no tensor has that name."""
+        return self._tensors[self._places[name]]
+
     def is_constant(self, place: int) -> bool:
         return self._tensors[place].is_constant
 

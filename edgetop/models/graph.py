@@ -62,6 +62,7 @@ class Operator:
     outputs: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     subgraphs: tuple[int, ...] = ()  # places in Model.subgraphs of what it may run
+    captures: tuple[int, ...] = ()  # tensors of the graph that it stands in, which its subgraphs read by name (ONNX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class Graph:
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    captures: Mapping[int, int] = field(default_factory=dict)
+    # tensors that it reads of the graph around it: place here to place there (onnx/docs/IR.md, "Names Within a Graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Model:
     subgraphs: tuple[Graph, ...] = ()  # branches, loop bodies, TFLite's further graphs
     version: int | None = None  # ONNX: the IR version; TFLite: the schema's
     opsets: Mapping[str, int] = field(default_factory=dict)  # ONNX: domain to version; "" is its own
-    functions: int = 0  # ONNX operators that the model defines itself
+    functions: tuple[Graph, ...] = ()  # ONNX: the bodies of operators that the model defines itself
     producer: str = ""
     description: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)

@@ -13,6 +13,8 @@ from edgetop.models.drafts import Drafts
 from edgetop.models.graph import OMITTED, Graph, Model, Operator
 from edgetop.models.limits import MAX_DEPTH, MAX_OPERATORS, PART_STEPS, Budget, MalformedError
 
+Scopes = tuple[Drafts, ...]  # the tensors of a graph, behind those of the graphs that it stands in
+
 MAIN_DOMAINS = {"", "ai.onnx"}  # one and the same (onnx/docs/IR.md)
 
 
@@ -36,7 +38,7 @@ class _ModelReader:
         producer = {2: "", 3: ""}
         opsets: dict[str, int] = {}
         metadata: dict[str, str] = {}
-        functions = 0
+        functions: list[Graph] = []
         for number, value in wire.fields(data, self._budget):
             if number == 1:
                 known["version"] = wire.signed(value)
@@ -51,15 +53,15 @@ class _ModelReader:
             elif number == 14:
                 metadata.update([values.pair(wire.message(value), self._budget)])
             elif number == 25:
-                functions += 1
+                functions.append(self._function(wire.message(value)))
         if graph is None:
             raise MalformedError("no graph")
         return Model(
             "onnx",
-            self._graph(graph, depth=0),
+            self._graph(graph),
             subgraphs=tuple(self._subgraphs),
             opsets=opsets,
-            functions=functions,
+            functions=tuple(functions),
             producer=" ".join(part for part in producer.values() if part),
             metadata=metadata,
             external_files=tuple(self._external),
@@ -75,7 +77,26 @@ class _ModelReader:
                 version = wire.signed(value)
         return {_domain(domain): version}
 
-    def _graph(self, data: memoryview, depth: int) -> Graph:
+    def _function(self, data: memoryview) -> Graph:
+        """A FunctionProto: its weights are `Constant` nodes, its inputs and outputs mere names."""
+        name, drafts = "", Drafts()
+        ends: dict[int, list[int]] = {4: [], 5: []}
+        nodes: list[memoryview] = []
+        for number, value in wire.fields(data, self._budget):
+            self._budget.spend(PART_STEPS)
+            if number == 1:
+                name = wire.text(value, self._budget)
+            elif number in ends:
+                ends[number].append(drafts.place(wire.text(value, self._budget)))
+            elif number == 7:
+                self._count_operator()
+                nodes.append(wire.message(value))
+        operators = self._nodes(nodes, (drafts,))
+        return Graph(name, drafts.tensors(), operators, tuple(ends[4]), tuple(ends[5]))
+
+    def _graph(self, data: memoryview, around: Scopes = ()) -> Graph:
+        """`around`: the graphs that it stands in, the outermost first."""
+        depth = len(around)
         if depth > MAX_DEPTH:
             raise MalformedError("graphs within graphs without end")
         name = ""
@@ -99,21 +120,40 @@ class _ModelReader:
                 place = drafts.declare(*info)
                 if number != 13:
                     (inputs if number == 11 else outputs).append(place)
-        operators = self._nodes(nodes, drafts, depth)
+        operators = self._nodes(nodes, (*around, drafts))
         # Up to IR version 3 initialisers are listed among the inputs too (onnx/docs/IR.md).
         fed = tuple(place for place in inputs if not drafts.is_constant(place))
-        return Graph(name, drafts.tensors(), operators, fed, tuple(outputs))
+        captures = self._captures(drafts, operators, set(inputs), outputs, around)
+        return Graph(name, drafts.tensors(), operators, fed, tuple(outputs), captures)
+
+    def _captures(
+        self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
+    ) -> dict[int, int]:
+        """What is read here and made in a graph around this one, known here as it is there."""
+        if not around:
+            return {}
+        made = given.union(*(operator.outputs for operator in operators))
+        read = set(outputs).union(*((*operator.inputs, *operator.captures) for operator in operators))
+        found: dict[int, int] = {}
+        for place in sorted(read - made - {OMITTED}):
+            self._budget.spend(PART_STEPS)
+            name = drafts.name(place)
+            holder = next((outer for outer in reversed(around) if outer.has(name)), None)
+            if holder is not None and not drafts.is_constant(place):
+                drafts.define(name, holder.tensor(name))
+                found[place] = around[-1].place(name)
+        return found
 
     def _add_constant(self, drafts: Drafts, constant: values.Constant) -> None:
         drafts.define(constant.name, constant.tensor)
         if constant.external_file is not None:
             self._external[constant.external_file] = None
 
-    def _nodes(self, nodes: list[memoryview], drafts: Drafts, depth: int) -> tuple[Operator, ...]:
+    def _nodes(self, nodes: list[memoryview], scopes: Scopes) -> tuple[Operator, ...]:
         found: list[Operator] = []
         for data in nodes:
-            operator = self._node(data, len(found), drafts, depth)
-            if operator.op_type != "Constant" or operator.domain or not self._is_taken_as_tensor(operator, drafts):
+            operator = self._node(data, len(found), scopes)
+            if operator.op_type != "Constant" or operator.domain or not self._is_taken_as_tensor(operator, scopes[-1]):
                 found.append(operator)
         return tuple(found)
 
@@ -129,7 +169,7 @@ class _ModelReader:
         self._add_constant(drafts, constant.named(drafts.name(operator.outputs[0])))
         return True
 
-    def _node(self, data: memoryview, position: int, drafts: Drafts, depth: int) -> Operator:
+    def _node(self, data: memoryview, position: int, scopes: Scopes) -> Operator:
         texts = {3: "", 4: "", 7: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}
         attributes: dict[str, Any] = {}
@@ -138,20 +178,21 @@ class _ModelReader:
             if number in sides:
                 self._budget.spend(PART_STEPS)
                 name = wire.text(value, self._budget)
-                sides[number].append(drafts.place(name) if name else OMITTED)
+                sides[number].append(scopes[-1].place(name) if name else OMITTED)
             elif number in texts:
                 texts[number] = wire.text(value, self._budget)
             elif number == 5:
                 attribute = values.read_attribute(wire.message(value), self._budget)
                 attributes[attribute.name] = attribute.value
                 graphs += attribute.graphs
-        own = tuple(self._add_subgraph(graph, depth) for graph in graphs)
+        own = tuple(self._add_subgraph(graph, scopes) for graph in graphs)
+        captures = tuple(sorted({place for number in own for place in self._subgraphs[number].captures.values()}))
         return Operator(
-            position, texts[3], texts[4], _domain(texts[7]), tuple(sides[1]), tuple(sides[2]), attributes, own
+            position, texts[3], texts[4], _domain(texts[7]), tuple(sides[1]), tuple(sides[2]), attributes, own, captures
         )
 
-    def _add_subgraph(self, data: memoryview, depth: int) -> int:
-        graph = self._graph(data, depth + 1)
+    def _add_subgraph(self, data: memoryview, scopes: Scopes) -> int:
+        graph = self._graph(data, scopes)
         self._subgraphs.append(graph)
         return len(self._subgraphs) - 1
 

@@ -36,7 +36,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
-from edgetop.session.records import NO_INFERENCES, Inferences, measured
+from edgetop.session.records import NO_INFERENCES, Inferences, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
 JOURNAL_DELAY_NS = NS  # a batch is in the journal within this time
@@ -201,11 +201,10 @@ def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds) -> Closing:
     until_ns = max(last.until_ns, begin)
     reason = last.manifest.end_reason or _death(last.manifest)
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
-    ends = [int(piece["t_ns"][-1] + piece["latency_ns"][-1]) for piece in last.inferences[-1:]]
     text = _how_much(reason, until_ns, last.fsync_interval_ns, snapshot.torn_bytes(), last.damaged_bytes)
     data: dict[str, JsonValue] = {
         "reason": reason,
-        "last_end_ns": max([begin, *ends]),
+        "last_end_ns": _last_end_ns(snapshot, last, until_ns if len(seconds) else begin),
         "warmup_runs": warmup_runs,
         "warmup_ns": warmup_ns,
         "torn_bytes": snapshot.torn_bytes(),
@@ -217,6 +216,14 @@ def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds) -> Closing:
         last.manifest, state="recovered", end_reason=reason, duration_ns=until_ns, methodology=methodology
     )
     return Closing(manifest, until_ns, seconds, (event,))
+
+
+def _last_end_ns(snapshot: Snapshot, last: _Last, otherwise_ns: int) -> int:
+    """When the last inference that was kept ended; `otherwise_ns` where no single ones were."""
+    kept = last.inferences or [
+        soundness.sound_inferences(columns.inferences_from_arrow(rows)) for rows in _last_group(snapshot, "inferences")
+    ]
+    return max((last_end_ns(piece) for piece in kept if len(piece)), default=otherwise_ns)
 
 
 def _death(manifest: Manifest) -> str:

@@ -74,7 +74,8 @@ class Story:
         self._measured_runs = 0
         self._stream_runs = np.zeros(spec.streams, np.int64)
         self._told_dependent = False
-        self._last_end_ns = 0
+        self._last_end_ns = 0  # of all inferences
+        self._engine_ended_ns: int | None = None
         self.is_measuring = False
 
     @property
@@ -195,7 +196,7 @@ class Story:
             case Died():
                 self.tell("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
             case Ended():
-                self._last_end_ns = message.monotonic_ns - self._origin_ns
+                self._engine_ended_ns = message.monotonic_ns - self._origin_ns
 
     def _loaded(self, loaded: Loaded) -> None:
         engine = replace(
@@ -280,11 +281,20 @@ class Story:
         text = f"{slow.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
         self._tell_at(slow.monotonic_ns - self._origin_ns, "slow-inference", "info", "engine", text, **data)
 
+    def _measured_until_ns(self) -> int:
+        """When the last inference ended; the engine says that it is over some milliseconds later.
+
+        Where none was measured, there is nothing better than what the engine says.
+        """
+        if self._measured_runs or self._engine_ended_ns is None:
+            return self._last_end_ns
+        return self._engine_ended_ns
+
     def ended(self, reason: str) -> None:
         """The last words of a session, whatever ended it."""
         data: dict[str, JsonValue] = {
             "reason": reason,
-            "last_end_ns": self._last_end_ns,
+            "last_end_ns": self._measured_until_ns(),
             "warmup_runs": self._warmup_runs,
             "warmup_ns": self._warmup_ns,
         }

@@ -67,6 +67,31 @@ def test_a_report_of_the_recording_says_the_same_as_the_run(model, tmp_path):
     assert json.loads(report.stdout) == json.loads(run.stdout)
 
 
+def throughput_of_single_inferences(folder):
+    """From when the phase began to when the last measured inference ended."""
+    began = "select max(t_ns) from {table} where kind = 'phase'"
+    ((began_ns,),) = recorded(folder, "events", began)
+    query = "select count(*), max(t_ns + latency_ns) from {table} where phase = 'measure' and ok"
+    ((count, ended_ns),) = recorded(folder, "inferences", query)
+    return count * 1e9 / (ended_ns - began_ns)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [("--runs", "100"), ("--runs", "100", "--streams", "3"), ("--duration", "300ms", "--rate", "150")],
+    ids=["back to back", "streams", "paced"],
+)
+def test_throughput_is_that_of_the_inferences_and_not_of_what_edgetop_does_behind_them(load, tmp_path):
+    """Of a model of some microseconds, a hundred are over sooner than the news of their end is written."""
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_tiny())
+    done = edgetop("run", "model.onnx", "--headless", *load, "--json", "-o", "one", home=tmp_path)
+    expected = pytest.approx(throughput_of_single_inferences(tmp_path / "one.edgetop"), rel=1e-6)
+    assert json.loads(done.stdout)["latency"]["throughput_hz"] == expected
+    edgetop("export", "one", "--to", "session", "-o", "cut", home=tmp_path)
+    cut = json.loads(edgetop("report", "cut", "--json", home=tmp_path).stdout)
+    assert cut["latency"]["throughput_hz"] == expected
+
+
 def test_the_recording_holds_each_inference_once(model, tmp_path):
     done = edgetop(
         "run", model, "--headless", "--runs", "700", "--warmup-runs", "20", "--json", "-o", "one", home=tmp_path

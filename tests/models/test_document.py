@@ -45,6 +45,12 @@ def test_inputs_show_what_is_declared_and_what_it_runs_as():
     assert given["runs_as"] == [2, 3, 8, 8]
 
 
+def test_weights_have_a_size_in_the_file_and_one_as_operators_read_them():
+    """A bias of four float16, which DEQUANTIZE makes float32 of at load."""
+    totals = document(tflite_models.tflite_mixed())["totals"]
+    assert totals["weights_bytes"] == totals["weights_stored_bytes"] + 4 * 2
+
+
 def test_what_is_not_known_is_null():
     nodes = [make_node("Frob", ["x"], ["y"], domain="com.example")]
     content = model_of(nodes, [make_tensor_value_info("x", TensorProto.FLOAT, [3])], ["y"])

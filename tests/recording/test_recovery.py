@@ -16,6 +16,7 @@ from edgetop.analysis.report import report_document
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
 from edgetop.recording.files import read_manifest, write_manifest
+from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.schema import SCHEMAS
@@ -102,6 +103,26 @@ def test_a_writer_that_died_in_this_boot_was_killed(tmp_path: Path, batches: lis
 def _of_this_boot(batch: Batch):
     assert batch.manifest
     return replace(batch.manifest, clock=replace(batch.manifest.clock, boot_id=boot_id()))
+
+
+def last_end_ns(folder: Path) -> object:
+    return played(folder).events[-1].data["last_end_ns"]
+
+
+def test_the_measurement_ends_with_the_inference_that_ended_last(tmp_path: Path, batches: list[Batch]) -> None:
+    """Of several streams that need not be the one that began last."""
+    *earlier, last = until(batches, 5)
+    inferences = last.inferences.copy()
+    inferences["latency_ns"][0] = 3 * NS
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", [*earlier, replace(last, inferences=inferences)])
+    assert last_end_ns(folder) == inferences["t_ns"][0] + 3 * NS
+
+
+def test_without_single_inferences_it_ends_where_their_seconds_end(tmp_path: Path, batches: list[Batch]) -> None:
+    """The second that was begun counts: so does its time."""
+    given = until(batches, 5.5)
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", given, keep=Keep(raw=False))
+    assert last_end_ns(folder) == played(folder).until_ns == given[-1].until_ns
 
 
 def test_a_second_opening_changes_nothing(dead: Path) -> None:

@@ -187,6 +187,23 @@ def test_without_a_last_inference_the_measurement_ends_when_the_engine_says() ->
     assert event.data["last_end_ns"] == 4 * NS
 
 
+@pytest.mark.parametrize("is_told_first", [False, True])
+def test_the_measurement_ends_with_its_last_inference_and_not_when_the_engine_says_so(is_told_first: bool) -> None:
+    """The records of a short run come with the news of its end, and are counted after it."""
+    story, clock = story_and_clock()
+    records, over = inferences([3 * NS, 4 * NS], [5 * NS, 2_000_000]), Ended("runs", clock.monotonic_ns() + 9 * NS)
+    story.inferences_came(inferences([1 * NS], [7], WARMUP))
+    if is_told_first:
+        story.engine_said(over)
+        story.inferences_came(records)
+    else:
+        story.inferences_came(records)
+        story.engine_said(over)
+    story.ended("runs")
+    (event,) = told(story)
+    assert event.data["last_end_ns"] == 8 * NS  # of several streams, not that of the one that began last
+
+
 def watched(story: Story) -> list[tuple[str, object]]:
     story.watch_wall_clock()
     return [(event.kind, event.data["step_s"]) for event in story.take_events()]

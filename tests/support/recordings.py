@@ -135,13 +135,15 @@ def record(folder: Path, batches: Sequence[Batch], keep: Keep | None = None) -> 
     return folder
 
 
-def left_by_a_dead_writer(folder: Path, batches: Sequence[Batch], segment_bytes: int | None = None) -> Path:
+def left_by_a_dead_writer(
+    folder: Path, batches: Sequence[Batch], segment_bytes: int | None = None, keep: Keep | None = None
+) -> Path:
     """What lies there when a writer is killed after it was given these batches.
 
     With `segment_bytes`: several segments, the first of which are table rows already.
     """
     manifests = [batch.manifest for batch in batches if batch.manifest]
-    recorder = Recorder(folder, manifests[0])
+    recorder = Recorder(folder, manifests[0], keep)
     if segment_bytes is not None:
         recorder._opened()._journal._segment_bytes = segment_bytes
     for place, batch in enumerate(batches):

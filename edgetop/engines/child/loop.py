@@ -66,10 +66,11 @@ class Loop:
         self._silent_until = 0
 
     def repeat(self, phase: int, **how: Any) -> str:
-        """Run until `runs` are done, the clock passes `until_ns`, or a stop is asked for.
+        """Run until `runs` are done, the clock passes `until_ns` or `duration_ns` are over, or a stop is asked for.
 
-        `paced`: as the load asks for, and not back to back. Returns "runs", "duration" or "stop". Raises
-        EngineError when the runtime raised ten times in a row, or on the very first inference.
+        `paced`: as the load asks for, and not back to back. `announce` is called when all is ready, right before
+        the first inference, so that what edgetop prepares is no part of the phase. Returns "runs", "duration" or
+        "stop". Raises EngineError when the runtime raised ten times in a row, or on the very first inference.
         """
         if phase != frames.PHASE_MEASURE:
             return self._repeat(phase, None, **how)
@@ -83,8 +84,10 @@ class Loop:
         *,
         runs: Optional[int] = None,
         until_ns: Optional[int] = None,
+        duration_ns: Optional[int] = None,
         latencies: Optional[List[int]] = None,
         paced: bool = False,
+        announce: Callable[[], None] = lambda: None,
     ) -> str:
         now, pack_into, size = self.clock, frames.RECORD.pack_into, frames.RECORD.size
         outlet, control, call, next_call = self._outlet, self._control, self._call, self._next_call
@@ -94,14 +97,18 @@ class Loop:
         left = -1 if runs is None else runs
         if left == 0:
             return "runs"
-        deadline = 2**63 if until_ns is None else until_ns
         bursts = self.bursts if phase == frames.PHASE_MEASURE else None
         if bursts is not None:
             bursts.begin()
-        offset, flush_at, stream = 0, now() + FLUSH_NS, self._stream
-        pace = self._make_pace() if paced else None
-        is_open, intended = (0, 0) if pace is None else (int(pace.is_open), pace.begin(now()))
         slow_ns = NEVER if slowest is None else slowest.look(now())
+        announce()
+        begun = now()
+        if until_ns is None:
+            until_ns = 2**63 if duration_ns is None else begun + duration_ns
+        deadline = until_ns
+        offset, flush_at, stream = 0, begun + FLUSH_NS, self._stream
+        pace = self._make_pace() if paced else None
+        is_open, intended = (0, 0) if pace is None else (int(pace.is_open), pace.begin(begun))
         while True:
             if next_call is not None:
                 call = self._prepare_next(phase, offset // size)

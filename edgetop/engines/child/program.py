@@ -149,10 +149,13 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
         reason = warm_up(loop, spec["warmup_runs"], spec["warmup_ns"], spec["warmup_until_steady"])
     if reason != "stop":
         memory.tell(outlet, memory.STEADY)
-        _begin(outlet, "measure")
-        duration = spec["duration_ns"]
-        until_ns = None if duration is None else time.monotonic_ns() + duration
-        reason = loop.repeat(frames.PHASE_MEASURE, runs=spec["runs"], until_ns=until_ns, paced=True)
+        reason = loop.repeat(
+            frames.PHASE_MEASURE,
+            runs=spec["runs"],
+            duration_ns=spec["duration_ns"],
+            paced=True,
+            announce=lambda: _begin(outlet, "measure"),
+        )
     return reason
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import frames
 from .loop import Control, Loop
@@ -75,11 +75,17 @@ class Streams:
         self._lanes = lanes
         self._control = control
 
-    def repeat(self, phase: int, *, runs: Optional[int] = None, **how: Any) -> str:
-        """As `Loop.repeat`; `runs` are shared among the streams, the first of which makes the first inference alone."""
+    def repeat(
+        self, phase: int, *, runs: Optional[int] = None, announce: Callable[[], None] = lambda: None, **how: Any
+    ) -> str:
+        """As `Loop.repeat`; `runs` are shared among the streams, the first of which makes the first inference alone.
+
+        `announce` is called by the stream that is ready first, and by no other.
+        """
         if phase == frames.PHASE_FIRST:
-            return self._loops[0].repeat(phase, runs=runs, **how)
+            return self._loops[0].repeat(phase, runs=runs, announce=announce, **how)
         count = len(self._loops)
+        how["announce"] = _once(announce)
         shares = [None if runs is None else runs // count + (k < runs % count) for k in range(count)]
         ends: List[Any] = [None] * count
         self._lanes.begin(self.clock())
@@ -106,3 +112,16 @@ class Streams:
             self._control.stop_requested = True
         finally:
             self._lanes.end(stream)
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """A function that makes the call the first time that any thread calls it; the others wait until it is made."""
+    lock = threading.Lock()
+    waiting = [call]
+
+    def first() -> None:
+        with lock:
+            if waiting:
+                waiting.pop()()
+
+    return first

@@ -54,7 +54,7 @@ def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
     for number, operator in enumerate(graph.operators):
-        for place in operator.inputs:
+        for place in (*operator.inputs, *operator.captures):
             if place != OMITTED and not graph.tensors[buffers[place]].is_constant:
                 first, _ = spans.get(buffers[place], (0, end))
                 is_state = buffers[place] not in spans

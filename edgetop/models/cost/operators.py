@@ -11,7 +11,7 @@ from edgetop.models.limits import BROKEN_NODE
 from edgetop.models.shapes.onnx_rules import DOMAINS
 
 # Dtypes of weights. Wide integers are shapes, axes and indices, but for biases of quantised products.
-_PARAMETERS = {
+PARAMETERS = {
     "float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int4", "uint4", "int2", "uint2",
     "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "complex64", "complex128",
 }  # fmt: skip
@@ -101,10 +101,15 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 
 
 def weight_places(graph: Graph, operator: Operator) -> list[int]:
-    """Its constants that are parameters: int32 ones are biases where the operator is a product."""
-    kept = _PARAMETERS | {"int32"} if _has_products(operator) else _PARAMETERS
-    places = [place for place in operator.inputs if place != OMITTED and graph.tensors[place].is_constant]
-    return [place for place in places if graph.tensors[place].dtype in kept]
+    """Its constants that are parameters."""
+    places = [place for place in operator.inputs if place != OMITTED]
+    return [place for place in places if is_weight(graph.tensors[place], operator)]
+
+
+def is_weight(tensor: Tensor, operator: Operator) -> bool:
+    """Whether the operator reads parameters from it: int32 ones are biases where the operator is a product."""
+    kept = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and _has_products(operator))
+    return tensor.is_constant and kept
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:

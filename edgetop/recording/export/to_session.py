@@ -179,8 +179,8 @@ def _table(events: list[Event]) -> pa.Table:
 
 def _moved_event(event: Event, span: Span, last: dict[str, JsonValue]) -> Event:
     data = {k: v - span.begin_ns if k in _TIMES and type(v) is int else v for k, v in event.data.items()}
-    if event.kind in _LAST_WORDS:
-        data.update(last)
+    if event.kind in _LAST_WORDS and span.begin_ns > 0:  # the warm-up may lie before the cut
+        data.update(warmup_runs=last["warmup_runs"], warmup_ns=last["warmup_ns"])
     return replace(event, t_ns=event.t_ns - span.begin_ns, data=data)
 
 

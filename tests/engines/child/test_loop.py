@@ -508,3 +508,25 @@ def test_slow_inferences_of_the_warm_up_and_failed_ones_are_not_told() -> None:
     bench.measure(runs=8)
     bench.collect()
     assert bench.slow == []
+
+
+def test_a_phase_is_announced_right_before_its_first_inference_and_lasts_from_then_on() -> None:
+    """What is prepared before, and telling of the phase, take none of its time."""
+    bench, announced = Bench(takes_ns=MS), []
+
+    def announce() -> None:
+        bench.clock.take(3 * MS)
+        announced.append(bench.clock())
+
+    asked_ns = bench.clock()
+    assert bench.loop.repeat(frames.PHASE_MEASURE, duration_ns=10 * MS, announce=announce) == "duration"
+    records = bench.collect()
+    assert announced == [asked_ns + 3 * MS] == [records["t_ns"][0]]
+    assert len(records) == 10
+
+
+def test_a_phase_that_is_stopped_before_it_begins_is_not_announced() -> None:
+    bench, announced = Bench(), []
+    bench.control.stop_requested = True
+    assert bench.loop.repeat(frames.PHASE_MEASURE, announce=lambda: announced.append(1)) == "stop"
+    assert announced == []

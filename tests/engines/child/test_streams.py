@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -92,3 +93,11 @@ def test_what_comes_after_it_was_told_began_no_earlier() -> None:
     said.end(0)
     said.put(1, record, 1, next_ns=950)
     assert lanes.heard()[1] == [300, 500, 950]
+
+
+def test_a_phase_is_announced_once_and_before_any_stream_begins() -> None:
+    announced: list[int] = []
+    bench = Bench(*[lambda: None] * 3)
+    bench.streams.repeat(frames.PHASE_MEASURE, runs=9, announce=lambda: announced.append(time.monotonic_ns()))
+    assert len(announced) == 1
+    assert announced[0] <= bench.heard()[0]["t_ns"].min()

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 from edgetop.analysis.notices import ADVICE
 from edgetop.recording.export.protocol import TABLES
 from edgetop.recording.export.to_session import SAID_ONCE
+from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.schema import SCHEMAS
 from edgetop.recording.span import WHOLE, Span
@@ -102,6 +103,15 @@ def test_the_last_words_of_a_session_speak_of_the_cut_in_it(recorded):
     assert cut.data["last_end_ns"] == whole.data["last_end_ns"] - 4 * NS
     assert (cut.data["warmup_runs"], cut.data["warmup_ns"]) == (None, 0)
     assert whole.data["warmup_runs"] > 0
+
+
+def test_a_session_without_single_inferences_ends_in_its_cut_when_it_ended(tmp_path):
+    """Where the last second is far from full, the end of that second would be another answer."""
+    batches = list(session(with_phases(back_to_back(620, 20e6))))
+    folder = record(tmp_path / "s.edgetop", batches, Keep(raw=False))
+    whole, cut = (folded(Recording(path).play()) for path in (folder, cut_of(folder, WHOLE)))
+    assert differences(whole.statistics(), cut.statistics()) == []
+    assert whole.progress.warmup == cut.progress.warmup
 
 
 def told(t_ns: int, kind: str, source: str = "engine") -> Event:
