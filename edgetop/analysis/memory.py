@@ -34,6 +34,7 @@ class MemoryView:
     accelerator: TrackView | None  # the engine's part of the GPU's memory
     system_accelerator: TrackView | None  # that of all processes
     available: TrackView | None
+    system_swap: TrackView | None  # what of all processes is swapped out
     cgroup: TrackView | None
     cgroup_limit: TrackView | None
     cgroup_left: TrackView | None
@@ -101,6 +102,7 @@ def view_memory(
         accelerator=tracks.one("mem/accelerator"),
         system_accelerator=tracks.one("mem/system-accelerator"),
         available=tracks.one("mem/system-available"),
+        system_swap=tracks.one("mem/system-swap"),
         cgroup=tracks.one("mem/cgroup"),
         cgroup_limit=tracks.one("mem/cgroup-limit"),
         cgroup_left=tracks.one("mem/cgroup-left"),

@@ -2,9 +2,8 @@
 
 Found by what their files say, since every vendor has its own: Tegra's integrated GPU in
 permille, Rockchip's devfreq devices as `load@frequency`, the RKNPU driver in debugfs, amdgpu
-in percent. On Tegra the load of the memory controller is not told: its activity counter is in
-cycles per ms of a clock whose ratio to the EMC's differs between boards (nvidia-oot, driver
-tegra-cactmon-mc-all, central_actmon_mc_all_get).
+in percent. Tegra's memory controller (EMC) has a counter of its activity in kHz of its clock,
+and the clock beside it in debugfs: the load is the one by the other.
 """
 
 import re
@@ -12,18 +11,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from edgetop.sensors.numbers import parse_int
-from edgetop.sensors.protocol import Found, Gap, Missing, join, sensor
+from edgetop.sensors.protocol import Found, Gap, Missing, attempt, join, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
 CADENCE_S = 1.0
 
 DEVFREQ, DRM, PLATFORM = "sys/class/devfreq", "sys/class/drm", "sys/devices/platform"
-RKNPU_DEBUG, RKNPU_MODULE = "sys/kernel/debug/rknpu/load", "sys/module/rknpu"
+DEBUG = "sys/kernel/debug"
+RKNPU_DEBUG, RKNPU_MODULE = f"{DEBUG}/rknpu/load", "sys/module/rknpu"
 COMPATIBLE = "proc/device-tree/compatible"
 
-# Tegra's GPUs by what their device is called: Nano, TX2, Xavier, Orin.
-_TEGRA_GPU = re.compile(r".*\.(gpu|gm20b|gp10b|gv11b|ga10b)")
+# Tegra's GPUs by what their device is called: gpu.0, a link that every JetPack makes, or the SoC's address and
+# 57000000.gpu (Nano), 17000000.gp10b (TX2), .gv11b (Xavier), .ga10b (Orin, JetPack 5), .gpu (Orin, JetPack 6 and 7).
+# jetson_stats, jtop/core/gpu.py, find_igpu, knows them by the same names; nicolargo/glances#3580 has JetPack 7.
+_TEGRA_GPU = re.compile(r"gpu\.[0-9]+|gpu-gpc-[0-9]+|[0-9a-f]+\.(?:gpu|g[mpva][0-9]+b)")
+# Where such a device lies: JetPack 4; 5; 6 and 7; and with the older kernels of the Nano and TX2.
+_TEGRA_FOLDERS = ("sys/devices", PLATFORM, f"{PLATFORM}/bus@0", f"{PLATFORM}/host1x", "sys/devices/host1x")
+
+# The activity of Tegra's memory controller in kHz of the EMC's clock, the running mean of what it was busy:
+# /sys/kernel/actmon_avg_activity (JetPack 4 and 5, everybody may read it: NVIDIA's drivers/platform/tegra/
+# actmon_common.c, avgactv_show and actmon_dev_avg_freq_get), the same in debugfs, and of JetPack 6
+# nvidia-oot's tegra-cactmon-mc-all.c, central_actmon_mc_all_get: counts in a ms, of the same register.
+_EMC_ACTIVITY = (
+    "sys/kernel/actmon_avg_activity/mc_all",
+    f"{DEBUG}/tegra_central_actmon/mc_all/avg_activity",
+    f"{DEBUG}/tegra_actmon/emc/avg_activity",
+    f"{DEBUG}/cactmon/mc_all",
+)
+# What BPMP's firmware tells of it instead, with newer kernels. Nothing public says in which unit.
+_EMC_FIRMWARE = f"{DEBUG}/bpmp/debug/actmon/mc_all_avg_activity"
+# The clock in Hz: by BPMP from TX2 on, the clock framework's and the bandwidth manager's on the Nano
+# (bwmgr_mc.c, fops_debugfs_emc_rate), devfreq's on Thor (jetson_stats, jtop/core/memory.py, read_emc).
+_EMC_CLOCK = (
+    f"{DEBUG}/bpmp/debug/clk/emc/rate",
+    f"{DEBUG}/clk/emc/clk_rate",
+    f"{DEBUG}/tegra_bwmgr/emc_rate",
+    f"{DEBUG}/clk/override.emc/clk_rate",
+    f"{DEVFREQ}/bwmgr/cur_freq",
+)
 # Rockchip's devices by what their devfreq device is called: fb000000.gpu, fdab0000.npu, dmc.
 _ROCKCHIP = {"gpu": "gpu", "npu": "npu", "dmc": "emc"}
 
@@ -44,6 +70,27 @@ class AcceleratorLoad:
 
     def read(self) -> Sequence[float | Gap]:
         return [self.parse(self.root.read_text(self.file))]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryControllerLoad:
+    """The share of its clock for which Tegra's memory controller was busy, as tegrastats has it."""
+
+    root: Root
+    activity: str
+    clock: str
+    sensors: tuple[SensorInfo, ...]
+    cadence_s: float = CADENCE_S
+    name: str = "load/emc"
+
+    def read(self) -> Sequence[float | Gap]:
+        activity_khz, clock_hz = self.root.read_int(self.activity), self.root.read_int(self.clock)
+        if clock_hz <= 0:
+            return [Gap(f"its clock reads {clock_hz} Hz")]
+        load = activity_khz * 1000 / clock_hz * 100
+        if not 0 <= load <= 100:
+            return [Gap(f"its activity reads {activity_khz} kHz of a clock of {clock_hz / 1000:g} kHz")]
+        return [load]
 
 
 def permille(text: str) -> float:
@@ -94,32 +141,49 @@ def _within(value: int, most: int) -> float:
 
 
 def discover(root: Root) -> Found:
-    found = [_tegra(root), _devfreq(root), _rknpu(root), _amdgpu(root), _intel(root)]
-    return _numbered(join(found))
+    found = [_tegra_gpu(root), _devfreq(root), _rknpu(root), _amdgpu(root), _intel(root)]
+    return join([_numbered(join(found)), _tegra_emc(root)])
 
 
 def _source(root: Root, label: str, file: str, parse: Callable[[str], float], note: str | None = None) -> Found:
     return Found((AcceleratorLoad(root, file, (sensor("load", label, root.shown(file), note=note),), parse),))
 
 
-def _tegra(root: Root) -> Found:
+def _tegra_gpu(root: Root) -> Found:
     if not is_tegra(root):
         return Found()
-    emc = Missing(
-        "load/emc",
-        "the kernel tells no share of the memory controller's time on Tegra",
-        "run beside it, as root: sudo tegrastats (EMC_FREQ)",
-    )
-    candidates = [
-        "sys/devices/gpu.0/load",  # JetPack 4
-        f"{PLATFORM}/gpu.0/load",  # JetPack 5 and later
-        *(f"{PLATFORM}/{name}/load" for name in root.names(PLATFORM) if _TEGRA_GPU.fullmatch(name)),
-        *(f"{PLATFORM}/bus@0/{name}/load" for name in root.names(f"{PLATFORM}/bus@0") if _TEGRA_GPU.fullmatch(name)),
-    ]
-    file = next((file for file in candidates if root.exists(file)), None)  # several names of one device
-    if file is None:
-        return Found(missing=(Missing("load/gpu", "its driver has no file `load`"), emc))
-    return join([_source(root, "gpu", file, permille), Found(missing=(emc,))])
+    devices = [f"{DEVFREQ}/{name}/device" for name in root.names(DEVFREQ) if _TEGRA_GPU.fullmatch(name)]
+    for folder in _TEGRA_FOLDERS:
+        devices += [f"{folder}/{name}" for name in root.names(folder) if _TEGRA_GPU.fullmatch(name)]
+    files = [f"{device}/load" for device in devices if root.exists(f"{device}/load")]
+    if not files:
+        return Found(missing=(Missing("load/gpu", "the GPU's driver has no file `load`"),))
+    # Several names of one device: of these the first that tells a share.
+    sources = [_source(root, "gpu", file, permille) for file in files]
+    return next((found for found in sources if not isinstance(attempt(found.sources[0].read), Gap)), sources[0])
+
+
+def _tegra_emc(root: Root) -> Found:
+    if not is_tegra(root):
+        return Found()
+    activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, _EMC_CLOCK))
+    if activity and clock and not any(map(root.is_denied, (activity, clock))):
+        note = f"activity of the memory controller by its clock, {root.shown(clock)}"
+        return Found(
+            (MemoryControllerLoad(root, activity, clock, (sensor("load", "emc", root.shown(activity), note=note),)),)
+        )
+    return Found(missing=(Missing("load/emc", *_why_no_emc(root, activity, clock)),))
+
+
+def _why_no_emc(root: Root, activity: str | None, clock: str | None) -> tuple[str, str]:
+    """The reason, and what would change it."""
+    beside = "run beside it, as root: sudo tegrastats (EMC_FREQ)"
+    if not root.names(DEBUG) or any(file and root.is_denied(file) for file in (activity, clock)):
+        what = "the memory controller's clock is" if activity else "the memory controller's activity and clock are"
+        return f"{what} told in {root.shown(DEBUG)}, which only root may read", "start edgetop with sudo"
+    if clock and root.exists(_EMC_FIRMWARE):
+        return f"the firmware tells its activity in {root.shown(_EMC_FIRMWARE)}, and nobody in which unit", beside
+    return f"the kernel tells the memory controller's {'clock' if activity else 'activity'} nowhere", beside
 
 
 def _devfreq(root: Root) -> Found:

@@ -20,11 +20,11 @@ CADENCE_S = 1.0
 
 # By the name of the device, without its address: 17000000.gpu, 17000000.ga10b (JetPack 5), 17000000.gv11b (Xavier),
 # gpu-gpc-0 (Thor), fb000000.gpu (RK3588), 13000000.mali; fdab0000.npu; dmc (Rockchip), 3d400000.memory-controller
-# (i.MX8M: drivers/devfreq/imx8m-ddrc.c).
+# (i.MX8M: drivers/devfreq/imx8m-ddrc.c), bwmgr (Thor: jetson_stats, jtop/core/memory.py).
 _KINDS = (
     (re.compile(r"gpu|g[vamp]\d+b|mali|gpu-gpc-\d+"), "gpu"),
     (re.compile(r"npu"), "npu"),
-    (re.compile(r"dmc|memory-controller|emc|external-memory-controller"), "memory"),
+    (re.compile(r"dmc|memory-controller|emc|external-memory-controller|bwmgr"), "memory"),
 )
 
 

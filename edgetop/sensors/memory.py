@@ -23,6 +23,7 @@ MIB = 1024 * 1024
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CADENCE_S = 1.0
 ROLLUP_CADENCE_S = 10.0
+AVAILABLE, SWAP = "mem/system-available", "mem/system-swap"
 
 # Of /proc/PID/status, by label. The resident set is the sum of its three parts.
 STATUS_FIELDS = {
@@ -68,7 +69,7 @@ class EngineShare:
 
 @dataclass(frozen=True, slots=True)
 class SystemMemory:
-    """What a new program could still have without swapping."""
+    """What a new program could still have without swapping, and what of all programs is swapped out."""
 
     root: Root
     sensors: tuple[SensorInfo, ...]
@@ -76,7 +77,9 @@ class SystemMemory:
     name: str = "system memory"
 
     def read(self) -> Sequence[float | Gap]:
-        return [kib_as_mib(read_kib_fields(self.root.read_text("proc/meminfo")), "MemAvailable")]
+        fields = read_kib_fields(self.root.read_text("proc/meminfo"))
+        values = {AVAILABLE: kib_as_mib(fields, "MemAvailable"), SWAP: taken_mib(fields, "SwapTotal", "SwapFree")}
+        return [values[info.id] for info in self.sensors]
 
 
 class OwnMemory:
@@ -140,9 +143,15 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
 
 def discover(root: Root) -> Found:
     source = root.shown("proc/meminfo")
-    if not root.exists("proc/meminfo"):
+    try:
+        fields = read_kib_fields(root.read_text("proc/meminfo"))
+    except OSError:
         return Found(missing=(Missing("system memory", f"no {source}"),))
-    return Found((SystemMemory(root, (sensor("mem", "system-available", f"{source} MemAvailable"),)),))
+    sensors = [sensor("mem", "system-available", f"{source} MemAvailable")]
+    if {"SwapTotal", "SwapFree"} <= fields.keys():
+        note = "in use by all processes together" if fields["SwapTotal"] else "the board has no swap"
+        sensors.append(sensor("mem", "system-swap", f"{source} SwapTotal", note=note))
+    return Found((SystemMemory(root, tuple(sensors)),))
 
 
 def read_kib_fields(text: str) -> dict[str, int]:
@@ -164,3 +173,13 @@ def unique_mib(fields: dict[str, int]) -> float | Gap:
 
 def kib_as_mib(fields: dict[str, int], key: str) -> float | Gap:
     return fields[key] / 1024 if key in fields else Gap(f"no {key} in the file")
+
+
+def taken_mib(fields: dict[str, int], total_key: str, free_key: str) -> float | Gap:
+    """What is in use of a pool whose size and free part the file has."""
+    total, free = (kib_as_mib(fields, key) for key in (total_key, free_key))
+    if isinstance(total, Gap):
+        return total
+    if isinstance(free, Gap):
+        return free
+    return total - free if free <= total else Gap(f"{free_key} is above {total_key}: {free:g} of {total:g} MiB")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgetop.sensors.memory import kib_as_mib, read_kib_fields
+from edgetop.sensors.memory import kib_as_mib, read_kib_fields, taken_mib
 from edgetop.sensors.protocol import Found, Gap, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
@@ -37,17 +37,11 @@ class SharedPools:
 
     def read(self) -> Sequence[float | Gap]:
         fields = read_kib_fields(self.root.read_text(MEMINFO))
-        values = {"mem/system-accelerator": kib_as_mib(fields, "NvMapMemUsed"), "mem/system-cma": _taken_of_cma(fields)}
+        values = {
+            "mem/system-accelerator": kib_as_mib(fields, "NvMapMemUsed"),
+            "mem/system-cma": taken_mib(fields, "CmaTotal", "CmaFree"),
+        }
         return [values[info.id] for info in self.sensors]
-
-
-def _taken_of_cma(fields: dict[str, int]) -> float | Gap:
-    total, free = (kib_as_mib(fields, key) for key in ("CmaTotal", "CmaFree"))
-    if isinstance(total, Gap):
-        return total
-    if isinstance(free, Gap):
-        return free
-    return total - free if free <= total else Gap(f"CmaFree is above CmaTotal: {free:g} of {total:g} MiB")
 
 
 @dataclass(frozen=True, slots=True)

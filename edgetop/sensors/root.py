@@ -75,7 +75,10 @@ class Root:
     def is_denied(self, relative: str) -> bool:
         """Whether the file may not be opened. Nothing is read: a driver may take its time."""
         try:
-            os.close(os.open(self._inside(relative), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            path = self._inside(relative)
+            if self._errno_of.get(str(path)) in (errno.EACCES, errno.EPERM):
+                return True
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         except OSError as error:
             return isinstance(error, PermissionError)
         return False

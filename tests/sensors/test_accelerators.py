@@ -16,10 +16,25 @@ from tests.support.trees import link, plant
 TEGRA = {"proc/device-tree/compatible": "nvidia,p3768-0000\0nvidia,p3767-0005\0nvidia,tegra234\0"}
 PERMILLE = {
     "JetPack 4": "sys/devices/gpu.0/load",
+    "Nano": "sys/devices/57000000.gpu/load",
+    "TX1": "sys/devices/platform/host1x/57000000.gpu/load",
+    "TX2": "sys/devices/17000000.gp10b/load",
     "JetPack 5 and 6": "sys/devices/platform/gpu.0/load",
     "Xavier": "sys/devices/platform/17000000.gv11b/load",
     "JetPack 5 on Orin": "sys/devices/platform/17000000.ga10b/load",
+    "JetPack 6, without its bus": "sys/devices/platform/17000000.gpu/load",
     "JetPack 6": "sys/devices/platform/bus@0/17000000.gpu/load",
+    "devfreq of JetPack 5": "sys/class/devfreq/17000000.ga10b/device/load",
+    "devfreq of JetPack 6": "sys/class/devfreq/17000000.gpu/device/load",
+    "devfreq of the Nano": "sys/class/devfreq/57000000.gpu/device/load",
+}
+EMC_RATE = "sys/kernel/debug/bpmp/debug/clk/emc/rate"
+EMC = {
+    "JetPack 4 on the Nano": ("sys/kernel/actmon_avg_activity/mc_all", "sys/kernel/debug/clk/emc/clk_rate"),
+    "the bandwidth manager": ("sys/kernel/actmon_avg_activity/mc_all", "sys/kernel/debug/tegra_bwmgr/emc_rate"),
+    "JetPack 5": ("sys/kernel/actmon_avg_activity/mc_all", EMC_RATE),
+    "debugfs": ("sys/kernel/debug/tegra_central_actmon/mc_all/avg_activity", EMC_RATE),
+    "JetPack 6": ("sys/kernel/debug/cactmon/mc_all", EMC_RATE),
 }
 GPU, NPU, DMC = (f"sys/class/devfreq/{name}/load" for name in ("fb000000.gpu", "fdab0000.npu", "dmc"))
 CORES = "NPU load:  Core0: 90%, Core1: 30%, Core2:  0%,\n"
@@ -49,10 +64,60 @@ def test_on_a_jetson_without_the_file_the_load_is_missing(tmp_path: Path) -> Non
     assert "load/gpu" in missing(plant(tmp_path, TEGRA))
 
 
-def test_on_a_jetson_the_memory_controllers_cycles_are_no_load(tmp_path: Path) -> None:
-    root = plant(tmp_path, TEGRA | {"sys/kernel/debug/cactmon/mc_all": "26136\n"})
-    assert loads(root) == {}
-    assert "tegrastats" in str(missing(root)["load/emc"])
+def test_of_several_names_the_one_that_tells_a_share_is_read(tmp_path: Path) -> None:
+    root = plant(tmp_path, TEGRA | {PERMILLE["JetPack 5 and 6"]: "\n", PERMILLE["JetPack 6"]: "963\n"})
+    assert loads(root) == {"load/gpu": 96.3}
+
+
+def test_a_gpu_that_cannot_be_read_now_is_a_sensor_all_the_same(tmp_path: Path) -> None:
+    root = plant(tmp_path, TEGRA | {PERMILLE["JetPack 6"]: "", "unreadable.txt": f"EAGAIN {PERMILLE['JetPack 6']}\n"})
+    (source,) = accelerators.discover(root).sources
+    assert isinstance(read_source(source), Gap)
+
+
+@pytest.mark.parametrize("name", ["15340000.vic", "gpu-nvd-0", "17000000.gpux", "gpu.0.old", "regulator.gpu"])
+def test_what_is_no_gpu_of_tegra_is_passed_over(tmp_path: Path, name: str) -> None:
+    assert "load/gpu" not in loads(plant(tmp_path, TEGRA | {f"sys/devices/platform/{name}/load": "77\n"}))
+
+
+@pytest.mark.parametrize(("activity", "clock"), EMC.values(), ids=EMC)
+def test_a_jetsons_memory_controller_is_busy_by_its_activity_and_clock(
+    tmp_path: Path, activity: str, clock: str
+) -> None:
+    """31 % of 2133 MHz: the activity is in kHz, the clock in Hz."""
+    root = plant(tmp_path, TEGRA | {activity: "661230\n", clock: "2133000000\n"})
+    assert loads(root) == {"load/emc": pytest.approx(31.0)}
+
+
+@pytest.mark.parametrize(
+    ("activity", "rate"), [("10\n", "0\n"), ("2200000\n", "2133000000\n"), ("-3\n", "204000000\n")]
+)
+def test_a_share_that_cannot_be_is_a_gap(tmp_path: Path, activity: str, rate: str) -> None:
+    (value,) = loads(plant(tmp_path, TEGRA | {EMC["JetPack 6"][0]: activity, EMC_RATE: rate})).values()
+    assert isinstance(value, Gap)
+
+
+def why_no_emc(root: Root) -> str:
+    (told,) = (missing for missing in accelerators.discover(root).missing if missing.what == "load/emc")
+    return f"{told.why}: {told.fix}"
+
+
+def test_why_the_memory_controllers_load_is_not_told(tmp_path: Path) -> None:
+    nobody = why_no_emc(plant(tmp_path / "user", TEGRA))
+    assert (
+        "activity and clock are told in /sys/kernel/debug, which only root may read: start edgetop with sudo" in nobody
+    )
+    counter = {EMC["JetPack 5"][0]: "5\n"}
+    assert "controller's clock is told in /sys/kernel/debug" in why_no_emc(plant(tmp_path / "counter", TEGRA | counter))
+    denied = counter | {EMC_RATE: "", "unreadable.txt": f"EACCES {EMC_RATE}\n"}
+    assert "only root may read" in why_no_emc(plant(tmp_path / "denied", TEGRA | denied))
+    firmware = {EMC_RATE: "2133000000\n", "sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity": "7\n"}
+    assert "nobody in which unit" in why_no_emc(plant(tmp_path / "firmware", TEGRA | firmware))
+    assert "activity nowhere: run beside it" in why_no_emc(plant(tmp_path / "none", TEGRA | {EMC_RATE: "1\n"}))
+
+
+def test_another_vendors_board_lacks_no_emc_of_tegra(tmp_path: Path) -> None:
+    assert "load/emc" not in missing(plant(tmp_path, {EMC_RATE: "2133000000\n"}))
 
 
 def test_a_load_file_of_another_vendors_gpu_is_not_taken_for_permille(tmp_path: Path) -> None:

@@ -129,6 +129,27 @@ def test_the_memory_the_system_has_left_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("total", "free", "told"),
+    [(2_029_576, 1_833_992, 191.0), (0, 0, 0.0), (8, 8, 0.0)],
+    ids=["some", "no swap", "none"],
+)
+def test_the_swap_in_use_is_what_is_not_free(tmp_path: Path, total: int, free: int, told: float) -> None:
+    """191 of 1982 MB, as tegrastats says on a Nano."""
+    meminfo = f"MemAvailable: 6433280 kB\nSwapCached: 5132 kB\nSwapTotal: {total} kB\nSwapFree: {free} kB\n"
+    assert values(memory.discover(plant(tmp_path, {"proc/meminfo": meminfo})))["mem/system-swap"] == told
+
+
+def test_swap_with_more_free_than_there_is_is_a_gap(tmp_path: Path) -> None:
+    root = plant(tmp_path, {"proc/meminfo": "MemAvailable: 64 kB\nSwapTotal: 8 kB\nSwapFree: 12 kB\n"})
+    assert isinstance(values(memory.discover(root))["mem/system-swap"], Gap)
+
+
+def test_swap_that_meminfo_does_not_tell_is_no_sensor(tmp_path: Path) -> None:
+    root = plant(tmp_path, {"proc/meminfo": "MemAvailable: 64 kB\nSwapTotal: 8 kB\n"})
+    assert "mem/system-swap" not in values(memory.discover(root))
+
+
+@pytest.mark.parametrize(
     "content",
     ["", "MemFree: 12 kB\n", "MemAvailable: -5 kB\n", "MemAvailable: ² kB\n", f"MemAvailable: {'9' * 400} kB\n"],
 )

@@ -158,7 +158,10 @@ def _figures(memory: MemoryView) -> Iterator[Row]:
     if memory.cgroup:
         yield Row("cgroup", memory.cgroup, tuple(_limit(memory)))
     is_scarcest = memory.room == memory.available
-    yield Row("system left", memory.available, (f"of {board}",), _level(memory) if is_scarcest else "text")
+    notes: tuple[Piece, ...] = (f"of {board}",)
+    if memory.system_swap:
+        notes += (f", swap in use {_mib(memory.system_swap)} MiB",)
+    yield Row("system left", memory.available, notes, _level(memory) if is_scarcest else "text")
 
 
 def _made_of(memory: MemoryView) -> Iterator[str]:
