@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from edgetop.errors import EdgetopError
+
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -38,14 +40,12 @@ class Terminal:
 
         to = open_regular(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         nowhere = os.open(os.devnull, os.O_RDWR)
-        streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
-        for stream in streams:
-            with contextlib.suppress(OSError):  # it is gone
-                stream.flush()
-        ends = {0, *(stream.fileno() for stream in streams)} if pipes_too else set()
-        for fd in {*_held(self._files), *ends}:
-            with contextlib.suppress(OSError):
-                os.dup2(to if fd else nowhere, fd, inheritable=fd <= 2)
+        ends = {0, sys.stdout.fileno(), sys.stderr.fileno()} if pipes_too else set()
+        left = {*_held(self._files), *ends}
+        _flush()
+        _point(left, nowhere)
+        _flush()  # what a terminal that is gone has not taken (of a screen: escape sequences) is not for the log
+        _point(left - {0}, to)
         os.close(to)
         os.close(nowhere)
         with contextlib.suppress(PermissionError):  # without a launcher it may lead its group
@@ -65,6 +65,18 @@ class Terminal:
 def _identity(fd: int) -> tuple[int, int]:
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(OSError, EdgetopError):  # it is gone
+            stream.flush()  # type: ignore[union-attr]
+
+
+def _point(fds: set[int], to: int) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.dup2(to, fd, inheritable=fd <= 2)
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
