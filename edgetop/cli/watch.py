@@ -268,7 +268,8 @@ def _await_beginning(session: LiveSession) -> None:
 
 def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options: Options) -> None:
     """Give the terminal back to whoever has it next."""
-    if not session.hung_up:
+    launcher_died = terminal.has_lost_launcher
+    if launcher_died or not session.hung_up:
         tell(how_to_come_back(folder), err=True)
     try:
         terminal.let_go(folder / LOG, pipes_too=options["detach"])
@@ -276,6 +277,8 @@ def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options
         tell(f"edgetop: {folder / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return
     why = "the terminal hung up" if session.hung_up else "its screen was left"
+    if launcher_died:
+        why = "the process that waited for it was killed"
     session.tell("detached", "info", "edgetop", f"{why}: the run goes on without")
 
 
