@@ -3,12 +3,16 @@
 They are printed in one place, `edgetop.cli.main`, as one line on stderr.
 """
 
+import errno
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 EXIT_DONE = 0
 EXIT_GATE_FAILED = 1
 EXIT_PROBLEM_FOUND = 1  # of `edgetop doctor`
 EXIT_USAGE = 2
 EXIT_ENGINE_DIED = 3
-EXIT_NOT_RECORDED = 4
+EXIT_NOT_WRITTEN = 4
 EXIT_INTERRUPTED = 130
 
 
@@ -31,7 +35,20 @@ class EngineDiedError(EdgetopError):
     exit_code = EXIT_ENGINE_DIED
 
 
-class RecordingError(EdgetopError):
+class OutputError(EdgetopError):
+    """What was asked for could not be written: a recording, a file, a result on the standard output."""
+
+    exit_code = EXIT_NOT_WRITTEN
+
+
+class RecordingError(OutputError):
     """The recording could not be written."""
 
-    exit_code = EXIT_NOT_RECORDED
+
+class ReaderLeftError(EdgetopError):
+    """Whoever read the standard output has left, as `head` does. It is no failure, and nothing is said."""
+
+    exit_code = EXIT_DONE
+
+    def __init__(self) -> None:
+        super().__init__("the reader of the standard output has left")

@@ -23,7 +23,7 @@ def test_every_kind_of_end_has_its_exit_code(kind: type[EdgetopError], code: int
 
 def test_exit_codes_are_those_of_the_contract() -> None:
     codes = (errors.EXIT_DONE, errors.EXIT_GATE_FAILED, errors.EXIT_USAGE, errors.EXIT_ENGINE_DIED)
-    assert (*codes, errors.EXIT_NOT_RECORDED, errors.EXIT_INTERRUPTED) == (0, 1, 2, 3, 4, 130)
+    assert (*codes, errors.EXIT_NOT_WRITTEN, errors.EXIT_INTERRUPTED) == (0, 1, 2, 3, 4, 130)
 
 
 def test_one_handler_can_catch_them_all() -> None:

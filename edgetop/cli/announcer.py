@@ -1,6 +1,5 @@
 """`--notify` without a screen: alerts told by the terminal on which a session was started."""
 
-import contextlib
 import os
 import sys
 
@@ -22,5 +21,4 @@ class Announcer:
         if not sys.stderr.isatty():
             return
         for alert in news:
-            with contextlib.suppress(OSError):  # it has hung up
-                click.echo(notification(title_words(view.manifest), told_words(alert), os.environ), nl=False, err=True)
+            click.echo(notification(title_words(view.manifest), told_words(alert), os.environ), nl=False, err=True)

@@ -1,6 +1,5 @@
 """`edgetop sensors --capture`: shows what would be written, asks, and writes it."""
 
-import errno
 import itertools
 import os
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 import click
 
 from edgetop.cli.tell import tell
-from edgetop.errors import InputError
+from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.formatting import clean, size
 from edgetop.sensors.capture.archive import notes_text, pack, write_archive
 from edgetop.sensors.capture.collect import Capture, collect
@@ -20,7 +19,7 @@ SUFFIX = ".tar.gz"
 
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
-    """Raises InputError where the file cannot be written, or nobody is there to be asked."""
+    """Raises OutputError where the file cannot be written, InputError where nobody is there to be asked."""
     if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
         raise InputError(f"--capture {path}: not the name of a capture", f"let it end in {SUFFIX}")
     if os.path.lexists(path) and not force:
@@ -55,8 +54,8 @@ def _write(capture: Capture, path: Path, *, force: bool) -> None:
         raise _exists(path) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        advice = "name another place" if error.errno != errno.ENOSPC else "make room, or name another place"
-        raise InputError(f"--capture {path}: cannot be written: {reason}", advice) from None
+        advice = "name another place" if error.errno not in DISK_FULL else "make room, or name another place"
+        raise OutputError(f"--capture {path}: cannot be written: {reason}", advice) from None
 
 
 def _exists(path: Path) -> InputError:

@@ -1,5 +1,6 @@
 """`edgetop doctor`: is this board fit to measure on?"""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from click import IntRange, option
 from edgetop.cli import complete
 from edgetop.cli import options as text
 from edgetop.cli.companions import Companion, needs, not_beside
-from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND
+from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, ReaderLeftError
 
 EXAMPLES = """\b
 Examples:
@@ -98,13 +99,14 @@ def command(**options: Any) -> int:
 
     diagnosis = diagnose(options)
     found = measure_ceilings(options, diagnosis.board) if options["roofline"] else []
-    if options["as_json"]:
-        import json  # noqa: PLC0415
+    with contextlib.suppress(ReaderLeftError):  # the board is judged all the same
+        if options["as_json"]:
+            import json  # noqa: PLC0415
 
-        ceilings = {"ceilings": ceilings_json(found)} if found else {}
-        click.echo(json.dumps(document(diagnosis) | ceilings, indent=1))
-    else:
-        tell("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
+            ceilings = {"ceilings": ceilings_json(found)} if found else {}
+            click.echo(json.dumps(document(diagnosis) | ceilings, indent=1))
+        else:
+            tell("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
     if diagnosis.left_out:
         click.echo(f"Left out, since they ask the machine and not a capture: {', '.join(diagnosis.left_out)}", err=True)
     return EXIT_PROBLEM_FOUND if diagnosis.status == "problem" else EXIT_DONE

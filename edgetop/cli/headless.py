@@ -146,11 +146,9 @@ class Plain:
 
 
 def _say(text: str, end: str = "\n", *, ascii_only: bool = False) -> None:
-    """On stderr; where that is gone (a lost terminal), to nobody."""
     if ascii_only:
         text = formatting.plain_ascii(text)
-    with contextlib.suppress(OSError):
-        click.echo(f"{text}{end}", nl=False, err=True)
+    click.echo(f"{text}{end}", nl=False, err=True)
 
 
 def progress_line(view: MonitorView) -> str:

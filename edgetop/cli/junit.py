@@ -9,25 +9,26 @@ import os
 from pathlib import Path
 from typing import Any
 
-from edgetop.errors import EdgetopError, InputError
+from edgetop.errors import EdgetopError, InputError, OutputError
 from edgetop.formatting import clean
+from edgetop.recording.export.output import NamedOutput, is_device
+
+ELSEWHERE = "name another place with --junit"
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises InputError where the file cannot be made: better before a run than after it."""
+    """Raises InputError, or OutputError, where the file cannot be made: better before a run than after it."""
     folder = path.absolute().parent
-    if path.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"--junit {path}: cannot be written", "give a file in a folder that is there and is yours")
+    if path.is_dir() or not folder.is_dir():
+        raise InputError(f"--junit {path}: cannot be written", "give a file in a folder that is there")
+    if not is_device(path) and not os.access(folder, os.W_OK):
+        raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
 
 
 def write(path: Path, document: dict[str, Any], error: EdgetopError | None = None) -> None:
-    """`error`: what the session ended with, told as a test case of its own. Raises InputError."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(to_xml(document, error), encoding="utf-8")
-        part.replace(path)
-    except OSError as failure:
-        raise InputError(f"--junit {path}: cannot be written: {failure.strerror}") from None
+    """`error`: what the session ended with, told as a test case of its own. Raises OutputError."""
+    with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
+        file.write(to_xml(document, error).encode())
 
 
 def to_xml(document: dict[str, Any], error: EdgetopError | None = None) -> str:

@@ -1,17 +1,23 @@
 """The commands by name, and the one place where errors are printed and exit codes chosen."""
 
-import contextlib
 import errno
 import importlib
-import io
-import os
 import sys
 from typing import Any, NoReturn
 
 import click
 
-from edgetop import __version__
-from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_USAGE, EdgetopError
+from edgetop import __version__, streams
+from edgetop.errors import (
+    DISK_FULL,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_WRITTEN,
+    EXIT_USAGE,
+    EdgetopError,
+    OutputError,
+    ReaderLeftError,
+)
 from edgetop.formatting import clean
 from edgetop.nearest import nearest_hint
 
@@ -100,49 +106,45 @@ def edgetop(ctx: click.Context) -> int | None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command; exit with its code, an error as one line on stderr."""
-    _take_any_text()
+    streams.guard()
+    code = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except ReaderLeftError:
+        pass
+    except OutputError as error:
+        code = _complain(str(error), error.exit_code)
+    sys.stderr.flush()
+    sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         result: Any = edgetop.main(arguments, prog_name="edgetop", standalone_mode=False)
         code = result if isinstance(result, int) else EXIT_DONE
     except click.ClickException as error:
         code = _complain(_one_line(error), EXIT_USAGE)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         code = _complain("interrupted", EXIT_INTERRUPTED)
+    except ReaderLeftError as error:
+        code = error.exit_code
     except EdgetopError as error:
         code = _complain(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        code = _complain("interrupted", EXIT_INTERRUPTED)
-    except SystemExit:  # Click's way to say that the reader of a pipe left, as `head` does
+    except SystemExit:  # how Click ends a completion
         code = EXIT_DONE
+    except MemoryError as error:
+        code = _complain(f"not enough memory: {error or 'an allocation was refused'}", EXIT_USAGE)
     except OSError as error:
-        if error.errno != errno.EIO:  # the terminal is gone
+        if error.errno != errno.EIO and error.errno not in DISK_FULL:
             raise
-        code = EXIT_DONE
-    _flush()
-    sys.exit(code)
-
-
-def _take_any_text() -> None:
-    """What a stream cannot encode is shown as `?`, not as a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _flush() -> None:
-    """Write out what is left; a stream whose other end is gone must not end in a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is None:  # closed before edgetop began: `edgetop sensors >&-`
-            continue
-        with contextlib.suppress(OSError):
-            stream.flush()
-            continue
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        code = EXIT_DONE  # the terminal is gone
+        if error.errno != errno.EIO:
+            code = _complain(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", EXIT_NOT_WRITTEN)
+    return code
 
 
 def _complain(message: str, code: int) -> int:
-    with contextlib.suppress(OSError):  # nobody is left to read it
-        click.echo(f"edgetop: {clean(message)}", err=True)
+    click.echo(f"edgetop: {clean(message)}", err=True)
     return code
 
 

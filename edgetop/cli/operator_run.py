@@ -92,8 +92,7 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):
-        click.echo(text, nl=False, err=True)
+    click.echo(text, nl=False, err=True)
 
 
 def _ceilings(

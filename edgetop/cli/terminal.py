@@ -5,6 +5,7 @@ in two before it has any thread: the launcher, which does nothing but wait, and 
 When the run lets go it enters a session of its own (setsid(2), which a process that the shell
 started could not: it leads its group), sends what it says to a file, and tells the launcher to
 end. The shell has its prompt again, and nothing that becomes of the terminal reaches the run.
+A launcher that is killed (SIGKILL, the OOM killer) is to the run as a terminal that hangs up.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from edgetop.errors import EdgetopError
+
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -24,10 +27,15 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 class Terminal:
     """The terminal of this process, as long as it is held."""
 
-    def __init__(self, launcher_fd: int | None = None) -> None:
-        """`launcher_fd`: where to tell the launcher that it can end."""
+    def __init__(self, launcher: int | None = None, launcher_fd: int | None = None) -> None:
+        """`launcher`: its process id; `launcher_fd`: where to tell it that it can end."""
+        self._launcher = launcher
         self._launcher_fd = launcher_fd
         self._files = {_identity(fd) for fd in (0, 1, 2) if os.isatty(fd)}
+
+    @property
+    def has_lost_launcher(self) -> bool:
+        return self._launcher_fd is not None and os.getppid() != self._launcher
 
     def let_go(self, log: Path, *, pipes_too: bool = False) -> None:
         """Say no more to it, but to `log`; `pipes_too`: nor to whatever else the standard streams are.
@@ -38,14 +46,12 @@ class Terminal:
 
         to = open_regular(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         nowhere = os.open(os.devnull, os.O_RDWR)
-        streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
-        for stream in streams:
-            with contextlib.suppress(OSError):  # it is gone
-                stream.flush()
-        ends = {0, *(stream.fileno() for stream in streams)} if pipes_too else set()
-        for fd in {*_held(self._files), *ends}:
-            with contextlib.suppress(OSError):
-                os.dup2(to if fd else nowhere, fd, inheritable=fd <= 2)
+        ends = {0, sys.stdout.fileno(), sys.stderr.fileno()} if pipes_too else set()
+        left = {*_held(self._files), *ends}
+        _flush()
+        _point(left, nowhere)
+        _flush()  # what a terminal that is gone has not taken (of a screen: escape sequences) is not for the log
+        _point(left - {0}, to)
         os.close(to)
         os.close(nowhere)
         with contextlib.suppress(PermissionError):  # without a launcher it may lead its group
@@ -55,7 +61,7 @@ class Terminal:
     def _dismiss_launcher(self) -> None:
         if self._launcher_fd is None:
             return
-        _end_with_parent(None)
+        _have_parents_end_told(0)
         with contextlib.suppress(OSError):  # it was killed
             os.write(self._launcher_fd, b"x")
         os.close(self._launcher_fd)
@@ -65,6 +71,18 @@ class Terminal:
 def _identity(fd: int) -> tuple[int, int]:
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(OSError, EdgetopError):  # it is gone
+            stream.flush()  # type: ignore[union-attr]
+
+
+def _point(fds: set[int], to: int) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.dup2(to, fd, inheritable=fd <= 2)
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
@@ -93,14 +111,15 @@ def split() -> Terminal:
         os.close(tell)
         _launch(child, told)
     os.close(told)
-    _end_with_parent(signal.SIGTERM)  # of whoever kills the launcher: that is the process that he knows
+    _have_parents_end_told(signal.SIGHUP)
     if os.getppid() != launcher:
         os._exit(1)
-    return Terminal(tell)
+    return Terminal(launcher, tell)
 
 
-def _end_with_parent(number: int | None) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number or 0, 0, 0, 0)
+def _have_parents_end_told(number: int) -> None:
+    """By this signal; 0: by none."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def _launch(child: int, told: int) -> NoReturn:

@@ -37,7 +37,7 @@ from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import ThreadEngine
-from edgetop.errors import EdgetopError, InputError
+from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG
@@ -89,10 +89,24 @@ def watch(options: Options, terminal: Terminal) -> End:
     document = report_document(session.analysis)
     if session.folder:
         write_outcome(session.folder, outcome_of(session.analysis))
-    _print_result(document, session.folder, options)
+    unwritten: list[OutputError] = []
+    with _noted(unwritten):
+        _print_result(document, session.folder, options)
     if options["junit"]:
-        junit.write(options["junit"], document, outcome.error)
-    return End(outcome.error, session.interrupted, tell_failed(document))
+        with _noted(unwritten):
+            junit.write(options["junit"], document, outcome.error)
+    failed = tell_failed(document)
+    return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed)
+
+
+@contextlib.contextmanager
+def _noted(unwritten: list[OutputError]) -> Iterator[None]:
+    """What cannot be written keeps nothing else from being written, nor said; nor does a reader that has left."""
+    try:
+        with contextlib.suppress(ReaderLeftError):
+            yield
+    except OutputError as error:
+        unwritten.append(error)
 
 
 class LiveSession:
@@ -238,7 +252,7 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
     elif settings:
         failure = _on_screen(session, replace(settings, recording=session.folder))
         if failure:
-            _say(f"edgetop: the screen failed ({failure}); the session goes on without it")
+            tell(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
     show = partial(show_progress, session, live_ns=live_ns, announcer=announcer, ascii_only=bool(options["ascii_only"]))
     if shows_progress and not options["detach"]:
         show(lambda: session.hung_up)
@@ -260,20 +274,18 @@ def _await_beginning(session: LiveSession) -> None:
 
 def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options: Options) -> None:
     """Give the terminal back to whoever has it next."""
-    if not session.hung_up:
-        _say(how_to_come_back(folder))
+    launcher_died = terminal.has_lost_launcher
+    if launcher_died or not session.hung_up:
+        tell(how_to_come_back(folder), err=True)
     try:
         terminal.let_go(folder / LOG, pipes_too=options["detach"])
     except OSError as error:  # a full disk: better here than not at all
-        _say(f"edgetop: {folder / LOG}: {error.strerror}: the run stays on this terminal")
+        tell(f"edgetop: {folder / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return
     why = "the terminal hung up" if session.hung_up else "its screen was left"
+    if launcher_died:
+        why = "the process that waited for it was killed"
     session.tell("detached", "info", "edgetop", f"{why}: the run goes on without")
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal may be what failed
-        tell(text, err=True)
 
 
 def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:

@@ -7,7 +7,9 @@ own streams are moved to duplicates of the real ones, so that the app goes on pr
 import contextlib
 import os
 import sys
-from io import TextIOWrapper
+
+from edgetop import streams
+from edgetop.errors import EdgetopError
 
 
 class OutputCapture:
@@ -20,7 +22,6 @@ class OutputCapture:
         os.set_blocking(self._stdout_write, False)
         os.set_blocking(self._stderr_write, False)
         self._streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
-        self._opened = contextlib.ExitStack()
         self._saved = (-1, -1)
 
     def __enter__(self) -> "OutputCapture":  # noqa: PYI034  Self is in typing from Python 3.11 on
@@ -29,20 +30,19 @@ class OutputCapture:
         self._saved = (os.dup(1), os.dup(2))
         os.dup2(self._stdout_write, 1)
         os.dup2(self._stderr_write, 2)
-        sys.stdout = sys.__stdout__ = self._opened.enter_context(_stream(self._saved[0]))  # type: ignore[misc]
-        sys.stderr = sys.__stderr__ = self._opened.enter_context(_stream(self._saved[1]))  # type: ignore[misc]
+        sys.stdout = sys.__stdout__ = streams.output(self._saved[0])  # type: ignore[misc]
+        sys.stderr = streams.talk(self._saved[1])
+        # What draws a screen writes here, and must notice that the terminal is gone.
+        sys.__stderr__ = open(self._saved[1], "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]
         return self
 
     def __exit__(self, *_: object) -> None:
         os.dup2(self._saved[0], 1)
         os.dup2(self._saved[1], 2)
+        for stream in (sys.stdout, sys.stderr, sys.__stderr__):
+            if stream not in self._streams:
+                with contextlib.suppress(OSError, EdgetopError):  # a terminal that is gone takes nothing more
+                    stream.close()  # type: ignore[union-attr]
         sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
-        with contextlib.suppress(OSError):  # a terminal that is gone takes nothing more
-            self._opened.close()
-        for fd in (self.stdout_fd, self.stderr_fd, self._stdout_write, self._stderr_write):
+        for fd in (*self._saved, self.stdout_fd, self.stderr_fd, self._stdout_write, self._stderr_write):
             os.close(fd)
-
-
-def _stream(fd: int) -> TextIOWrapper:
-    """A text stream on a descriptor, which it closes when it is closed."""
-    return os.fdopen(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace")

@@ -92,6 +92,7 @@ def test_a_run_whose_terminal_hangs_up_goes_on_is_watched_from_another_and_stopp
         terminal.close()
     log = (folder / LOG).read_text()
     assert "recorded in" in log
+    assert "\x1b" not in log
     assert "Traceback" not in log
 
 
@@ -209,18 +210,44 @@ def test_a_run_that_is_not_recorded_ends_with_its_terminal(home: Path) -> None:
     assert (process.returncode, out.startswith("STOPPED")) == (0, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_who_ends_the_process_that_the_shell_knows_ends_the_run_in_order(number: int, home: Path) -> None:
+def test_who_ends_the_process_that_the_shell_knows_ends_the_run_in_order(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
     try:
         terminal.wait_for("p50")
-        os.kill(terminal.pid, number)
-        assert terminal.wait_for_exit() == (0 if number == signal.SIGTERM else -number)
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_for_exit() == 0
         wait_until(lambda: manifest_of(folder)["state"] == "finished")
         assert manifest_of(folder)["end_reason"] == "signal"
     finally:
         terminal.close()
+
+
+@pytest.mark.parametrize("is_leader", [True, False])  # of the terminal's session: then its end hangs the terminal up
+def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool, home: Path) -> None:
+    folder = home / "one.edgetop"
+    run = ("run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
+    terminal = on_terminal(home, *run, then="" if is_leader else 'echo "back: $?"; read x')
+    try:
+        terminal.wait_for("MEASURING")
+        (writer,) = writers_of(folder)
+        os.kill(parent_of(writer), signal.SIGKILL)
+        if not is_leader:
+            terminal.wait_for("back: 137", "the run goes on, recorded in", "edgetop attach one")
+        wait_until(lambda: (folder / LOG).exists() and "MEASURING" in (folder / LOG).read_text())
+        assert "\x1b" not in (folder / LOG).read_text()
+        assert os.getsid(writer) == writer
+        assert is_live(folder)
+        assert edgetop("stop", "one", home=home).returncode == 0
+        assert manifest_of(folder)["end_reason"] == "user"
+        told = edgetop("export", "one", "--to", "csv", "--table", "events", "-o", "-", home=home).stdout
+        assert "the process that waited for it was killed: the run goes on without" in told
+    finally:
+        terminal.close()
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_the_shell_is_given_the_exit_code_of_the_run(home: Path) -> None:

@@ -19,7 +19,7 @@ def shell(line, home, **more):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("edgetop help >&-", 0),
+        ("edgetop report nowhere 2>&-", 2),
         ("edgetop help 2>&-", 0),
         ("edgetop nowhere 2>&-", 2),
         ("edgetop help | true; exit ${PIPESTATUS[0]}", 0),

@@ -36,6 +36,36 @@ def test_every_descriptor_of_the_terminal_is_let_go_and_no_other(tmp_path: Path)
         terminal.close()
 
 
+DRAWN_TOO_LATE = """
+import contextlib, os, signal, sys
+from pathlib import Path
+from edgetop.cli.terminal import Terminal
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+terminal = Terminal()
+print("drawing", flush=True)
+with contextlib.suppress(OSError):
+    while os.read(0, 1):  # until it hangs up
+        pass
+for stream in (sys.stderr, sys.__stdout__):
+    with contextlib.suppress(OSError):
+        stream.write("\\x1b[2Jlast picture")
+        stream.flush()
+terminal.let_go(Path(sys.argv[1]))
+print("after", flush=True)
+print("after", file=sys.stderr, flush=True)
+"""
+
+
+def test_what_a_terminal_that_hung_up_has_not_taken_is_not_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    terminal = Terminal([sys.executable, "-c", DRAWN_TOO_LATE, str(log)], 80, 24, {"PYTHONUNBUFFERED": ""})
+    terminal.wait_for("drawing")
+    terminal.hang_up()
+    assert terminal.wait_for_end() == 0
+    terminal.close()
+    assert log.read_text() == "after\nafter\n"
+
+
 def test_a_log_that_has_become_long_keeps_its_end_and_is_written_on(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     lines = [f"{number:07}\n" for number in range(MAX_LOG_BYTES // 8 + 1)]

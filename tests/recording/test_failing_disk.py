@@ -14,7 +14,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.engines.protocol import Ended, PhaseBegan
 from edgetop.engines.spec import EngineSpec
-from edgetop.errors import EXIT_NOT_RECORDED, InputError, RecordingError
+from edgetop.errors import EXIT_NOT_WRITTEN, InputError, RecordingError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.files import WriterLock, read_manifest
 from edgetop.recording.reader import Recording
@@ -216,7 +216,7 @@ def test_a_run_goes_on_when_the_disk_fills_up_and_its_outcome_says_so(tmp_path: 
         outcome, live = conducted(recorder)
     assert outcome.end_reason == "runs"
     assert outcome.error
-    assert outcome.error.exit_code == EXIT_NOT_RECORDED
+    assert outcome.error.exit_code == EXIT_NOT_WRITTEN
     assert "File too large" in str(outcome.error)
     assert len(live.inferences) == RUNS
     assert [event.kind for event in live.events].count("recording-failed") == 1

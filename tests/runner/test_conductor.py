@@ -25,7 +25,7 @@ from edgetop.engines.protocol import (
     Started,
 )
 from edgetop.engines.spec import EngineSpec
-from edgetop.errors import EXIT_ENGINE_DIED, EXIT_NOT_RECORDED, EXIT_USAGE, InputError, RecordingError
+from edgetop.errors import EXIT_ENGINE_DIED, EXIT_NOT_WRITTEN, EXIT_USAGE, InputError, RecordingError
 from edgetop.recording.files import read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
@@ -488,7 +488,7 @@ def test_a_disk_that_fails_is_told_once_and_the_run_goes_on() -> None:
     outcome = session.play()
     assert outcome.end_reason == "runs"
     assert isinstance(outcome.error, RecordingError)
-    assert outcome.error.exit_code == EXIT_NOT_RECORDED
+    assert outcome.error.exit_code == EXIT_NOT_WRITTEN
     (told,) = session.sink.events("recording-failed")
     assert told.severity == "critical"
     assert "No space left" in told.message

@@ -63,6 +63,10 @@ class Terminal:
         os.close(self._ours)
         self._ours = -1
 
+    def wait_for_end(self) -> int:
+        """Of a program whose terminal has hung up."""
+        return self._process.wait(PATIENCE_S)
+
     def close(self) -> None:
         if self._process.poll() is None:
             self._process.kill()

@@ -2,15 +2,15 @@
 
 import codecs
 import contextlib
-import errno
 import io
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from edgetop.errors import InputError, RecordingError
+from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.formatting import clean
 
 ELSEWHERE = "name another place with -o"
@@ -27,7 +27,7 @@ class NamedOutput:
         self.path = path
         self._force = force
         self._elsewhere = elsewhere
-        if os.path.lexists(path) and not force:
+        if os.path.lexists(path) and not force and not is_device(path):
             raise InputError(f"{path}: exists already", f"--force replaces it, or {elsewhere}")
 
     @contextlib.contextmanager
@@ -35,6 +35,10 @@ class NamedOutput:
         del is_text  # a file takes either
         if self.path.is_dir():
             raise InputError(f"{self.path}: is a folder", self._elsewhere)
+        if is_device(self.path):
+            with self._told("a part of it may be there"), self.path.open("wb") as file:
+                yield file
+            return
         partial = self._partial()
         with self._told(), _removed(partial):
             with partial.open("xb") as file:
@@ -58,16 +62,22 @@ class NamedOutput:
         return self.path.parent / f".{self.path.name[:200]}.{os.getpid()}.partial"
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, what_is_left: str = "nothing of it is left") -> Iterator[None]:
         try:
             yield
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
-            advice = f"free space, or {self._elsewhere}" if error.errno in _FULL else self._elsewhere
-            raise RecordingError(f"{self.path}: cannot be written: {why}; nothing of it is left", advice) from None
+            advice = f"free space, or {self._elsewhere}" if error.errno in DISK_FULL else self._elsewhere
+            raise OutputError(f"{self.path}: cannot be written: {why}; {what_is_left}", advice) from None
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+def is_device(path: Path) -> bool:
+    """Or a pipe, as of a shell's `>(command)`: it is written to, and never replaced by a file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISBLK(mode)
 
 
 @contextlib.contextmanager

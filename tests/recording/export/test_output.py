@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from edgetop.errors import InputError, RecordingError
+from edgetop.errors import InputError, OutputError
 from edgetop.recording.export.output import NamedOutput, StreamOutput
 
 
@@ -72,7 +72,7 @@ def test_a_folder_is_not_replaced_by_force_either(kind, tmp_path):
 def test_a_place_that_is_not_there_is_one_line(kind, tmp_path):
     output = NamedOutput(tmp_path / "nowhere/out")
     opened = output.stream(is_text=True) if kind == "stream" else output.folder()
-    with pytest.raises(RecordingError, match="nowhere/out: cannot be written: No such file or directory"), opened:
+    with pytest.raises(OutputError, match="nowhere/out: cannot be written: No such file or directory"), opened:
         pass
 
 

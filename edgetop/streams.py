@@ -1,0 +1,97 @@
+"""Standard output and standard error, as every command writes to them.
+
+What cannot be written to the standard output is an error of its own kind, wherever in the program it was
+written, and a reader that has left is none. What is said on standard error is for whoever listens: that
+nobody does any more (a closed descriptor, a pipe without a reader, a terminal that hung up) ends nothing.
+"""
+
+import errno
+import io
+import os
+import select
+import sys
+from typing import Any
+
+from edgetop.errors import OutputError, ReaderLeftError
+
+# A descriptor that was closed before edgetop began would become that of the next file or socket, which then got
+# what is printed. Reading from the first gives an end of file, writing to the second fails (EBADF), the third drops.
+_INSTEAD = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
+
+
+def guard() -> None:
+    """Have `sys.stdout` and `sys.stderr` behave as above. Streams that a test put in their place stay."""
+    for fd, flags in _INSTEAD:
+        if not _is_open(fd):
+            os.set_inheritable(os.open(os.devnull, flags), True)  # the lowest that is free: this one
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = output(1, sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = talk(2, sys.stderr)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def output(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
+    """A stream whose writes raise OutputError or ReaderLeftError. The descriptor stays the caller's."""
+    return _text(_Output(fd), like)
+
+
+def talk(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
+    """A stream whose writes never fail. The descriptor stays the caller's."""
+    return _text(_Talk(fd), like)
+
+
+def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
+    """What the encoding lacks is shown as `?`."""
+    encoding = like.encoding if like is not None else "utf-8"
+    through = like is not None and like.write_through
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, "replace", line_buffering=raw.isatty(), write_through=through
+    )
+
+
+class _Output(io.FileIO):
+    """Says once that it cannot be written; what is still on its way then goes nowhere."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd, "w", closefd=False)
+        self._was_terminal = self.isatty()  # one that has hung up does not say so any more
+
+    def write(self, data: Any) -> int:
+        try:
+            while (written := super().write(data)) is None:  # somebody made it non-blocking, and it is full
+                select.select([], [self], [])
+        except OSError as error:
+            self._drop_the_rest()
+            if error.errno == errno.EPIPE or (error.errno == errno.EIO and self._was_terminal):
+                raise ReaderLeftError from None
+            if error.errno == errno.EBADF:
+                raise OutputError("the standard output is closed", "give it a file or a pipe") from None
+            raise OutputError(f"the standard output cannot be written: {error.strerror}") from None
+        return written
+
+    def _drop_the_rest(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+class _Talk(io.FileIO):
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd, "w", closefd=False)
+
+    def write(self, data: Any) -> int:
+        try:
+            written = super().write(data)
+        except OSError:
+            written = None
+        return memoryview(data).nbytes if written is None else written
