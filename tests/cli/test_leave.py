@@ -229,7 +229,7 @@ def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool,
     run = ("run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
     terminal = on_terminal(home, *run, then="" if is_leader else 'echo "back: $?"; read x')
     try:
-        terminal.wait_for("MEASURING")
+        terminal.wait_for("p50")
         (writer,) = writers_of(folder)
         os.kill(parent_of(writer), signal.SIGKILL)
         if not is_leader:
