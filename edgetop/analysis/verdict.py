@@ -157,7 +157,7 @@ def _errors_words(seen: Evidence) -> str:
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
     """What the board does to itself: by what it says, whatever the latency does, or by what its clocks show."""
     now = _in_force(seen)
-    limited = [slowdown for slowdown in _going_on(seen) if slowdown.cause in LIMITS or _is_limited_from_start(slowdown)]
+    limited = [slowdown for slowdown in _going_on(seen) if _is_of_the_board(slowdown, seen)]
     if limited and _is_limited_from_start(limited[0]):
         details = (why(limited[0]), *_board_now(seen.throttles))
         yield Verdict(THROTTLING + FROM_START, "critical", details, since_ns=limited[0].start_ns)
@@ -174,6 +174,13 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
 def _going_on(seen: Evidence) -> list[Slowdown]:
     """What was so from the start first."""
     return [slowdown for slowdown in seen.slowdowns.slowdowns if slowdown.end_ns is None]
+
+
+def _is_of_the_board(slowdown: Slowdown, seen: Evidence) -> bool:
+    """Whether it is a throttling of which the board says nothing. What it says to be over is over."""
+    spans = seen.throttles.spans
+    is_told = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
+    return _is_limited_from_start(slowdown) or (slowdown.cause in LIMITS and not is_told)
 
 
 def _is_limited_from_start(slowdown: Slowdown) -> bool:
@@ -213,9 +220,9 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
     elif others:
         yield Verdict(CONTENDED, "warning", (others,), p50_change=_change(seen))
+    explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in going_on:
-        is_explained = slowdown.cause == "unknown" and _in_force(seen)  # the throttling tells of it
-        if slowdown.cause not in (*LIMITS, "contention") and not slowdown.from_start and not is_explained:
+        if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):
             yield Verdict(SLOWED, "warning", (_size(slowdown), why(slowdown)), since_ns=slowdown.start_ns)
 
 
@@ -355,9 +362,13 @@ def _past(seen: Evidence) -> Iterator[str]:
     if overload and (is_over or overload.is_over):
         yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}"
     for word, slowdowns in _slowed_before(seen, is_over=is_over).items():
-        named = ", ".join(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
-        why_ = "" if word == CONTENDED else f" ({'unknown cause' if named == 'unknown' else named})"
-        yield f"was {word.lower()} {_times(len(slowdowns))}{_of_the_time(_share(seen, slowdowns))}{why_}"
+        if word == CONTENDED:
+            because = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), "")
+        else:
+            because = ", ".join(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
+        because = "unknown cause" if because == "unknown" else because
+        how_often = f"{_times(len(slowdowns))}{_of_the_time(_share(seen, slowdowns))}"
+        yield f"was {word.lower()} {how_often}{f' ({because})' if because else ''}"
     if seen.errors and (is_over or not seen.recent.errors):
         yield _errors_words(seen)
     deadline = seen.promises.deadline

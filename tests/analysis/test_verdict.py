@@ -322,6 +322,25 @@ def test_a_throttling_that_is_over_is_told_in_the_past_tense() -> None:
     assert (verdict.word, verdict.past) == ("STEADY", ("was throttled once, 17 % of the time (thermal)",))
 
 
+def test_what_the_board_says_to_be_over_is_not_throttling_now_though_it_is_still_slow() -> None:
+    sensors = {"throttle/thermal": stretch((60, 0.0), (10, 1.0), (10, 0.0))}
+    verdict = analysed(stretch((60, 10.0), (20, 14.0)), sensors).view(10 * NS).verdict
+    assert (verdict.word, verdict.details[0]) == ("SLOWED", "40 % since 00:01:00")
+    assert verdict.past[0].startswith("was throttled once")
+
+
+def test_a_throttling_that_only_the_clocks_show_is_one_too() -> None:
+    sensors = {
+        "freq/cpu0": stretch((60, 1800.0), (20, 1200.0)),
+        "temp/cpu-thermal": stretch((60, 80.0), (20, 85.5)),
+    }
+    verdict = analysed(stretch((60, 10.0), (20, 15.0)), sensors).view(10 * NS).verdict
+    assert (verdict.word, verdict.details) == (
+        "THROTTLING", ("0:20 thermal", "cpu 1200 of 1800 MHz", "86 of 85 C")
+    )  # fmt: skip
+    assert "SLOWED" not in verdict.words
+
+
 def test_a_session_that_ends_while_throttled_keeps_what_held_then() -> None:
     sensors = {"throttle/thermal": stretch((60, 0.0), (60, 1.0))}
     verdict = over(session_of(stretch((60, 10.0), (60, 14.0)), sensors))
