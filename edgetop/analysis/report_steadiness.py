@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from edgetop.analysis.rounding import rounded
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.throttle_words import throttles_document
@@ -19,6 +20,7 @@ def steadiness(analysis: "Analysis") -> dict[str, Any]:
         "sustained": _span(sustained, analysis),
         "drift_ratio": round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None,
         "throttled": throttled(analysis),
+        "throttled_share": rounded(analysis.throttles_view().share),
         "throttles": throttles_document(analysis.throttles_view()),
         "slowdowns": [_slowdown(slowdown) for slowdown in view.slowdowns]
         if view.is_settled or view.slowdowns

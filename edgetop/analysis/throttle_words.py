@@ -10,7 +10,7 @@ from typing import Any
 from edgetop.analysis.rounding import rounded
 from edgetop.analysis.slowdowns.events import SOURCE
 from edgetop.analysis.throttles import Throttles, ThrottleSpan, ThrottlesView
-from edgetop.formatting import duration, percent, reading
+from edgetop.formatting import duration, reading, whole_percent
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
@@ -102,19 +102,19 @@ def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None)
 
     >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
     >>> throttles_words([span] * 3, 0.12)
-    'throttled 3 times, 12.0 % of the time: thermal, clock down to 1037 MHz, 85.2 C at most, p50 up to +32 %'
+    '3 times, 12 % of the time: thermal, clock down to 1037 MHz, 85.2 C at most, p50 up to +32 %'
     """
     if not throttles:
         return ""
     times = "once" if len(throttles) == 1 else f"{len(throttles)} times"
-    of_time = "" if share is None else f", {percent(share)} of the time"
+    of_time = "" if share is None else f", {whole_percent(share)} of the time"
     causes = dict.fromkeys(str(span["cause"]) for span in throttles)
     worst = {
         "min_clock_mhz": min(_known(throttles, "min_clock_mhz"), default=None),
         "max_temp_c": max(_known(throttles, "max_temp_c"), default=None),
         "latency_ratio": max(_known(throttles, "latency_ratio"), default=None),
     }
-    return f"throttled {times}{of_time}: {', '.join([*causes, *_worst('clock', worst, upto='up to ')])}"
+    return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', worst, upto='up to ')])}"
 
 
 def _known(throttles: Sequence[Mapping[str, Any]], name: str) -> list[float]:

@@ -21,7 +21,7 @@ from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.slowdowns.causes import LIMITS
 from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
-from edgetop.analysis.slowdowns.words import how_much, why
+from edgetop.analysis.slowdowns.words import how_much, is_throttling, why
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
 from edgetop.session.manifest import Manifest
@@ -33,7 +33,8 @@ STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
 FROM_START = " FROM THE START"
 
-THROTTLING, CONTENDED, SLOWED = "THROTTLING", "CONTENDED", "SLOWED"
+THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
+CONTENDED, SLOWED = "CONTENDED", "SLOWED"
 OVERLOADED, GATE_FAILED, MISSING, LEAKING = "OVERLOADED", "GATE FAILED", "MISSING DEADLINE", "LEAKING"
 STEADY, UNSETTLED, MEASURING = "STEADY", "UNSETTLED", "MEASURING"
 
@@ -158,9 +159,9 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
     """What the board does to itself: by what it says, whatever the latency does, or by what its clocks show."""
     now = _in_force(seen)
     limited = [slowdown for slowdown in _going_on(seen) if _is_of_the_board(slowdown, seen)]
-    if limited and _is_limited_from_start(limited[0]):
+    if limited and limited[0].from_start:
         details = (why(limited[0]), *_board_now(seen.throttles))
-        yield Verdict(THROTTLING + FROM_START, "critical", details, since_ns=limited[0].start_ns)
+        yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited[0].start_ns)
     elif now:
         lasts = formatting.stopwatch(seen.until_ns - now.start_ns)
         details = (f"{lasts} {now.cause}", *_board_now(seen.throttles))
@@ -180,11 +181,7 @@ def _is_of_the_board(slowdown: Slowdown, seen: Evidence) -> bool:
     """Whether it is a throttling of which the board says nothing. What it says to be over is over."""
     spans = seen.throttles.spans
     is_told = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
-    return _is_limited_from_start(slowdown) or (slowdown.cause in LIMITS and not is_told)
-
-
-def _is_limited_from_start(slowdown: Slowdown) -> bool:
-    return slowdown.from_start and slowdown.cause != "contention"
+    return is_throttling(slowdown) and (slowdown.from_start or not is_told)
 
 
 def _in_force(seen: Evidence) -> ThrottleSpan | None:
@@ -388,10 +385,7 @@ def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | No
         going_on = len(seen.throttles.spans) - len(spans)
         times = seen.throttles.total - going_on
         return times, seen.throttles.share, list(dict.fromkeys(span.cause for span in spans))
-    by_clock = [s for s in seen.slowdowns.slowdowns if s.cause in LIMITS and (is_over or s.end_ns is not None)]
-    by_clock += [
-        s for s in seen.slowdowns.slowdowns if s.from_start and s.cause not in (*LIMITS, "contention") and s.end_ns
-    ]
+    by_clock = [s for s in seen.slowdowns.slowdowns if is_throttling(s) and (is_over or s.end_ns is not None)]
     if not by_clock:
         return None
     return len(by_clock), _share(seen, by_clock), list(dict.fromkeys(s.cause for s in by_clock))
@@ -400,7 +394,7 @@ def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | No
 def _slowed_before(seen: Evidence, *, is_over: bool) -> dict[str, list[Slowdown]]:
     found: dict[str, list[Slowdown]] = {}
     for slowdown in seen.slowdowns.slowdowns:
-        if slowdown.cause not in LIMITS and (is_over or slowdown.end_ns is not None):
+        if not is_throttling(slowdown) and (is_over or slowdown.end_ns is not None):
             found.setdefault(CONTENDED if slowdown.cause == "contention" else SLOWED, []).append(slowdown)
     return found
 

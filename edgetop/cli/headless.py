@@ -152,16 +152,13 @@ def _say(text: str, end: str = "\n", *, ascii_only: bool = False) -> None:
 
 
 def progress_line(view: MonitorView) -> str:
-    """`00:01:05 MEASURING p50 2.104 p99 2.310 ms 471/s n 30.6 k`."""
+    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k: 0:27 thermal, cpu 1267 of 1728 MHz`.
+
+    The figures stand before the details: a narrow terminal cuts the end. They are those of the last ten seconds.
+    """
     words = [formatting.clock_time(view.progress.now_ns), view.verdict.word]
     if view.manifest and view.manifest.board.simulated:
         words.insert(1, "SIMULATED")
-    beside = (
-        view.verdict.first.removeprefix(view.verdict.word).removeprefix(": "),
-        *view.verdict.also,
-        *view.verdict.past,
-    )
-    words.append(clean(", ".join(filter(None, beside))))
     window, session = view.latency.window, view.latency.session
     if window:
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
@@ -169,7 +166,8 @@ def progress_line(view: MonitorView) -> str:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")
     if session:
         words.append(f"n {formatting.count(session.count)}")
-    return " ".join(filter(None, words))
+    details = view.verdict.words.removeprefix(view.verdict.word)
+    return f"{' '.join(words)}{clean(details)}"
 
 
 def percentile_words(statistics: Statistics, quantile: float) -> str:

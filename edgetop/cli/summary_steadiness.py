@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgetop import formatting
+from edgetop.analysis.throttle_words import throttles_words
 from edgetop.formatting import UNKNOWN, clean
 
 SHOWN = 10  # slowdowns; the document has all
@@ -13,7 +14,7 @@ NS = 1e9
 def steadiness_lines(document: dict[str, Any]) -> Iterator[str]:
     """Nothing where nothing was measured long enough to tell."""
     burst, sustained, drift = document["burst"], document["sustained"], document["drift_ratio"]
-    if burst is None and sustained is None and not document["slowdowns"]:
+    if burst is None and sustained is None and not (document["slowdowns"] or document["throttles"]):
         return
     yield ""
     if sustained:
@@ -22,6 +23,8 @@ def steadiness_lines(document: dict[str, Any]) -> Iterator[str]:
     else:
         yield "sustained  not known: nothing was steady after the burst"
     yield f"burst      {_span(burst)}" if burst else "burst      not known"
+    if words := throttles_words(document["throttles"], document["throttled_share"]):
+        yield f"throttles  {words}"
     yield from _slowdowns(document["slowdowns"])
 
 

@@ -20,11 +20,12 @@ def test_sustained_and_drift_lead_then_each_slowdown_with_its_evidence() -> None
     assert lines[1].endswith("00:02:40 to 00:03:40, +20.1 % to the burst")
     assert lines[2].startswith("burst      p50 ")
     assert lines[2].endswith("00:00:00 to 00:00:30")
-    assert lines[3:5] == [
+    assert lines[3] == "throttles  once, 9 % of the time: thermal, p50 up to +40 %"
+    assert lines[4:6] == [
         "slowdown   00:01:00 to 00:01:20  +40 %  thermal (confidence 0.90)",
         "             throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time",
     ]
-    assert lines[5].startswith("slowdown   00:02:20 to the end  +20 %  unknown")
+    assert lines[6].startswith("slowdown   00:02:20 to the end  +20 %  unknown")
 
 
 def test_it_stands_before_the_latency() -> None:

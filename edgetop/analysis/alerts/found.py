@@ -8,7 +8,7 @@ from edgetop.analysis.growth import GrowthView, leak_rate
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.analysis.slowdowns.words import SLOWED, told, word
+from edgetop.analysis.slowdowns.words import is_throttling, told
 from edgetop.analysis.throttle_words import begun_words
 from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, overlaps
 
@@ -48,13 +48,13 @@ def found(findings: Findings) -> Iterator[Alert]:
 
 def _slower(findings: Findings) -> Iterator[Alert]:
     """What the board says of itself, with what that did to the latency; and slowdowns of which it says nothing."""
-    limited = [slowdown for slowdown in findings.slowdowns if word(slowdown) != SLOWED]
+    limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if overlaps(span, slowdown)), None)
         text = told(effect) if effect else begun_words(span, findings.throttles)
         yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
     for slowdown in findings.slowdowns:
-        if word(slowdown) == SLOWED:
+        if not is_throttling(slowdown):
             yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, told(slowdown))
         elif not any(overlaps(span, slowdown) for span in findings.throttles.spans):
             yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, told(slowdown))

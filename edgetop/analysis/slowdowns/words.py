@@ -4,19 +4,10 @@ from edgetop.analysis.slowdowns.causes import LIMITS
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.formatting import clock_time
 
-THROTTLED, SLOWED, FROM_START = "THROTTLED", "SLOWED", "THROTTLED FROM THE START"
-CONTENDED_FROM_START = "CONTENDED FROM THE START"
 
-
-def word(slowdown: Slowdown) -> str:
-    return word_of(slowdown.cause, from_start=slowdown.from_start)
-
-
-def word_of(cause: str, *, from_start: bool) -> str:
-    """Throttled is what the board does to itself; slowed is what others do to it."""
-    if from_start:
-        return CONTENDED_FROM_START if cause == "contention" else FROM_START
-    return THROTTLED if cause in LIMITS else SLOWED
+def is_throttling(slowdown: Slowdown) -> bool:
+    """Whether the board slows itself, as far as the cause tells; all else is done to it."""
+    return slowdown.cause in LIMITS or (slowdown.from_start and slowdown.cause != "contention")
 
 
 def how_much(slowdown: Slowdown) -> str:
@@ -44,11 +35,6 @@ def told(slowdown: Slowdown) -> str:
     >>> told(Slowdown(0, None, "thermal", 1.314, 0.9, ("cpu at 85 C",)))
     '31 % slower: thermal (cpu at 85 C)'
     """
-    return f"{word(slowdown).lower() if slowdown.from_start else slower(slowdown)}: {why(slowdown)}"
-
-
-def since(slowdown: Slowdown) -> str:
-    """`31 % since 00:12:03: thermal (...)`."""
     if slowdown.from_start:
-        return why(slowdown)
-    return f"{how_much(slowdown)} since {clock_time(slowdown.start_ns)}: {why(slowdown)}"
+        return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {why(slowdown)}"
+    return f"{slower(slowdown)}: {why(slowdown)}"

@@ -59,13 +59,12 @@ def test_the_view_of_the_events_is_the_same_until_something_happens() -> None:
     assert analysis.view(None).events is not before
 
 
-def test_the_verdict_is_throttled_by_what_the_board_does_and_slowed_by_others() -> None:
+def test_the_verdict_tells_what_the_board_does_from_what_others_do() -> None:
     verdict = analysed(LATENCY[:80], {"throttle/thermal": THERMAL["throttle/thermal"][:80]}).view(None).verdict
-    assert (verdict.word, verdict.level) == ("THROTTLED", "critical")
-    assert verdict.reason.startswith("40 % since 00:01:00: thermal (throttle/thermal was set")
+    assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("0:19 thermal",))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
-    assert (verdict.word, verdict.level) == ("SLOWED", "warning")
-    assert verdict.reason == "40 % since 00:01:00: contention (load/steal rose from 0.0 to 30.0 %)"
+    assert (verdict.word, verdict.level) == ("CONTENDED", "warning")
+    assert verdict.details == ("steal 30 %", "40 % since 00:01:00")
 
 
 def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_over() -> None:
@@ -75,7 +74,7 @@ def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_o
 
 
 def test_an_unknown_cause_is_said_to_be_unknown() -> None:
-    assert analysed(LATENCY[:80]).view(None).verdict.reason == "40 % since 00:01:00: unknown cause"
+    assert analysed(LATENCY[:80]).view(None).verdict.details == ("40 % since 00:01:00", "unknown cause")
 
 
 def test_within_five_seconds_of_the_first_cut_the_verdict_tells_it() -> None:
@@ -91,7 +90,7 @@ def test_within_five_seconds_of_the_first_cut_the_verdict_tells_it() -> None:
         )
         analysis = Analysis()
         analysis.fold(batch)
-        assert analysis.view(None).verdict.word == "THROTTLED"
+        assert analysis.view(None).verdict.word == "THROTTLING"
 
 
 def test_the_report_tells_each_slowdown() -> None:
