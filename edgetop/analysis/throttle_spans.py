@@ -28,6 +28,7 @@ HOLD_NS = HOLD_S * NS
 NEAR_NS = 3 * NS  # so far apart may heat and what follows from it be read
 BEGIN_NS = 3 * NS
 COMPLETE_NS = 60 * NS  # seconds of slow models come late, but no later
+FREE = 30  # seconds that stand for the burst where that is not looked for
 SAME = 0.99  # of a clock's cap
 LEVELS = 1_000  # steps of a p50 in a neper: a tenth of a percent
 MOST_LEVEL = 100 * LEVELS
@@ -125,7 +126,7 @@ class Spans:
     figured_ns: int = NEVER  # and what was in it
     row_ns: int = NEVER  # the last second that was counted
     began_ns: int | None = None  # the measured phase
-    free: Levels = field(default_factory=Levels)  # of the measured seconds in no span
+    free: Levels = field(default_factory=Levels)  # of the first measured seconds in no span
     best_mhz: float = math.nan  # in the measured phase in no span
     cap_mhz: float = math.nan  # the highest of the clock that was allowed
     # By the place of a sensor. Of signals: what they told last, and when, and what of it has been taken in.
@@ -329,7 +330,7 @@ class Spans:
             is_in = span.covers(rows["t_ns"] + NS // 2)
             is_free &= ~is_in
             span.p50.add(rows["p50_ns"][is_in])
-        self.free.add(rows["p50_ns"][is_free])
+        self.free.add(rows["p50_ns"][is_free][: max(0, FREE - sum(self.free.count))])
         self.row_ns = int(rows["t_ns"][-1])
 
     def _read_clocks(self, readings: Readings, recent: Sequence[Span], clocks: tuple[int, ...]) -> None:
@@ -386,8 +387,8 @@ def _mark(known_ns: int, t_ns: int, place: int, value: float, board: Board) -> M
     elif not board.is_signal[place]:
         rank = 1
     else:
-        cause = cause_of(board.infos[place])
-        rank = 3 + (CAUSES.index(cause) if cause else len(CAUSES))
+        cause = cause_of(board.infos[place])  # of several a flag is what is told
+        rank = 3 + 2 * (CAUSES.index(cause) if cause else len(CAUSES)) + (not board.is_flag[place])
     return Mark(known_ns, t_ns, rank, place, value)
 
 

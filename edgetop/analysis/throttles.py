@@ -82,6 +82,7 @@ class Throttles:
         self._readings = NO_READINGS  # of clocks and zones, not measured yet
         self._rows: Rows = np.empty(0, ROW)
         self._now_ns = 0
+        self._read_ns = 0  # the newest reading: a past that comes in pieces says of each how late it is now
         self._ended_ns: int | None = None  # the measurement
         self._tells = False
         self._view: tuple[float | None, ThrottlesView] | None = None
@@ -96,12 +97,12 @@ class Throttles:
                 self._spans.began_ns = event.t_ns
             elif self._ended_ns is None:
                 self._ended_ns = measured_until(event)
-        if self._board is None:
+        if self._board is None or not self._board.is_of_spans.any():
             return
         if batch.judged is not None:
             self._take_over(batch.judged)
         self._take(batch, self._board)
-        settled_ns = self._now_ns - LATE_NS
+        settled_ns = self._read_ns - LATE_NS
         if settled_ns >= self._spans.settled_ns + SETTLED_AT_ONCE_NS:
             self._settle(self._spans, settled_ns, settled_ns - HOLD_NS, self._board)
             self._signals = self._signals[self._signals["t_ns"] > settled_ns]
@@ -120,7 +121,8 @@ class Throttles:
             self._spans.cover(stretches, board)
         readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
         if len(readings):
-            self._now_ns = max(self._now_ns, int(readings["t_ns"].max()))
+            self._read_ns = max(self._read_ns, int(readings["t_ns"].max()))
+            self._now_ns = max(self._now_ns, self._read_ns)
             sensor = readings["sensor"]
             self._tells |= bool(board.is_flag[sensor].any())
             self._signals = np.concatenate([self._signals, readings[board.is_of_spans[sensor]]])
@@ -148,7 +150,7 @@ class Throttles:
 
     def _viewed(self, burst_p50_ns: float | None) -> ThrottlesView:
         board = self._board
-        if board is None:
+        if board is None or not board.is_of_spans.any():
             return NO_THROTTLES
         spans = self._spans.copy()
         self._settle(spans, self._now_ns, self._now_ns, board)
@@ -197,8 +199,7 @@ class Throttles:
 
     def handed(self) -> dict[str, JsonValue]:
         """What is settled, for who goes on from here."""
-        document: dict[str, JsonValue] = plain(_Handed(VERSION, self._tells, self._spans))
-        return document
+        return {"throttles": plain(_Handed(VERSION, self._tells, self._spans))}
 
     def _take_over(self, document: Mapping[str, Any]) -> None:
         """Go on from what was found where all of the past was known."""

@@ -1,7 +1,10 @@
 """Spans in which something slowed the board: their beginnings, ends and causes, whatever pieces they come in."""
 
+import json
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,3 +185,184 @@ def test_the_same_spans_are_found_whatever_pieces_a_session_comes_in(
         many.view()
     assert many.view() == one.view()
     assert pickle.loads(pickle.dumps(many)).view() == one.view()
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "calm", "in_force", "cause"),
+    [
+        ("throttle/soft-temp-limit", 0.0, 1.0, "thermal"),
+        ("throttle/edge-tpu:0", 0.0, 1.0, "thermal"),
+        ("throttle/under-voltage", 0.0, 1.0, "under-voltage"),
+        ("throttle/under-voltage-alarm", 0.0, 1.0, "under-voltage"),
+        ("throttle/power-limit", 0.0, 1.0, "power-cap"),
+        ("throttle/over-current", 0.0, 1.0, "power-cap"),
+        ("cooling/0-cpufreq", 0.0, 1.0, "thermal"),
+        ("rate/thermal-events", 0.0, 0.2, "thermal"),
+        ("rate/core-thermal-events", 0.0, 3.0, "thermal"),
+        ("pressure/over-current", 0.9, 1.0, "power-cap"),
+        ("throttle/freq-capped", 0.0, 1.0, "unknown"),
+    ],
+)
+def test_every_signal_that_is_in_force_makes_a_span(sensor_id: str, calm: float, in_force: float, cause: str) -> None:
+    found = view(whole({sensor_id: {0: calm, 17: in_force, 27: calm}}))
+    assert spans_s(found) == [(17, 27, cause)]
+    assert found.spans[0].sensor == sensor_id
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "value"),
+    [
+        ("throttle/under-voltage-sticky", 1.0),
+        ("cooling/1-fan", 4.0),
+        ("rate/over-current-events", 5.0),
+        ("rate/oc3", 5.0),
+        (ZONE, 99.0),
+        (CLOCK, 300.0),
+        ("freqcap/cpu0", 1037.0),
+    ],
+)
+def test_what_tells_of_the_past_or_slows_nothing_makes_none(sensor_id: str, value: float) -> None:
+    assert view(whole({sensor_id: {0: 0.0, 17: value, 27: 0.0}})).spans == ()
+
+
+def test_what_flickers_faster_than_two_seconds_is_one_span() -> None:
+    on_and_off = {float(t): float(t % 2 == 0) for t in range(20, 40)}
+    found = view(whole({FLAG: {0: 0, **on_and_off, 40: 0}}))
+    assert spans_s(found) == [(20, 39, "thermal")]
+    assert spans_s(view(whole({FLAG: {0: 0, 20: 1, 22: 0, 24: 1, 26: 0}}))) == [
+        (20, 22, "thermal"),
+        (24, 26, "thermal"),
+    ]
+
+
+def test_it_is_not_over_before_it_is_known_that_it_was_no_flicker() -> None:
+    batch = whole({FLAG: {0: 0, 20: 1, 30: 0}}, 31.5)
+    assert spans_s(view(batch)) == [(20, None, "thermal")]
+    assert spans_s(view(batch, Batch(until_ns=33 * NS))) == [(20, 30, "thermal")]
+
+
+def test_signals_of_one_cause_are_one_span_and_of_two_causes_two() -> None:
+    sensors = {
+        FLAG: {0: 0, 20: 1, 30: 0},
+        "cooling/0-cpufreq": {0: 0, 25: 3, 35: 0},
+        "throttle/power-limit": {0: 0, 28: 1},
+    }
+    assert spans_s(view(whole(sensors, 40))) == [(20, 35, "thermal"), (28, None, "power-cap")]
+    assert view(whole(sensors, 40)).throttled_ns == 20 * NS
+
+
+def test_a_flag_that_does_not_say_why_belongs_to_what_does() -> None:
+    capped = "throttle/freq-capped"
+    assert spans_s(view(whole({capped: {0: 0, 20: 1, 30: 0}, FLAG: {0: 0, 20: 1, 25: 0}}))) == [(20, 30, "thermal")]
+    late = view(whole({capped: {0: 0, 20: 1, 30: 0}, "throttle/under-voltage": {0: 0, 25: 1, 28: 0}}))
+    assert spans_s(late) == [(20, 30, "under-voltage")]
+    assert late.spans[0].sensor == capped
+    assert spans_s(view(whole({capped: {0: 0, 20: 1, 30: 0}, ZONE: {0: 84.5}}))) == [(20, 30, "thermal")]
+    assert spans_s(view(whole({capped: {0: 0, 20: 1, 30: 0}, ZONE: {0: 70, 22: 90}}))) == [(20, 30, "thermal")]
+    assert spans_s(view(whole({capped: {0: 0, 20: 1, 40: 0}, ZONE: {0: 70, 30: 90}}))) == [(20, 40, "unknown")]
+
+
+def test_the_zone_of_a_raspberry_pi_throttles_where_its_firmware_does() -> None:
+    sensors = {"throttle/freq-capped": {0: 0, 20: 1, 30: 0}, "temp/cpu-thermal": {0: 79.5}}
+    board = Board(model="Raspberry Pi 4 Model B Rev 1.4")
+    assert spans_s(view(whole(sensors, board=board))) == [(20, 30, "thermal")]
+    assert spans_s(view(whole(sensors))) == [(20, 30, "unknown")]
+
+
+def test_a_cap_that_comes_down_under_a_hot_zone_is_a_signal_until_it_is_back() -> None:
+    cap = {0: 1728, 20: 1510, 24: 1267, 30: 1510, 40: 1728}
+    assert spans_s(view(whole({ZONE: {0: 70, 18: 85, 26: 80}, "freqcap/cpu0": cap}))) == [(20, 40, "thermal")]
+    assert spans_s(view(whole({ZONE: {0: 70, 22: 85}, "freqcap/cpu0": cap}))) == [(20, 40, "thermal")]
+    assert view(whole({ZONE: {0: 70}, "freqcap/cpu0": cap})).spans == ()
+    by_hand = {0: 1728, 10: 1267}
+    assert view(whole({ZONE: {0: 70, 40: 85}, "freqcap/cpu0": by_hand})).spans == ()
+
+
+def test_a_cap_that_was_low_before_the_session_is_none() -> None:
+    assert view(whole({ZONE: {0: 90}, "freqcap/cpu0": {0: 1037}})).spans == ()
+
+
+def test_a_sensor_that_is_lost_ends_its_span_at_its_last_reading() -> None:
+    lost = {0: 0.0, 20: 1.0, 30: None}
+    assert spans_s(view(whole({FLAG: lost, CLOCK: {0: 1728}}, 40))) == [(20, None, "thermal")]
+    assert spans_s(view(whole({FLAG: lost, CLOCK: {0: 1728}}, 45))) == [(20, 29, "thermal")]
+    again = view(whole({FLAG: {**lost, 50: 1.0}, CLOCK: {0: 1728}}))
+    assert spans_s(again) == [(20, 29, "thermal"), (50, None, "thermal")]
+
+
+def test_a_session_that_ends_while_throttled_has_its_end_at_the_end_of_the_measurement() -> None:
+    found = view(whole({FLAG: {0: 0, 50: 1}}, end=True))
+    assert spans_s(found) == [(50, 60, "thermal")]
+    assert found.spans[0].was_cut
+    assert not view(whole({FLAG: {0: 0, 50: 1, 59: 0}}, end=True)).spans[0].was_cut
+
+
+def test_a_span_of_the_warm_up_is_one_and_no_time_of_the_measured_phase() -> None:
+    found = view(whole({FLAG: {0: 0, 3: 1, 12: 0, 30: 1, 36: 0}}, began_s=10.0))
+    assert spans_s(found) == [(3, 12, "thermal"), (30, 36, "thermal")]
+    assert (found.total, found.measured_total, found.throttled_ns) == (2, 2, 8 * NS)
+    before = view(whole({FLAG: {0: 0, 3: 1, 8: 0}}, began_s=10.0))
+    assert (before.total, before.measured_total, before.throttled_ns) == (1, 0, 0)
+
+
+def test_of_several_cpus_the_fastest_runs_the_model() -> None:
+    big, other = "freq/cpu4", "freq/cpu5"
+    DECLARED.update({big: {"max": 2400.0}, other: {"max": 2400.0}})
+    sensors = {
+        FLAG: {0: 0, 20: 1, 40: 0},
+        CLOCK: {0: 1800},
+        big: {0: 600, 20: 600, 30: 1500, 40: 600},
+        other: {0: 2400, 20: 1500, 30: 600, 40: 2400},
+    }
+    found = view(whole(sensors))
+    assert found.spans[0].min_clock_mhz == 1500
+    assert (found.clock, found.clock_mhz, found.best_mhz) == ("cpu", 2400, 2400)
+
+
+def test_the_clock_of_a_board_that_is_throttled_from_the_start_could_be_what_is_allowed() -> None:
+    sensors = {FLAG: {0: 1}, CLOCK: {0: 1037}}
+    assert view(whole(sensors)).best_mhz == 1728
+    assert view(whole({**sensors, "freqcap/cpu0": {0: 1510}})).best_mhz == 1510
+
+
+def test_the_latest_spans_are_kept_and_all_are_counted() -> None:
+    course = {float(t): float(t % 6 < 2) for t in range(3600)}
+    found = view(whole({FLAG: course}, 3600.0, began_s=3599.0))
+    assert (len(found.spans), found.total) == (500, 600)
+    rows = readings({FLAG: course}, 3600.0)
+    fold = Throttles()
+    fold.fold(Batch(manifest=make_manifest(declared(FLAG)), events=(phase_event(0, "measure"),)))
+    for piece in np.array_split(rows, 40):
+        fold.fold(Batch(until_ns=int(piece["t_ns"][-1]), readings=piece))
+    assert fold.view().throttled_ns == pytest.approx(1200 * NS, rel=0.01)
+    assert fold.view().measured_total == 600
+
+
+def test_without_a_flag_that_was_read_nothing_tells() -> None:
+    assert not view(whole({CLOCK: {0: 1728}})).tells
+    assert not view(whole({"throttle/thermal-sticky": {0: 0}})).tells
+    assert view(whole({FLAG: {0: 0}})).tells
+
+
+def test_what_was_handed_over_is_gone_on_from_and_what_cannot_be_true_is_not() -> None:
+    batch = whole({FLAG: {0: 0, 20: 1, 40: 0, 50: 1}, CLOCK: {0: 1728, 20: 1267, 40: 1728}}, slow_s=[(20, 40)])
+    first, second = pieces(batch, [45.0])
+    there, here = Throttles(), Throttles()
+    there.fold(first)
+    document = json.loads(json.dumps(there.handed()))
+    there.fold(second)
+    here.fold(Batch(until_ns=60 * NS, manifest=batch.manifest, events=batch.events))
+    late = replace(batch, manifest=None, events=(), readings=batch.readings[batch.readings["t_ns"] > 10 * NS])
+    here.fold(replace(late, judged=document))
+    assert here.view() == there.view()
+    for broken in ({}, {"throttles": 7}, {"throttles": [2, True, []]}, _huge(document)):
+        fold = Throttles()
+        fold.fold(replace(batch, judged=broken))
+        assert fold.view() == view(batch)
+
+
+def _huge(document: dict[str, Any]) -> dict[str, Any]:
+    """With a level whose exponential is beyond any number."""
+    other: dict[str, Any] = json.loads(json.dumps(document))
+    other["throttles"][2][0][0][9][0][0] = 10**12
+    return other

@@ -94,6 +94,7 @@ def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> 
     here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
     assert differences(here.slowdowns.view(), there.slowdowns.view()) == []
     assert here.view(None).verdict == there.view(None).verdict
+    assert here.throttles_view() == there.throttles_view()
     assert here.slowdowns.last_flag_ns == there.slowdowns.last_flag_ns
     assert differences(here.spans()[0], there.spans()[0]) == []
 
@@ -102,6 +103,19 @@ def test_without_it_causes_are_lost(tmp_path: Path) -> None:
     whole = SESSIONS["several with causes"]
     here, there = folded(past(recorded(tmp_path, whole))), folded([whole])
     assert differences(here.slowdowns.view(), there.slowdowns.view())
+
+
+def test_without_it_throttling_is_told_as_far_as_stretches_tell_it(tmp_path: Path) -> None:
+    whole = SESSIONS["several with causes"]
+    here, there = folded(past(recorded(tmp_path, whole))).throttles_view(), folded([whole]).throttles_view()
+    assert [span.cause for span in here.spans] == [span.cause for span in there.spans]
+    for ours, theirs in zip(here.spans, there.spans, strict=True):
+        assert abs(ours.start_ns - theirs.start_ns) <= 20 * NS
+        assert ours.end_ns
+        assert theirs.end_ns
+        assert abs(ours.end_ns - theirs.end_ns) <= 20 * NS
+    assert there.share
+    assert here.share == pytest.approx(there.share, rel=0.2)
 
 
 def test_memory_grows_and_heat_goes_as_on_the_board(tmp_path: Path) -> None:

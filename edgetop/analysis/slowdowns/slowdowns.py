@@ -15,6 +15,7 @@ from edgetop.analysis.slowdowns.handed import handed, is_quiet, last_flag_ns, ta
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals, machine_of
 from edgetop.analysis.tail import Tail, TailView
+from edgetop.analysis.throttles import Throttles
 from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
@@ -129,11 +130,15 @@ class Slowdowns:
         return self._views
 
 
-def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue] | None:
-    """What they hold up to the first moment after that second where it can be handed over; None where there is none."""
-    fold = Slowdowns()
+def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
+    """What they hold, for who goes on: slowdowns up to the first moment after that second when they can be handed over.
+
+    Where there is no such moment, only when the board was throttled.
+    """
+    slowdowns, throttles = Slowdowns(), Throttles()
     for batch in batches:
-        fold.fold(batch)
-        if fold.settled_s >= from_s and (document := fold.handed()):
-            return document
-    return None
+        slowdowns.fold(batch)
+        throttles.fold(batch)
+        if slowdowns.settled_s >= from_s and (document := slowdowns.handed()):
+            return {**document, **throttles.handed()}
+    return throttles.handed()
