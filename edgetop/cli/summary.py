@@ -51,7 +51,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
 
 def _latency(latency: dict[str, Any]) -> Iterator[str]:
     yield ""
-    if not latency["count"]:
+    if not latency["count"] and not latency["told_by"]:
         yield "latency    nothing was measured"
         return
     names = ("min", *PERCENTILES, "max", "mean", "stdev", "jitter")
@@ -69,7 +69,10 @@ def _latency(latency: dict[str, Any]) -> Iterator[str]:
         yield f"{label:<10} " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
     throughput = latency["throughput_hz"]
     rate = UNKNOWN if throughput is None else formatting.rate(throughput)
-    yield f"           {formatting.count(latency['count'])} inferences, {rate}/s, {latency['errors']} errors"
+    count, errors = (UNKNOWN if latency[key] is None else formatting.count(latency[key]) for key in ("count", "errors"))
+    yield f"           {count} inferences, {rate}/s, {errors} errors"
+    if latency["told_by"]:
+        yield f"           as {clean(latency['told_by'])} printed them: no single inference is known"
     if "?" in marks:
         yield "           ? too few inferences for this percentile to be settled"
     if intervals := _intervals(latency["ci95"] or {}):
