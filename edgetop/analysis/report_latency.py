@@ -41,15 +41,17 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
             key: statistics.is_settled(quantile) for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         },
         "streams": _streams(statistics, manifest),
-        "told_by": None,
     }
 
 
 def _told(told: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """A tool's own figures, where it printed no single inference to make any of; what it did not print is None."""
+    """A tool's own figures, where it printed no single inference to make any of; what it did not print is None.
+
+    With the tool as `told_by`, which no other session has.
+    """
     tool = told.get("tool")
     if tool is None:
-        return {"told_by": None}
+        return {}
     figures = {key: told[key] for key in (*_TIMES, "throughput_hz") if isinstance(told.get(key), int | float)}
     count = told.get("count")
     if not isinstance(count, int):

@@ -51,7 +51,8 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
 
 def _latency(latency: dict[str, Any]) -> Iterator[str]:
     yield ""
-    if not latency["count"] and not latency["told_by"]:
+    tool = latency.get("told_by")
+    if not latency["count"] and tool is None:
         yield "latency    nothing was measured"
         return
     names = ("min", *PERCENTILES, "max", "mean", "stdev", "jitter")
@@ -71,8 +72,8 @@ def _latency(latency: dict[str, Any]) -> Iterator[str]:
     rate = UNKNOWN if throughput is None else formatting.rate(throughput)
     count, errors = (UNKNOWN if latency[key] is None else formatting.count(latency[key]) for key in ("count", "errors"))
     yield f"           {count} inferences, {rate}/s, {errors} errors"
-    if latency["told_by"]:
-        yield f"           as {clean(latency['told_by'])} printed them: no single inference is known"
+    if tool is not None:
+        yield f"           as {clean(tool)} printed them: no single inference is known"
     if "?" in marks:
         yield "           ? too few inferences for this percentile to be settled"
     if intervals := _intervals(latency["ci95"] or {}):

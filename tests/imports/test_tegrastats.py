@@ -68,7 +68,7 @@ def test_the_session_has_readings_the_total_and_no_inference(tmp_path):
     roles = {info["id"]: info["role"] for info in session["sensors"] if info["id"].startswith("power/")}
     assert roles == {"power/VDD_IN": "total", "power/VDD_CPU_GPU_CV": "part", "power/VDD_SOC": "part"}
     assert document["temperature"]["temp/cpu"]["max"] == 65.562
-    assert (document["latency"]["count"], document["latency"]["told_by"]) == (0, None)
+    assert (document["latency"]["count"], "told_by" in document["latency"]) == (0, False)
     assert "nothing was measured" in summary(document)
     assert (session["duration_ns"], session["board"]["memory_bytes"]) == (4 * NS, 7620 * 2**20)
     view = analysed(folder).view(None)
