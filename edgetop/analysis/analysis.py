@@ -40,7 +40,7 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
 from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, Notice
+from edgetop.session.events import Event, JsonValue, Notice
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
@@ -111,6 +111,7 @@ class Analysis:
         self.growth = MemoryGrowth()
         self.precision = Precision()
         self._advice = Advice()
+        self.told: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
         self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
         self.recording = RecordingState()
         self._made: dict[str, Any] = {}  # what several parts of a view ask for, between two folds
@@ -165,6 +166,8 @@ class Analysis:
         elif event.kind == "gate":
             with contextlib.suppress(ValueError):  # of another version, or another program
                 self.gates = (*self.gates, parse_gate(str(event.data.get("expr"))))
+        elif event.kind == "tool-summary":
+            self.told = event.data
         else:
             self.recording.heed(event)
 

@@ -1,10 +1,12 @@
 """What the report's document tells of latency, the load, its deadline and its streams."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.rounding import ms, rounded
-from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
+from edgetop.session.events import JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import QUANTILES
 
@@ -19,8 +21,10 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
     errors = analysis.latency.errors
     if statistics is None:
         empty = dict.fromkeys((*_TIMES, "throughput_hz", "items_per_s", "response", "deadline", "settled", "ci95"))
-        return {"count": 0, "errors": errors, **empty, "streams": None}
+        return {"count": 0, "errors": errors, **empty, "streams": None, **_told(analysis.told)}
     throughput = statistics.throughput_hz
+    if throughput is None and isinstance(printed := analysis.told.get("throughput_hz"), int | float):
+        throughput = float(printed)  # of a tool that tells how long inferences took, and not when they began
     return {
         "count": statistics.count,
         "errors": errors,
@@ -38,6 +42,26 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
         },
         "streams": _streams(statistics, manifest),
     }
+
+
+def _told(told: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """A tool's own figures, where it printed no single inference to make any of; what it did not print is None.
+
+    With the tool as `told_by`, which no other session has.
+    """
+    tool = told.get("tool")
+    if tool is None:
+        return {}
+    figures = {key: told[key] for key in (*_TIMES, "throughput_hz") if isinstance(told.get(key), int | float)}
+    count = told.get("count")
+    if not isinstance(count, int):
+        return {"count": None, "errors": None, **figures, "told_by": tool}
+    settled = {
+        key: count >= SETTLED_COUNTS[quantile]
+        for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+        if f"{key}_ms" in figures
+    }
+    return {"count": count, "errors": None, **figures, "settled": settled, "told_by": tool}
 
 
 def _times(statistics: Statistics) -> dict[str, float | None]:

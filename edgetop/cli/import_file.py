@@ -24,18 +24,33 @@ PATH = click.Path(path_type=Path)
     metavar="TIME",
     help="trtexec's --warmUp: inferences that began before it do not count.",
 )
+@click.option(
+    "--interval",
+    type=text.duration,
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="tegrastats' --interval, for a log whose lines have no time (JetPack 4).",
+)
 @click.option("--force", is_flag=True, help="Replace a session that was imported.")
-def command(files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, force: bool) -> None:
-    """Make a session of FILE: what trtexec exported, times, a profile, or one of each; or ONNX Runtime's profile.
+def command(
+    files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, interval: int, force: bool
+) -> None:
+    """Make a session of FILE: what another tool measured, or a board's log.
 
     \b
-    --exportTimes=FILE     single inferences become the session's
-    --exportProfile=FILE   layers become its operators
+    trtexec                 --exportTimes=FILE, single inferences; --exportProfile=FILE, layers; its output, a summary
+    onnxruntime_perf_test   its result file, single inferences; its output, a summary
+    benchmark_model         its output, a summary
+    ONNX Runtime            a profile, operators
+    tegrastats              a log, the board's sensors
     \b
     Examples:
       trtexec --onnx=resnet50.onnx --separateProfileRun --exportTimes=times.json --exportProfile=layers.json
       edgetop import times.json layers.json --model resnet50.onnx -o resnet50-trt
       edgetop report resnet50-trt
+      benchmark_model --graph=mobilenet.tflite 2>&1 | tee bench.txt; edgetop import bench.txt
+      tegrastats --logfile board.log; edgetop import board.log
     """
     from edgetop.imports.read import read_all  # noqa: PLC0415  --help needs none of it
     from edgetop.imports.session import Imported  # noqa: PLC0415
@@ -44,6 +59,6 @@ def command(files: tuple[Path, ...], *, output: Path | None, model: str | None, 
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     folder = session_folder((output or recordings_home() / files[0].stem).absolute())
-    imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time))
+    imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time, interval))
     imported.record(folder, SystemClock().utc(), force=force)
     tell(f"wrote {folder}: {imported.summary}", err=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from edgetop.errors import InputError
 from edgetop.sensors.i2c import CADENCE_S, open_monitors
-from edgetop.sensors.log_formats import FORMATS
+from edgetop.sensors.log_formats import FORMATS, INTERVAL_S, TEGRASTATS
 from edgetop.sensors.pace import paced
 from edgetop.sensors.power_log import BIN_S, LogSpec, follow
 from edgetop.sensors.protocol import Found, join
@@ -30,7 +30,11 @@ def _log_spec(options: Mapping[str, Any]) -> LogSpec | None:
         return None
     if log_format is None:
         raise InputError("--power-log needs --power-log-format", "one of " + ", ".join(FORMATS))
-    return LogSpec(path, log_format, options["power_volts"], options["power_log_offset"])
+    interval_ns = options.get("power_log_interval")
+    if interval_ns is not None and log_format != TEGRASTATS:
+        raise InputError(f"--power-log-interval: a log of {log_format} has the time of each row", "leave it out")
+    interval_s = INTERVAL_S if interval_ns is None else interval_ns / 1e9
+    return LogSpec(path, log_format, options["power_volts"], options["power_log_offset"], interval_s)
 
 
 def _refuse_taken(monitors: Found, board: Found) -> None:

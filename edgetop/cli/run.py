@@ -170,6 +170,11 @@ POWER_OPTIONS = (
         help="Session time at which the log's time is 0; negative where the log began first.",
         cls=Companion, rules=[A_POWER_LOG],
     ),
+    option(
+        "--power-log-interval", type=text.duration, metavar="TIME",
+        help="tegrastats' --interval, where its lines have no time (JetPack 4). Default: its own, 1s.",
+        cls=Companion, rules=[A_POWER_LOG],
+    ),
 )  # fmt: skip
 
 KEPT = not_beside("no_record", advice="it says how to record")

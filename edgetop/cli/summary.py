@@ -56,7 +56,8 @@ def _verdict(verdict: dict[str, Any], session: dict[str, Any]) -> Iterator[str]:
 
 def _latency(latency: dict[str, Any]) -> Iterator[str]:
     yield ""
-    if not latency["count"]:
+    tool = latency.get("told_by")
+    if not latency["count"] and tool is None:
         yield "latency    nothing was measured"
         return
     names = ("min", *PERCENTILES, "max", "mean", "stdev", "jitter")
@@ -74,7 +75,10 @@ def _latency(latency: dict[str, Any]) -> Iterator[str]:
         yield f"{label:<10} " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
     throughput = latency["throughput_hz"]
     rate = UNKNOWN if throughput is None else formatting.rate(throughput)
-    yield f"           {formatting.count(latency['count'])} inferences, {rate}/s, {latency['errors']} errors"
+    count, errors = (UNKNOWN if latency[key] is None else formatting.count(latency[key]) for key in ("count", "errors"))
+    yield f"           {count} inferences, {rate}/s, {errors} errors"
+    if tool is not None:
+        yield f"           as {clean(tool)} printed them: no single inference is known"
     if "?" in marks:
         yield "           ? too few inferences for this percentile to be settled"
     if intervals := _intervals(latency["ci95"] or {}):

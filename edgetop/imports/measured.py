@@ -1,11 +1,13 @@
 """What a file of another tool holds, whichever tool that is. What it does not tell is not here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.session.events import JsonValue
+from edgetop.session.manifest import SensorInfo
 from edgetop.session.operators import Operator
 
 Numbers = npt.NDArray[np.int64]
@@ -18,16 +20,56 @@ TO_DEVICE, COMPUTE, TO_HOST = "h2d", "compute", "d2h"
 _COPIES = {TO_DEVICE: "inputs to the device", TO_HOST: "outputs to the host"}
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a tool prints of all its inferences together. What it does not print is not here."""
+
+    figures: Mapping[str, JsonValue]  # by the keys of the report's `latency`: count, mean_ms, p50_ms, throughput_hz ...
+    more: Mapping[str, JsonValue] = field(default_factory=dict)  # what has no key there, with the unit in the name
+    model: str | None = None
+    version: str | None = None
+    providers: tuple[str, ...] = ()
+    init_ns: int | None = None
+    first_ns: int | None = None
+    span_ns: int | None = None  # from the first measured inference to the end of the last
+    warmup: int | None = None  # inferences before that
+    warmup_ns: int | None = None  # what these took together
+
+    def with_more_of(self, other: "Summary") -> "Summary":
+        """With what another one of the same run has beside figures."""
+        more = {**other.more, **self.more}
+        return replace(self, model=self.model or other.model, more=more)
+
+    @property
+    def count(self) -> int | None:
+        count = self.figures.get("count")
+        return count if isinstance(count, int) else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
     """Single inferences, in the order in which they began; the first begins at 0."""
 
-    start_ns: Numbers
+    start_ns: Numbers  # where `has_starts` is false, the end of the one before
     latency_ns: Numbers
     end_ns: int  # when the last one was over
     warmup: int | None  # so many of them, the first ones, are warm-up; None: the file leaves the warm-up out
     step_ns: float  # how finely the tool told the latest of them
     parts_ms: Mapping[str, float]  # of an inference, median of each
+    has_starts: bool = True  # false: the tool tells how long each took, and not when it began
+    summary: Summary | None = None  # what the same file tells beside them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensorLog:
+    """Readings of a board without any inference."""
+
+    sensors: tuple[SensorInfo, ...]
+    times_ns: tuple[Numbers, ...]  # of each sensor, when it was read; the first line is at 0
+    values: tuple[npt.NDArray[np.float64], ...]
+    end_ns: int
+    memory_bytes: int | None  # of the board
+    told: str  # how its times are told, and what was left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +100,12 @@ class Origin:
     """The tool, and how it came to its figures."""
 
     tool: str
-    runtime: str
-    provider: str
+    runtime: str | None  # None: it runs nothing
+    provider: str  # "": not known
     way: str  # how it times operators
 
 
-Found = Times | Layers
+Found = Times | Layers | Summary | SensorLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +116,37 @@ class Measured:
     files: tuple[str, ...]  # their names
     times: Times | None
     layers: Layers | None
+    summary: Summary | None = None
+    log: SensorLog | None = None
 
     @property
     def providers(self) -> tuple[str, ...]:
         """Those that ran something, the CPU last: what else there is was preferred."""
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
-        return tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.origin.provider,)
+        told = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
+        return told or ((self.origin.provider,) if self.origin.provider else ())
 
     @property
     def warmup(self) -> int | None:
         """Inferences of the warm-up; None: not known."""
-        return self.times.warmup if self.times else None
+        told = self.times.warmup if self.times else None
+        return told if told is not None else (self.summary or NO_SUMMARY).warmup
 
     @property
-    def measured(self) -> int:
-        return len(self.times.start_ns) - (self.times.warmup or 0) if self.times else 0
+    def measured(self) -> int | None:
+        """Inferences that count; None: not known."""
+        if self.times:
+            return len(self.times.start_ns) - (self.times.warmup or 0)
+        return self.summary.count if self.summary else 0
 
     @property
     def end_ns(self) -> int:
         if self.times:
             return self.times.end_ns
-        return self.layers.total_ns if self.layers else 0
+        if self.log:
+            return self.log.end_ns
+        told_ns = (self.summary or NO_SUMMARY).span_ns or 0
+        return max(told_ns, self.layers.total_ns if self.layers else 0)
+
+
+NO_SUMMARY = Summary({})

@@ -9,22 +9,24 @@ from typing import Any, NoReturn
 
 from edgetop import formatting
 from edgetop.errors import InputError
-from edgetop.imports import onnx_profile, trtexec
-from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, Times
+from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec, trtexec_text
+from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, Times
+from edgetop.sensors.log_formats import INTERVAL_S
 
 MAX_BYTES = 128 * 2**20  # 400,000 inferences; Python's objects of it take five times as much
 HELP = "edgetop help import"
+INTERVAL_NS = round(INTERVAL_S * 1e9)
 
 # trtexec writes the names of layers as they are, quotes and backslashes too.
 _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
 
-def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS) -> Measured:
-    """Times, layers, or one of each. Raises InputError."""
+def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> Measured:
+    """What the files of one tool tell of one run, each kind once. Raises InputError."""
     held: dict[type[Found], tuple[Path, Found]] = {}
     origins: dict[Origin, Path] = {}
     for path in paths:
-        origin, found = read(path, warmup_ns)
+        origin, found = read(path, warmup_ns, interval_ns)
         origins.setdefault(origin, path)
         if len(origins) > 1:
             raise InputError(f"{' and '.join(map(str, origins.values()))}: of two tools", "import each by itself")
@@ -32,20 +34,64 @@ def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS) -> Measu
             other = held[type(found)][0]
             raise InputError(f"{other} and {path}: both hold {_KINDS[type(found)]}", "import each by itself")
         held[type(found)] = path, found
-    return Measured(
-        origin,
-        tuple(path.name for path, _ in held.values()),
-        next((found for _, found in held.values() if isinstance(found, Times)), None),
-        next((found for _, found in held.values() if isinstance(found, Layers)), None),
-    )
+    times = next((found for _, found in held.values() if isinstance(found, Times)), None)
+    layers = next((found for _, found in held.values() if isinstance(found, Layers)), None)
+    summary = next((found for _, found in held.values() if isinstance(found, Summary)), None)
+    log = next((found for _, found in held.values() if isinstance(found, SensorLog)), None)
+    if times and times.summary:
+        summary = summary.with_more_of(times.summary) if summary else times.summary
+    _refuse_two_runs(paths, times, summary)
+    return Measured(origin, tuple(path.name for path, _ in held.values()), times, layers, summary, log)
 
 
-_KINDS: dict[type[Found], str] = {Times: "times", Layers: "a profile"}
+_KINDS: dict[type[Found], str] = {
+    Times: "times",
+    Layers: "a profile",
+    Summary: "a summary",
+    SensorLog: "a board's readings",
+}
 
 
-def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS) -> tuple[Origin, Found]:
-    """What a file holds. `warmup_ns`: of trtexec. Raises InputError."""
-    document = _parsed(path, _text(path))
+def _refuse_two_runs(paths: Sequence[Path], times: Times | None, summary: Summary | None) -> None:
+    if times is None or summary is None or summary.count is None:
+        return
+    single = len(times.start_ns) - (times.warmup or 0)
+    if summary.count != single:
+        names = " and ".join(map(str, paths))
+        why = f"of two runs, one of {single} inferences and one of {summary.count}"
+        raise InputError(f"{names}: {why}", "import each by itself")
+
+
+# What is text and no JSON: whose, how it is told, and who reads it.
+_TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[str, int], Found]], ...] = (
+    (trtexec.ORIGIN, trtexec_text.is_text, lambda text, _: trtexec_text.read_text(text)),
+    (benchmark_model.ORIGIN, benchmark_model.is_text, lambda text, _: benchmark_model.read_text(text)),
+    (perf_test.ORIGIN, perf_test.is_text, lambda text, _: perf_test.read_text(text)),
+    (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
+    (tegrastats.ORIGIN, tegrastats.is_text, tegrastats.read_text),
+)
+
+
+def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> tuple[Origin, Found]:
+    """The tool, and what its file holds. `warmup_ns`: of trtexec; `interval_ns`: of tegrastats. Raises InputError."""
+    text = _text(path)
+    readers = [(origin, reads) for origin, is_it, reads in _TEXTS if is_it(text)]
+    if len(readers) > 1:
+        tools = " and of ".join(origin.tool for origin, _ in readers)
+        raise InputError(f"{path}: it holds output of {tools}", "keep them in files of their own")
+    try:
+        if readers:
+            ((origin, reads),) = readers
+            plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            return origin, reads(plain, interval_ns)
+        return _read_json(path, text, warmup_ns)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", HELP) from None
+
+
+def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
+    """Raises InputError, ValueError."""
+    document = _parsed(path, text)
     if not isinstance(document, list) or not document:
         raise _unknown(path)
     readers: tuple[tuple[Origin, Callable[[list[Any]], bool], Callable[[list[Any]], Found]], ...] = (
@@ -55,10 +101,7 @@ def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS) -> tuple[Origin, Found]
     )
     for origin, is_it, reads in readers:
         if is_it(document):
-            try:
-                return origin, _possible(reads(document))
-            except ValueError as error:
-                raise InputError(f"{path}: {error}", HELP) from None
+            return origin, _possible(reads(document))
     raise _unknown(path)
 
 
@@ -69,7 +112,8 @@ def _possible(found: Found) -> Found:
 
 
 def _unknown(path: Path) -> InputError:
-    return InputError(f"{path}: nothing that trtexec exports, nor a profile of ONNX Runtime", HELP)
+    what = "nothing that trtexec exports, nor a profile of ONNX Runtime, nor what a known tool prints"
+    return InputError(f"{path}: {what}", HELP)
 
 
 def _text(path: Path) -> str:
@@ -95,6 +139,8 @@ def _parsed(path: Path, text: str) -> Any:
             return _loads(_RAW_NAME.sub(lambda found: found[1] + json.dumps(found[2]) + found[3], text))
         except (ValueError, RecursionError):
             why = "nested too deep" if isinstance(first, RecursionError) else str(first)
+            if text.lstrip()[:1] not in "[{":
+                why += "; nor what trtexec, benchmark_model, onnxruntime_perf_test or tegrastats print"
             raise InputError(f"{path}: not JSON, or cut off: {why}", HELP) from None
 
 

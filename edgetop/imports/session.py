@@ -16,7 +16,7 @@ import numpy as np
 
 from edgetop import __version__, formatting
 from edgetop.errors import InputError
-from edgetop.imports.measured import Layers, Measured, Times
+from edgetop.imports.measured import NO_SUMMARY, Layers, Measured, SensorLog, Summary, Times
 from edgetop.recording.files import is_real_folder, read_manifest
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
@@ -34,7 +34,7 @@ from edgetop.session.manifest import (
     Model,
 )
 from edgetop.session.operators import burst_of
-from edgetop.session.records import INFERENCE, MEASURE, WARMUP, Inferences
+from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP, Inferences
 from edgetop.session.seconds import SecondAggregator
 
 UNKNOWN_MODEL = "unknown"
@@ -54,9 +54,17 @@ class Imported:
 
     @property
     def summary(self) -> str:
-        inferences, layers = self._measured.measured, self._measured.layers
-        parts = [f"{formatting.count(inferences)} inferences"] if self._measured.times else []
-        return " and ".join([*parts, f"{len(layers.operators)} layers"] if layers else parts)
+        """What it holds, in words."""
+        measured = self._measured
+        parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
+        if measured.layers:
+            parts.append(f"{len(measured.layers.operators)} layers")
+        if measured.log:
+            readings = sum(map(len, measured.log.values))
+            parts.append(f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors")
+        if measured.summary and not measured.times:
+            parts.append(f"the summary that {measured.origin.tool} prints, and no single inference")
+        return " and ".join(parts)
 
     def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
         """`force`: in the place of one that was imported before.
@@ -76,7 +84,8 @@ class Imported:
 
     def _manifests(self, now: datetime) -> tuple[Manifest, Manifest]:
         measured, origin = self._measured, self._measured.origin
-        note = f"imported from {' and '.join(self._measured.files)} of {origin.tool}"
+        summary, log = measured.summary or NO_SUMMARY, measured.log
+        notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.told] if log else [])]
         first = Manifest(
             format_version=FORMAT_VERSION,
             id=str(uuid.uuid4()),
@@ -85,37 +94,53 @@ class Imported:
             edgetop_version=__version__,
             created_utc=format_utc(now),
             clock=ClockInfo(0, None),
-            board=Board(),
-            model=Model(self._model or UNKNOWN_MODEL),
-            engine=EngineInfo(runtime=origin.runtime, providers=measured.providers),
+            board=Board(memory_bytes=log.memory_bytes if log else None),
+            model=Model(self._model or summary.model or UNKNOWN_MODEL),
+            engine=EngineInfo(
+                runtime=origin.runtime,
+                version=summary.version,
+                providers=measured.providers,
+                init_ns=summary.init_ns,
+                first_ns=summary.first_ns,
+            ),
             load=Load(input=UNKNOWN_MODEL),
-            methodology=Methodology(notes=(note,)),
+            methodology=Methodology(notes=tuple(notes)),
             labels={IMPORTED: origin.tool},
+            sensors=log.sensors if log else (),
         )
         runs = replace(first.methodology, warmup_runs=measured.warmup, measure_runs=measured.measured)
-        last = replace(first, state="finished", end_reason=RUNS, duration_ns=measured.end_ns, methodology=runs)
+        last = replace(first, state="finished", end_reason=RUNS, duration_ns=measured.end_ns or None, methodology=runs)
         return first, last
 
     def _batches(self, first: Manifest, last: Manifest) -> Iterator[Batch]:
         yield Batch(0, events=tuple(self._opening(first)), manifest=first)
         if self._measured.times:
             yield from _inferences(self._measured.times)
+        if self._measured.log:
+            yield from _readings(self._measured.log)
         if self._measured.layers:
             yield self._burst(self._measured.layers)
         yield Batch(self._measured.end_ns, events=(self._ending(),), manifest=last)
 
     def _opening(self, first: Manifest) -> Iterator[Event]:
-        times = self._measured.times
+        times, summary, log = self._measured.times, self._measured.summary, self._measured.log
         parts: dict[str, JsonValue] = {f"{part}_ms": ms for part, ms in times.parts_ms.items()} if times else {}
-        yield _event(0, "imported", first.methodology.notes[-1], **parts)
-        way = self._measured.origin.way if self._measured.layers else ""
-        reason = "" if way else "no profile was imported"
-        yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
+        yield _event(0, "imported", first.methodology.notes[0], **parts)
+        if self._measured.origin.runtime is not None:
+            way = self._measured.origin.way if self._measured.layers else ""
+            reason = "" if way else "no profile was imported"
+            yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
+        if summary:
+            yield _told(summary, self._measured.origin.tool, is_all=times is None)
         if times:
             yield from _coarse(times)
             if times.warmup:
                 yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
-            began_ns = int(times.start_ns[times.warmup or 0])
+        if times and not times.has_starts:
+            text = "when inferences began is not told: each stands where the one before it ended"
+            yield replace(_event(0, "no-starts", text), severity="warning")
+        elif times or log:
+            began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
             yield _event(began_ns, "phase", "measurement begins", phase="measure", runs=None, duration_ns=None)
 
     def _burst(self, layers: Layers) -> Batch:
@@ -128,12 +153,13 @@ class Imported:
         return Batch(t_ns, events=(told,), bursts=(burst_of(t_ns, 0, layers.operators),))
 
     def _ending(self) -> Event:
-        times, warmup = self._measured.times, self._measured.warmup
+        times, summary = self._measured.times, self._measured.summary or NO_SUMMARY
+        warmup_ns = int(times.latency_ns[: times.warmup].sum()) if times and times.warmup else summary.warmup_ns
         data: dict[str, JsonValue] = {
             "reason": RUNS,
             "last_end_ns": times.end_ns if times else None,
-            "warmup_runs": warmup,
-            "warmup_ns": int(times.latency_ns[:warmup].sum()) if times and warmup else None,
+            "warmup_runs": self._measured.warmup,
+            "warmup_ns": warmup_ns,
         }
         return _event(self._measured.end_ns, "ended", f"session over: {RUNS}", **data)
 
@@ -176,6 +202,37 @@ def _coarse(times: Times) -> Iterator[Event]:
         step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
         text = f"latencies are told in steps of up to {step} ms, {share} of the median: the run was long"
         yield replace(_event(0, "coarse-times", text, step_ns=times.step_ns), severity="warning")
+
+
+def _told(summary: Summary, tool: str, *, is_all: bool) -> Event:
+    """The tool's own figures. Where there are no inferences to make any of, they are all that is known."""
+    words = ", ".join(_in_words(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
+    text = f"{tool} says: {words}" if words else f"{tool} tells single inferences"
+    told = _event(
+        0, "tool-summary", text, tool=tool, **summary.figures, **{f"more_{k}": v for k, v in summary.more.items()}
+    )
+    return replace(told, severity="warning") if is_all else told
+
+
+def _in_words(key: str, value: float) -> str:
+    """
+    >>> _in_words("p50_ms", 1.1897), _in_words("throughput_hz", 1004.27), _in_words("count", 3015)
+    ('p50 1.1897 ms', '1004.27/s', '3015 inferences')
+    """
+    if key == "throughput_hz":
+        return f"{value:g}/s"
+    return f"{value} inferences" if key == "count" else f"{key.removesuffix('_ms')} {value:g} ms"
+
+
+def _readings(log: SensorLog) -> Iterator[Batch]:
+    lengths = [len(times) for times in log.times_ns]
+    rows = np.zeros(sum(lengths), READING)
+    rows["t_ns"], rows["value"] = np.concatenate(log.times_ns), np.concatenate(log.values)
+    rows["sensor"] = np.repeat(np.arange(len(lengths)), lengths)
+    rows = rows[np.argsort(rows["t_ns"], kind="stable")]
+    for begin in range(0, len(rows), BATCH_INFERENCES):
+        part = rows[begin : begin + BATCH_INFERENCES]
+        yield Batch(int(part["t_ns"][-1]), readings=part)
 
 
 def _inferences(times: Times) -> Iterator[Batch]:

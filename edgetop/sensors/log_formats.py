@@ -1,4 +1,4 @@
-"""What the rows of a power log mean: PPK2, Monsoon, or a CSV with named columns.
+"""What the rows of a power log mean: PPK2, Monsoon, NVIDIA's tegrastats, or a CSV with named columns.
 
 PPK2: nRF Connect's power profiler (pc-nrfconnect-ppk, src/actions/exportChartAction.ts):
 `Timestamp(ms),Current(uA)` and, as chosen, digital channels. It knows no voltage.
@@ -10,8 +10,11 @@ comma at the end of every line. Its time is in seconds, whatever the header says
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-FORMATS = ("ppk2", "monsoon", "csv")
+TEGRASTATS = "tegrastats"
+INTERVAL_S = 1.0  # from one line of tegrastats to the next, where it is not told otherwise (--interval 1000)
+FORMATS = ("ppk2", "monsoon", "csv", TEGRASTATS)
 
 _SCALES = {
     "s": 1.0, "ms": 1e-3, "us": 1e-6, "w": 1.0, "mw": 1e-3, "uw": 1e-6,
@@ -34,8 +37,19 @@ class Column:
     scale: float  # to s, W, A or V
 
 
+class Layout(Protocol):
+    """How the rows of one log are read, in their order."""
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the first line only names the columns."""
+
+    def sample(self, line: str) -> tuple[float, float] | None:
+        """Seconds of the log and watts; None of a row that does not hold both as finite numbers."""
+
+
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Columns:
     """Where in a row time and power stand."""
 
     time: Column
@@ -43,9 +57,9 @@ class Layout:
     current: Column | None
     voltage: Column | None  # None: `volts`
     volts: float | None
+    has_head: bool = True
 
     def sample(self, line: str) -> tuple[float, float] | None:
-        """Seconds of the log and watts; None of a row that does not hold both as finite numbers."""
         cells = line.split(",")
         if "(" in line or "_" in line:
             cells = [_plain(cell) for cell in cells]
@@ -78,28 +92,35 @@ def _plain(cell: str) -> str:
     return "" if "_" in text else text  # Python's notation, which is in nobody's log
 
 
-def layout(log_format: str, header: str, volts: float | None) -> Layout:
-    """Of a log by its first line. `volts` stands in for voltages. Raises ValueError saying what the header lacks."""
+def layout(log_format: str, header: str, volts: float | None, interval_s: float = INTERVAL_S) -> Layout:
+    """Of a log by its first line. `volts` stands in for voltages, `interval_s` for times that tegrastats leaves out.
+
+    Raises ValueError saying what the header lacks.
+    """
+    if log_format == TEGRASTATS:
+        from edgetop.sensors.tegrastats import power_log  # noqa: PLC0415  --help needs none of it
+
+        return power_log(header, volts, interval_s)
     return _LAYOUTS[log_format]([name.strip().lower() for name in header.lstrip("\ufeff").split(",")], volts)
 
 
-def _ppk2(names: Sequence[str], volts: float | None) -> Layout:
+def _ppk2(names: Sequence[str], volts: float | None) -> Columns:
     time, current = _at(names, "timestamp(ms)", 1e-3), _at(names, "current(ua)", 1e-6)
     if volts is None:
         raise ValueError("a PPK2 log has no voltage: say it with --power-volts")
-    return Layout(time, None, current, None, volts)
+    return Columns(time, None, current, None, volts)
 
 
-def _monsoon(names: Sequence[str], volts: float | None) -> Layout:
+def _monsoon(names: Sequence[str], volts: float | None) -> Columns:
     current = _at(names, "main(ma)", 1e-3)
     voltage = _at(names, "main voltage(v)", 1.0) if volts is None else None
     seconds = next((i for i, name in enumerate(names) if name in ("time(ms)", "time(s)")), None)
     if seconds is None:
         raise ValueError("no column Time(ms) or Time(s) in its first line")
-    return Layout(Column(seconds, 1.0), None, current, voltage, volts)
+    return Columns(Column(seconds, 1.0), None, current, voltage, volts)
 
 
-def _csv(names: Sequence[str], volts: float | None) -> Layout:
+def _csv(names: Sequence[str], volts: float | None) -> Columns:
     found: dict[str, Column] = {}
     for place, name in enumerate(names):
         match = _COLUMN.fullmatch(name)
@@ -113,10 +134,14 @@ def _csv(names: Sequence[str], volts: float | None) -> Layout:
         raise ValueError("no column of power or current in its first line: name it power_w, power_mw or current_ma")
     if power is None and voltage is None and volts is None:
         raise ValueError("it has current and no voltage: add a column voltage_v, or say it with --power-volts")
-    return Layout(time, power, current, voltage if volts is None else None, volts)
+    return Columns(time, power, current, voltage if volts is None else None, volts)
 
 
-_LAYOUTS: dict[str, Callable[[Sequence[str], float | None], Layout]] = {"ppk2": _ppk2, "monsoon": _monsoon, "csv": _csv}
+_LAYOUTS: dict[str, Callable[[Sequence[str], float | None], Columns]] = {
+    "ppk2": _ppk2,
+    "monsoon": _monsoon,
+    "csv": _csv,
+}
 
 
 def _at(names: Sequence[str], wanted: str, scale: float) -> Column:

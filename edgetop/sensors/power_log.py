@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
-from edgetop.sensors.log_formats import Layout, layout
+from edgetop.sensors.jetson.plans import NOTES
+from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Layout, layout
 from edgetop.sensors.protocol import Found, Gap, Past, sensor
+from edgetop.sensors.tegrastats import parse_line, plan_of_lines
+from edgetop.session.manifest import SensorInfo
 
 CADENCE_S = 0.25  # of looking into the file
 BIN_S = 0.1
@@ -32,6 +35,7 @@ class LogSpec:
     format: str
     volts: float | None  # the supply's, where the log has none or another is meant
     offset_s: float = 0.0  # session time of the log's time 0
+    interval_s: float = INTERVAL_S  # of a log of tegrastats whose lines have no time
 
 
 class PowerLog:
@@ -44,7 +48,10 @@ class PowerLog:
         if spec.volts is not None:
             note += f", at {spec.volts:g} V"
         source = str(spec.path.absolute())
-        log = sensor("power", "log", source, role="total", accuracy="external-shunt", averages=True, note=note)
+        if spec.format == TEGRASTATS:
+            log = _of_tegrastats(spec, note)
+        else:
+            log = sensor("power", "log", source, role="total", accuracy="external-shunt", averages=True, note=note)
         self.sensors = (log,)
         self._spec = spec
         self._now_ns = now_ns
@@ -88,16 +95,48 @@ class PowerLog:
             os.close(fd)
 
     def _take(self, line: str, samples: list[tuple[int, float]]) -> None:
-        if self._layout is not None:
-            sample = self._layout.sample(line)
-            if sample is not None:
-                self._bins.add(*sample, samples)
-            return
-        try:
-            self._layout = layout(self._spec.format, line, self._spec.volts)
-        except ValueError:
-            self._begin_anew()  # so that the next read looks at the first line again
-            raise
+        if self._layout is None:
+            try:
+                self._layout = layout(self._spec.format, line, self._spec.volts, self._spec.interval_s)
+            except ValueError:
+                self._begin_anew()  # so that the next read looks at the first line again
+                raise
+            if self._layout.has_head:
+                return
+        sample = self._layout.sample(line)
+        if sample is not None:
+            self._bins.add(*sample, samples)
+
+
+def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
+    """The board's own monitor, read through tegrastats: a reading is what the rail drew at that moment.
+
+    Which rail, the log's first line says, where there is one yet.
+    """
+    line, source = parse_line(_first_line(spec.path)), str(spec.path.absolute())
+    plan = plan_of_lines(line.rails) if line else None
+    if plan is None:
+        what = "the rail that is the total: VDD_IN, POM_5V_IN or VIN"
+    elif plan.total is None:
+        what = f"{' + '.join(plan.parts)}: about the module, and no total"
+    else:
+        what = f"{plan.total}, the total: {NOTES.get(plan.total, 'what goes into the board')}"
+    role = "total" if plan is None or plan.total is not None else None
+    return sensor("power", "log", source, role=role, accuracy="on-board-monitor", note=f"{what}; {note}")
+
+
+def _first_line(path: Path) -> str:
+    """Nothing where there is none yet; what is wrong with it, the first read says."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.pread(fd, LINE_BYTES, 0).partition(b"\n")[0].decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 class _Bins:

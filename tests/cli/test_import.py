@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support import trtexec
+from tests.support import printed, trtexec
 from tests.support.commands import edgetop
 
 
@@ -42,3 +42,15 @@ def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(home):
         assert why in done.stderr
         assert done.stderr.count("\n") == 1
     assert sorted(path.name for path in home.iterdir()) == ["cut.json", "layers.json", "times.json"]
+
+
+def test_what_tools_print_and_a_boards_log_are_sessions_too(home):
+    (home / "bench.txt").write_text(printed.BENCHMARK_MODEL)
+    done = edgetop("import", "bench.txt", home=home)
+    assert done.stderr.endswith(": the summary that benchmark_model prints, and no single inference\n")
+    report = edgetop("report", "bench", home=home).stdout
+    assert "as benchmark_model printed them: no single inference is known" in report
+    (home / "board.log").write_text(f"{printed.NANO}\n" * 3)
+    done = edgetop("import", "board.log", "--interval", "2s", home=home)
+    assert done.stderr.endswith(": 54 readings of 18 sensors\n")
+    assert json.loads(edgetop("report", "board", "--json", home=home).stdout)["session"]["duration_ns"] == 4_000_000_000

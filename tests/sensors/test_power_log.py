@@ -10,6 +10,7 @@ from edgetop.errors import InputError
 from edgetop.sensors.log_formats import FORMATS
 from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow
 from edgetop.sensors.protocol import Past
+from tests.support import printed
 
 HEADER = "time_s,power_w\n"
 
@@ -162,3 +163,62 @@ def test_a_log_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
     (source,) = follow(LogSpec(tmp_path / "later.csv", "csv", None), lambda: NS).sources
     (tmp_path / "later.csv").write_text(HEADER + "0,1\n0.5,2\n")
     assert source.read() == [Past("a log tells of the past", ((0, 1.0),))]
+
+
+def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[PowerLog, list[tuple[float, float]]]:
+    """The log, and all that it tells, in s and W."""
+    path = tmp_path / "tegrastats.log"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    log = PowerLog(LogSpec(path, "tegrastats", None, interval_s=interval_s), lambda: 100 * NS)
+    (past,) = log.read()
+    assert isinstance(past, Past)
+    return log, [(t_ns / NS, watts) for t_ns, watts in past.samples]
+
+
+def test_a_log_of_tegrastats_is_the_total_rail_of_now_by_its_own_time(tmp_path: Path) -> None:
+    lines = [
+        printed.ORIN_NANO.replace("18:30:28", f"18:30:{28 + i}").replace("17946mW", f"{17000 + i}mW") for i in range(4)
+    ]
+    log, told = tegrastats(tmp_path, *lines[:2], "dmesg: something else", *lines[2:])
+    assert told == [(0.0, 17.0), (1.0, 17.001), (2.0, 17.002)]
+    (info,) = log.sensors
+    assert (info.role, info.accuracy, info.averages) == ("total", "on-board-monitor", None)
+    assert info.note is not None
+    assert info.note.startswith("VDD_IN, the total: what goes into the module")
+
+
+def test_lines_without_a_time_are_an_interval_apart(tmp_path: Path) -> None:
+    lines = [printed.NANO.replace("1750/", f"{1750 + i}/") for i in range(4)]
+    assert tegrastats(tmp_path, *lines, interval_s=0.5)[1] == [(0.0, 1.75), (0.5, 1.751), (1.0, 1.752)]
+
+
+def test_without_a_total_the_parts_are_summed_and_are_no_total(tmp_path: Path) -> None:
+    log, told = tegrastats(tmp_path, printed.AGX_ORIN, printed.AGX_ORIN.replace("10:36:27", "10:36:28"))
+    assert told == [(0.0, pytest.approx(6.755))]
+    (info,) = log.sensors
+    assert info.role is None
+    assert "VDD_GPU_SOC + VDD_CPU_CV + VIN_SYS_5V0: about the module, and no total" in str(info.note)
+
+
+def test_a_log_of_tegrastats_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "later.log"
+    path.touch()
+    (source,) = follow(LogSpec(path, "tegrastats", None), lambda: 60 * NS).sources
+    assert "VDD_IN, POM_5V_IN or VIN" in str(source.sensors[0].note)
+    path.write_text(f"{printed.NANO}\n{printed.NANO}\n")
+    assert source.read() == [Past("a log tells of the past", ((0, 1.75),))]
+
+
+@pytest.mark.parametrize(
+    ("line", "volts", "why"),
+    [
+        (printed.TX1, None, "no rail of its first line is known as the total: none at all"),
+        (printed.NANO, 5.0, "leave --power-volts out"),
+        ("Dear diary,", None, "no column of tegrastats"),
+    ],
+)
+def test_a_log_of_tegrastats_without_power_is_refused(tmp_path: Path, line: str, volts: float | None, why: str) -> None:
+    path = tmp_path / "t.log"
+    path.write_text(line + "\n")
+    with pytest.raises(InputError, match=why):
+        follow(LogSpec(path, "tegrastats", volts), lambda: 0)

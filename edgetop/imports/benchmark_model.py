@@ -1,0 +1,111 @@
+"""What TFLite's and LiteRT's `benchmark_model` prints: figures of all its inferences, and of no single one.
+
+Source: tensorflow/lite/tools/benchmark/benchmark_model.cc, OnBenchmarkEnd, and tsl/util/stats_calculator.h,
+Stat::OutputToStream. On Linux each line has `INFO: ` before it, on Android what logcat puts there.
+
+    INFO: Graph: [mobilenet.tflite]
+    INFO: count=9 first=87112 curr=51629 min=51629 max=87112 avg=58147.4 std=11478 p5=51629 median=51962 p95=87112
+    INFO: count=1000 first=52162 curr=49785 min=49088 max=686105 avg=63743.2 std=60716 p5=49620 median=51891 p95=68628
+    INFO: Inference timings in us: Init: 119515, First inference: 87112, Warmup (avg): 58147.4, Inference (avg): 63743.2
+
+The first `count` is the warm-up's, the second that of the measured ones; more of them are profiles of operators. Of
+inferences that all took the same it says `count=5 curr=51629 (all same)`. Older versions end with
+`Average inference timings in us: Warmup: 83235, Init: 38467, Inference: 79760.9`. Times are in microseconds.
+"""
+
+import re
+from collections.abc import Sequence
+
+from edgetop.imports.measured import Origin, Summary
+from edgetop.imports.text import NUMBER, count, found, number, one_run, possible, time_ms, time_ns
+from edgetop.session.events import JsonValue
+
+ORIGIN = Origin(
+    tool="benchmark_model",
+    runtime="tflite (imported from benchmark_model)",
+    provider="",
+    way="",
+)
+
+_US = 1e-3  # ms
+_LAST = re.compile(
+    rf"Inference timings in us: Init: {NUMBER}, First inference: {NUMBER}, "
+    rf"Warmup \(avg\): {NUMBER}, Inference \(avg\): {NUMBER}"
+)
+_OLD_LAST = re.compile(
+    rf"Average inference timings in us: Warmup: {NUMBER}, Init: {NUMBER}, (?:Inference|no stats): {NUMBER}"
+)
+_MARK = re.compile(r"(?:Inference|Average inference) timings in us: |Running benchmark for at least [0-9]")
+_STATS = re.compile(r"^(?!.*(?:Timings \(microseconds\)|Memory \(bytes\))).*?\bcount=([0-9]{1,10}) (.*)$", re.MULTILINE)
+_FIGURE = re.compile(rf"\b(first|curr|min|max|avg|std|p5|median|p95)={NUMBER}")
+_GRAPH = re.compile(r"Graph: \[([^\]\n]{1,4000})\]")
+_DELEGATE = re.compile(r"node\(s\) with delegate \((\w{1,60})\) node")
+_MEMORY = re.compile(rf"Memory footprint delta from the start of the tool \(MB\): init={NUMBER} overall={NUMBER}")
+_PEAK = re.compile(rf"Overall peak memory footprint \(MB\) via periodic monitoring: {NUMBER}")
+
+_KEYS = {"min": "min_ms", "max": "max_ms", "avg": "mean_ms", "std": "stdev_ms", "median": "p50_ms", "p95": "p95_ms"}
+_PROVIDERS = {"TfLiteXNNPackDelegate": "XNNPACK", "TfLiteGpuDelegate": "GPU", "TfLiteGpuDelegateV2": "GPU"}
+
+
+def is_text(text: str) -> bool:
+    return bool(_MARK.search(text))
+
+
+def read_text(text: str) -> Summary:
+    """Raises ValueError."""
+    one_run([match[0] for match in _MARK.finditer(text) if "timings" in match[0]], "benchmark_model")
+    if last := _LAST.search(text):
+        init_us, first_us, warmup_us, mean_us = last.groups()
+    elif last := _OLD_LAST.search(text):
+        (warmup_us, init_us, mean_us), first_us = last.groups(), None
+    else:
+        raise ValueError("benchmark_model's output without its inference timings: cut off, or it failed")
+    figures, more, warmups = _figures(_STATS.findall(text), mean_us)
+    if "count" not in figures and "\n" not in text[last.end() :]:  # nothing says that the mean is whole
+        raise ValueError("benchmark_model's output is cut off in its last figure")
+    possible(figures)
+    return Summary(
+        figures,
+        more | _memory(text),
+        model=found(_GRAPH, text),
+        providers=tuple(dict.fromkeys(_PROVIDERS.get(name, name) for name in _DELEGATE.findall(text))),
+        init_ns=time_ns(init_us, _US),
+        first_ns=None if first_us is None else time_ns(first_us, _US),
+        warmup=warmups or None,
+        warmup_ns=round(warmups * time_ms(warmup_us, _US) * 1e6) if warmups else None,
+    )
+
+
+def _figures(
+    stats: Sequence[tuple[str, str]], mean_us: str
+) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
+    """Of the measured inferences, and how many the warm-up had; by the mean, told again in the last line."""
+    figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
+    place = next((i for i, (_, text) in enumerate(stats) if i and _mean_of(text) == number(mean_us)), None)
+    if place is None and stats and _mean_of(stats[0][1]) == number(mean_us):
+        place = 0
+    if place is None:
+        return figures, {}, None
+    runs, text = stats[place]
+    told = {name: time_ms(value, _US) for name, value in _FIGURE.findall(text)}
+    if "avg" not in told:  # all the same
+        told |= dict.fromkeys(("min", "max"), told["curr"])
+    figures |= {key: told[name] for name, key in _KEYS.items() if name in told and name != "avg"}
+    figures["count"] = count(runs)
+    more: dict[str, JsonValue] = {f"{name}_ms": told[name] for name in ("p5", "first") if name in told}
+    return figures, more, count(stats[0][0]) if place else None
+
+
+def _mean_of(text: str) -> float | None:
+    told = dict(_FIGURE.findall(text))
+    mean = told.get("avg", told.get("curr"))
+    return None if mean is None else number(mean)
+
+
+def _memory(text: str) -> dict[str, JsonValue]:
+    told: dict[str, JsonValue] = {}
+    if delta := _MEMORY.search(text):
+        told |= {"memory_delta_init_mib": number(delta[1]), "memory_delta_overall_mib": number(delta[2])}
+    if peak := _PEAK.search(text):
+        told["memory_peak_mib"] = number(peak[1])
+    return told

@@ -1,0 +1,132 @@
+"""What `onnxruntime_perf_test` prints, and the result file that it writes.
+
+Source: onnxruntime/test/perftest/performance_runner.cc, PerformanceRunner::Run and PerformanceResult::DumpToFile.
+
+    Session creation time cost: 0.0102016 s
+    First inference time cost: 2 ms                            in whole ms
+    Total inference requests: 100
+    Average inference time cost: 1.85739 ms                    later `Average inference time cost total: `
+    Total inference run time: 0.18581 s
+    Number of inferences per second: 538.184
+    Avg CPU usage: 96 %
+    Peak working set size: 36696064 bytes
+    P99 Latency: 0.00190312 s                                  with -s; in files once `P99 Latency is 0.0019sec`
+
+The result file has a line for each inference, in the order in which they ended: the model's name, seconds, the peak of
+memory, the use of the CPU, and the number of the run; then, with -s, the percentiles. With -v the output has each as
+well: `iteration:1,time_cost:0.0019`. Neither tells when an inference began, nor how many ran at once (-c).
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgetop.imports.measured import MAX_NS, Origin, Summary, Times
+from edgetop.imports.text import MAX_PER_SECOND, NUMBER, count, found, number, one_run, possible, time_ms, time_ns
+from edgetop.session.events import JsonValue
+
+ORIGIN = Origin(
+    tool="onnxruntime_perf_test",
+    runtime="onnxruntime (imported from onnxruntime_perf_test)",
+    provider="",
+    way="",
+)
+
+_S = 1000.0  # ms
+_MARK = re.compile(
+    r"^\s*(?:Session creation time cost|Total inference requests|Total iterations): ?[0-9]", re.MULTILINE
+)
+_MEAN = re.compile(rf"Average (?:inference )?time cost(?: total)?: ?{NUMBER} ms")
+_COUNT = re.compile(r"(?:Total inference requests|Total iterations): ?([0-9]{1,10})")
+_INIT = re.compile(rf"Session creation time cost: {NUMBER} s")
+_FIRST = re.compile(rf"First inference time cost: {NUMBER} ms")
+_SPAN = re.compile(rf"Total inference run time: {NUMBER} s")
+_RATE = re.compile(rf"Number of inferences per second: {NUMBER}\s*\n")  # whole, where it was cut off there
+_CPU = re.compile(rf"(?:Avg|Total) CPU usage: {NUMBER} %")
+_PEAK = re.compile(r"Peak working set size: ([0-9]{1,15}) bytes")
+_LATENCY = re.compile(rf"^\s*(Min|Max|P50|P90|P95|P99|P999) Latency(?::| is) {NUMBER} ?s(?:ec)?\b", re.MULTILINE)
+_EACH = re.compile(rf"^iteration:([0-9]{{1,10}}),time_cost:{NUMBER}\s*$", re.MULTILINE)
+_ROW = re.compile(rf"^(.*),{NUMBER},([0-9]{{1,20}}),(-?[0-9]{{1,6}}),([0-9]{{1,10}})\s*$", re.MULTILINE)
+
+_DIGITS = 6  # with which C++ prints a number
+
+
+def is_text(text: str) -> bool:
+    return bool(_MARK.search(text))
+
+
+def read_text(text: str) -> Times | Summary:
+    """The summary, and with -v the single inferences with it. Raises ValueError."""
+    mean = found(_MEAN, text)
+    if mean is None:
+        raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
+    one_run(_MEAN.findall(text), "onnxruntime_perf_test")
+    figures = _latencies(text) | {"mean_ms": time_ms(mean)}
+    if (requests := found(_COUNT, text)) is not None:
+        figures["count"] = count(requests)
+    if (rate := found(_RATE, text)) is not None:
+        figures["throughput_hz"] = number(rate, MAX_PER_SECOND)
+    possible(figures)
+    init, first, span = (found(pattern, text) for pattern in (_INIT, _FIRST, _SPAN))
+    summary = Summary(
+        figures,
+        _more(text),
+        init_ns=None if init is None else time_ns(init, _S),
+        first_ns=None if first is None else time_ns(first),
+        span_ns=None if span is None else time_ns(span, _S),
+    )
+    each = _EACH.findall(text)
+    return _times([int(run) - 1 for run, _ in each], [seconds for _, seconds in each], summary) if each else summary
+
+
+def _latencies(text: str) -> dict[str, JsonValue]:
+    return {f"{name.lower()}_ms": time_ms(seconds, _S) for name, seconds in _LATENCY.findall(text)}
+
+
+def _more(text: str) -> dict[str, JsonValue]:
+    told: dict[str, JsonValue] = {}
+    if (cpu := found(_CPU, text)) is not None:
+        told["cpu_pct"] = number(cpu)
+    if (peak := found(_PEAK, text)) is not None:
+        told["memory_peak_mib"] = number(peak) / 2**20
+    return told
+
+
+def is_result(text: str) -> bool:
+    return bool(_ROW.match(text.lstrip()))
+
+
+def read_result(text: str) -> Times:
+    """The inferences, and the model's name. Raises ValueError."""
+    rows = _ROW.findall(text)
+    others = [line for line in text.splitlines() if line.strip() and not (_ROW.match(line) or _LATENCY.match(line))]
+    if others:
+        raise ValueError(f"cut off, or no result of onnxruntime_perf_test: it has a line {others[0][:40]!r}")
+    more: dict[str, JsonValue] = {"memory_peak_mib": number(rows[0][2]) / 2**20}
+    beside = Summary({}, more, model=rows[0][0].strip() or None)
+    return _times([int(row[4]) for row in rows], [row[1] for row in rows], beside)
+
+
+def _times(runs: Sequence[int], seconds: Sequence[str], beside: Summary) -> Times:
+    if runs.count(0) > 1:
+        raise ValueError(f"it holds {runs.count(0)} runs of onnxruntime_perf_test, which appends: keep one in a file")
+    if list(runs) != list(range(len(runs))):
+        raise ValueError("inferences are missing in it: their numbers are not 0, 1, 2 ...")
+    latency_ns = np.array([time_ns(each, _S) for each in seconds], np.int64)
+    if not latency_ns.all():
+        raise ValueError(f"inference {int(np.flatnonzero(latency_ns == 0)[0])} took no time")
+    ends_ns = np.cumsum(latency_ns)
+    if ends_ns[-1] > MAX_NS:
+        raise ValueError("its inferences take longer than a run can")
+    step_ns = 10.0 ** (np.floor(np.log10(latency_ns.max())) + 1 - _DIGITS)
+    return Times(
+        start_ns=ends_ns - latency_ns,
+        latency_ns=latency_ns,
+        end_ns=int(ends_ns[-1]),
+        warmup=None,
+        step_ns=float(max(step_ns, 1.0)),
+        parts_ms={},
+        has_starts=False,
+        summary=beside,
+    )

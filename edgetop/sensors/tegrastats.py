@@ -1,0 +1,190 @@
+"""What a line of NVIDIA's `tegrastats` says, of JetPack 4 to 7.
+
+    RAM 1923/3964MB (lfb 2x2MB) SWAP 191/1982MB (cached 6MB) CPU [5%@1224,off] EMC_FREQ 0%@1600 GR3D_FREQ 0%@76
+    APE 25 PLL@37C PMIC@50C POM_5V_IN 1750/1628                                     (JetPack 4, in one line)
+    05-09-2026 18:42:06 RAM 18207/62841MB ... GR3D_FREQ 0%@[0,0] NVENC 79%@166 VIC off cpu@52.5C VDD_IN 5000mW/4900mW
+
+`X%@Y` is a load and a clock in MHz, `X/YMB` what is in use of how much (MB are MiB: 3964 is MemTotal of a Nano),
+`NAME@XC` a temperature, `NAME X/Y` a rail's power now and its mean since tegrastats began, in mW. The time, local
+and in whole seconds, is there from JetPack 5 on. Of the order and of which parts there are nothing is assumed: they
+differ by board, by version and by whether root asked. Sources: Jetson Linux developer guide, "tegrastats utility";
+rbonghi/jetson_stats, jtop/core/tegra_parse.py (`GR3D_FREQ @[1000,1000,1000]` of Thor); lines of boards in its issues.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from edgetop.sensors.jetson.plans import RailPlan, plan_of
+from edgetop.sensors.protocol import Gap
+from edgetop.sensors.thermal import plausible
+
+_HEAD = re.compile(r"(?:([0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}) )?RAM ([0-9]{1,9})/([0-9]{1,9})MB\b")
+_SWAP = re.compile(r"\bSWAP ([0-9]{1,9})/([0-9]{1,9})MB\b")
+_CPUS = re.compile(r"\b(?:CPU|cpu) \[([^\]]{0,4000})\](?:@([0-9]{1,6}))?")
+_CPU = re.compile(r"([0-9]{1,3})%(?:@([0-9]{1,6}))?")
+_ENGINE = re.compile(r"\b([A-Z][A-Z0-9_]{0,30}) (?:([0-9]{1,3})%)?(?:@?(\[[0-9,]{1,200}\]|[0-9]{1,6}))?(?=\s|$)")
+_TEMPERATURE = re.compile(r"(?<!\S)([A-Za-z][\w-]{0,30})@(-?[0-9]{1,6}(?:\.[0-9]{1,6})?)C(?=\s|$)")
+_RAIL = re.compile(r"(?<!\S)([A-Za-z]\w{0,30}) ([0-9]{1,9})(mW)?(/[0-9]{1,9}(?:mW)?)?(?=\s|$)")
+
+_NAMES = {"EMC": ("emc", "memory"), "GR3D": ("gpu", "gpu"), "GR3D2": ("gpu2", "gpu2")}
+_UNUSED = "NC"  # of a channel of the chip to which nothing is wired
+_PLACEHOLDERS_C = {"PMIC": (50.0, 100.0)}  # constants, as of the zone PMIC-Die
+_COMPUTED = frozenset({"thermal"})  # from other zones, to steer the fan
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `values`: by the id of a sensor, in the unit of its kind."""
+
+    time: datetime | None  # local, in whole seconds
+    memory_mib: int
+    values: Mapping[str, float]
+
+    @property
+    def rails(self) -> frozenset[str]:
+        return frozenset(name.removeprefix("power/") for name in self.values if name.startswith("power/"))
+
+
+def has_lines(text: str) -> bool:
+    """Whether one of its lines may be of tegrastats."""
+    return any(_HEAD.match(line.strip()) for line in text.splitlines())
+
+
+def parse_line(text: str) -> Line | None:
+    """None: none of tegrastats', or not whole.
+
+    >>> line = parse_line("RAM 1923/3964MB (lfb 2x2MB) CPU [5%@1224,off] EMC_FREQ 3%@1600 GPU@40C POM_5V_IN 1750/1628")
+    >>> line.values["load/cpu"], line.values["load/emc"], line.values["temp/GPU"], line.values["power/POM_5V_IN"]
+    (5.0, 3.0, 40.0, 1.75)
+    """
+    text = text.strip()
+    head = _HEAD.match(text)
+    if head is None or _HEAD.search(text, head.end()):  # of two lines that ran into each other neither is whole
+        return None
+    time = None
+    if head[1]:
+        try:
+            time = datetime.strptime(head[1], "%m-%d-%Y %H:%M:%S")  # noqa: DTZ007  local time, of a zone not told
+        except ValueError:
+            return None
+    values = {"mem/system-used": float(head[2])}
+    rest = text[head.end() :]
+    if swap := _SWAP.search(rest):
+        values["mem/system-swap"] = float(swap[1])
+    if cpus := _CPUS.search(rest):
+        values |= _cores(cpus[1], cpus[2])
+        rest = rest[: cpus.start()] + rest[cpus.end() :]
+    values |= _engines(rest) | _temperatures(rest) | _powers(rest)
+    return Line(time, int(head[3]), values)
+
+
+def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
+    """The load of all, 100 for each core; older versions tell one clock of all."""
+    values: dict[str, float] = {}
+    loads = []
+    for number, cell in enumerate(text.split(",")):
+        if match := _CPU.fullmatch(cell.strip()):
+            loads.append(min(100.0, float(match[1])))
+            if match[2]:
+                values[f"freq/cpu{number}"] = float(match[2])
+    if loads:
+        values["load/cpu"] = sum(loads)
+        if shared_mhz:
+            values["freq/cpu0"] = float(shared_mhz)
+    return values
+
+
+def _engines(text: str) -> dict[str, float]:
+    """GPU, memory controller, codecs. `off` is neither a load nor a clock.
+
+    Without its clock, which only root may read, the memory controller's `0%` is none that was measured.
+    """
+    values: dict[str, float] = {}
+    for name, percent, clocks in _ENGINE.findall(text):
+        plain = name.removesuffix("_FREQ")
+        load, freq = _NAMES.get(plain, (plain.lower(), plain.lower()))
+        if percent and int(percent) <= 100 and (clocks or load != "emc"):
+            values[f"load/{load}"] = float(percent)
+        if clocks:  # of several clusters the fastest
+            mhz = [float(clock) for clock in clocks.strip("[]").split(",") if clock]
+            values |= {f"freq/{freq}": max(mhz)} if mhz else {}
+    return values
+
+
+def _temperatures(text: str) -> dict[str, float]:
+    """Those that are: -256 stands for what is powered off."""
+    found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
+    return {
+        f"temp/{name}": celsius
+        for name, celsius in found.items()
+        if not isinstance(plausible(celsius), Gap) and celsius not in _PLACEHOLDERS_C.get(name, ())
+    }
+
+
+def _powers(text: str) -> dict[str, float]:
+    """Of now. What is neither in mW nor beside its mean is no power: `APE 150` is a clock."""
+    return {
+        f"power/{name}": int(now) / 1000
+        for name, now, unit, mean in _RAIL.findall(text)
+        if (unit or mean) and name != _UNUSED
+    }
+
+
+def plan_of_lines(rails: frozenset[str]) -> RailPlan | None:
+    """Which of them is the total, and which are parts. Thor's VIN: jetson_stats, jtop/core/power.py."""
+    return plan_of(set(rails)) or (RailPlan("VIN", ()) if "VIN" in rails else None)
+
+
+def total_w(line: Line, plan: RailPlan | None) -> float | None:
+    """Of the total, or of the parts that together are about the module; None where it tells neither."""
+    if plan is None:
+        return None
+    rails = [plan.total] if plan.total is not None else list(plan.parts)
+    watts = [line.values.get(f"power/{rail}") for rail in rails]
+    known = [each for each in watts if each is not None]
+    return sum(known) if len(known) == len(watts) else None
+
+
+class PowerRows:
+    """As a power log: the total's power, or the sum of the parts that are about the module. Its first line is a row.
+
+    Times are whole seconds from the first line on; where the lines have none, each is an interval after the one before.
+    """
+
+    has_head = False
+
+    def __init__(self, first: Line, plan: RailPlan, interval_s: float) -> None:
+        self._began = first.time
+        self._plan = plan
+        self._interval_s = interval_s
+        self._lines = 0
+
+    def sample(self, line: str) -> tuple[float, float] | None:
+        row = parse_line(line)
+        if row is None:
+            return None
+        seconds = self._seconds(row.time)
+        self._lines += 1
+        watts = total_w(row, self._plan)
+        return None if seconds is None or watts is None else (seconds, watts)
+
+    def _seconds(self, time: datetime | None) -> float | None:
+        if self._began is None:
+            return self._lines * self._interval_s
+        return None if time is None else (time - self._began).total_seconds()
+
+
+def power_log(header: str, volts: float | None, interval_s: float) -> PowerRows:
+    """The rows of a log by its first line. Raises ValueError saying what that lacks."""
+    line = parse_line(header)
+    if line is None:
+        raise ValueError("no column of tegrastats in its first line: RAM 1923/3964MB ... VDD_IN 5000mW/4900mW")
+    plan = plan_of_lines(line.rails)
+    if plan is None or total_w(line, plan) is None:
+        rails = ", ".join(sorted(line.rails)) or "none at all"
+        raise ValueError(f"no rail of its first line is known as the total: {rails} (VDD_IN, POM_5V_IN and VIN are)")
+    if volts is not None:
+        raise ValueError("tegrastats tells power, and no voltage is asked for: leave --power-volts out")
+    return PowerRows(line, plan, interval_s)
