@@ -3,6 +3,11 @@
 They are printed in one place, `edgetop.cli.main`, as one line on stderr.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgetop.session.manifest import Lost
+
 EXIT_DONE = 0
 EXIT_GATE_FAILED = 1
 EXIT_PROBLEM_FOUND = 1  # of `edgetop doctor`
@@ -35,3 +40,4 @@ class RecordingError(EdgetopError):
     """The recording could not be written."""
 
     exit_code = EXIT_NOT_RECORDED
+    lost: "Lost | None" = None  # what of the session is not in its recording

@@ -29,7 +29,7 @@ ADVICE = {
     "power-mode-changed": "figures of two modes are mixed here: set the mode before the run and measure anew",
     "clock-source": "boot with the fast clock of this board (x86: clocksource=tsc), or trust only long inferences",
     "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
-    "recovered": "all before it is whole; edgetop help recording tells what survives what",
+    "recovered": "what is there is whole; edgetop help recording tells what survives what",
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from edgetop import formatting
 from edgetop.analysis.verdict import final_verdict
-from edgetop.errors import InputError
+from edgetop.errors import EdgetopError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
@@ -37,6 +37,7 @@ class Listed:
     model: str | None  # the file's name
     board: str | None
     verdict: str | None  # how it ended and no more; of one that runs, the word of the screen now
+    reason: str | None = None  # why it is unreadable
     created_utc: str = ""  # not told: the order is by it
 
 
@@ -52,8 +53,20 @@ def _listed(folder: Path) -> Listed:
     name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
     try:
         manifest, verdict = _opened(folder) if has_journal(folder) else _over(folder)
-    except InputError:
-        return Listed(name, str(folder.absolute()), None, "unreadable", None, size_bytes, None, None, None)
+    except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others are listed
+        reason = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
+        return Listed(
+            name,
+            str(folder.absolute()),
+            None,
+            "unreadable",
+            None,
+            size_bytes,
+            None,
+            None,
+            None,
+            " ".join(reason.split()),
+        )
     board = manifest.board
     return Listed(
         name=name,
@@ -96,7 +109,8 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
     """A head, and a line for each; no wider than `columns`, None: as wide as it is."""
     rows = [HEAD, *(_cells(session) for session in sessions)]
     widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
-    return [_line(row, widths, columns) for row in rows]
+    reasons = ["", *(session.reason or "" for session in sessions)]
+    return [_line(row, widths, columns, clean(reason)) for row, reason in zip(rows, reasons, strict=True)]
 
 
 def _cells(session: Listed) -> tuple[str, ...]:
@@ -112,8 +126,10 @@ def _cells(session: Listed) -> tuple[str, ...]:
     )
 
 
-def _line(row: Sequence[str], widths: Sequence[int], columns: int | None) -> str:
-    text = GAP.join(_aligned(row, widths)).rstrip()
+def _line(row: Sequence[str], widths: Sequence[int], columns: int | None, reason: str) -> str:
+    """`reason`: in place of the last columns."""
+    known = row[:-2] if reason else row
+    text = GAP.join([*_aligned(known, widths), reason]).rstrip()
     if columns is None or _cells_of(text) <= columns:
         return text
     return "".join(span.text for span in fit(line(text), columns)).rstrip()
@@ -124,6 +140,6 @@ def _cells_of(text: str) -> int:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for cell, wide, head in zip(row, widths, HEAD, strict=True):
+    for cell, wide, head in zip(row, widths, HEAD, strict=False):
         space = " " * (wide - _cells_of(cell))
         yield space + cell if head in RIGHT else cell + space
