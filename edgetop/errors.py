@@ -4,6 +4,10 @@ They are printed in one place, `edgetop.cli.main`, as one line on stderr.
 """
 
 import errno
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgetop.session.manifest import Lost
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -43,6 +47,8 @@ class OutputError(EdgetopError):
 
 class RecordingError(OutputError):
     """The recording could not be written."""
+
+    lost: "Lost | None" = None  # what of the session is not in its recording
 
 
 class ReaderLeftError(EdgetopError):

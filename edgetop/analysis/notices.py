@@ -31,7 +31,7 @@ ADVICE = {
     "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
     "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",
     "no-starts": "its output beside it tells the throughput; trends over time are in the order of inferences, no more",
-    "recovered": "all before it is whole; edgetop help recording tells what survives what",
+    "recovered": "what is there is whole; edgetop help recording tells what survives what",
 }
 
 

@@ -3,6 +3,7 @@
 Its keys are a contract (`edgetop help report`). A value that is not known is None.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -84,6 +85,7 @@ def _figures(analysis: "Analysis") -> dict[str, Any]:
     return {
         "session": to_json(manifest),
         "verdict": _verdict(analysis),
+        "lost": dataclasses.asdict(manifest.lost) if manifest.lost else None,
         "latency": latency_document(analysis, statistics, manifest),
         "tail": tail_document(analysis.tail()),
         "phases": _phases(analysis, manifest),

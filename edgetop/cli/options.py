@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import BadParameter
 
-from edgetop.formatting import parse_clock_time
+from edgetop.formatting import parse_clock_time, shortened
 from edgetop.nearest import nearest_hint
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MIN_MAX_BYTES = 4 * 2**20
 
+MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # as long as a session may last
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 
 
@@ -54,7 +55,10 @@ def duration_or_zero(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a duration; write 500ms, 10s, 5m or 2h")
-    return int(float(match[1]) * _UNITS_NS[match[2]])
+    ns = float(match[1]) * _UNITS_NS[match[2]]
+    if ns > MAX_DURATION_NS:
+        raise BadParameter(f"{shortened(text)!r} is longer than ten years")
+    return int(ns)
 
 
 def duty_cycle(text: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetop import formatting
 from edgetop.analysis.verdict import final_verdict
-from edgetop.errors import InputError
+from edgetop.errors import EdgetopError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
@@ -45,6 +45,7 @@ class Listed:
     created_utc: str = ""
     p50_ms: float | None = None  # None: nothing was measured, or it cannot be read
     p99_ms: float | None = None
+    reason: str | None = None  # why it is unreadable
 
 
 def listed(home: Path, here: Path) -> list[Listed]:
@@ -59,8 +60,10 @@ def _listed(folder: Path) -> Listed:
     name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
     try:
         manifest, outcome = _opened(folder) if has_journal(folder) else _over(folder)
-    except InputError:
-        return Listed(name, str(folder.absolute()), None, "unreadable", None, size_bytes, None, None, None)
+    except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others are listed
+        text = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
+        place, reason = str(folder.absolute()), " ".join(text.split())
+        return Listed(name, place, None, "unreadable", None, size_bytes, None, None, None, reason=reason)
     board = manifest.board
     return Listed(
         name=name,
@@ -84,7 +87,7 @@ def _over(folder: Path) -> tuple[Manifest, Outcome]:
     if outcome is None:
         try:
             _, outcome = _opened(folder)
-        except InputError:  # its tables are gone or damaged: what the manifest says is left
+        except EdgetopError:  # its tables are gone or damaged: what the manifest says is left
             return manifest, Outcome(final_verdict(manifest.end_reason or "").word.lower())
         write_outcome(folder, outcome)
     return manifest, outcome
@@ -122,7 +125,8 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
     """A head, and a line for each; no wider than `columns`, None: as wide as it is."""
     rows = [HEAD, *(_cells(session) for session in sessions)]
     widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
-    return [_line(row, widths, columns) for row in rows]
+    reasons = ["", *(session.reason or "" for session in sessions)]
+    return [_line(row, widths, columns, clean(reason)) for row, reason in zip(rows, reasons, strict=True)]
 
 
 def _cells(session: Listed) -> tuple[str, ...]:
@@ -140,8 +144,10 @@ def _cells(session: Listed) -> tuple[str, ...]:
     )
 
 
-def _line(row: Sequence[str], widths: Sequence[int], columns: int | None) -> str:
-    text = GAP.join(_aligned(row, widths)).rstrip()
+def _line(row: Sequence[str], widths: Sequence[int], columns: int | None, reason: str) -> str:
+    """`reason`: in place of the last columns."""
+    known = row[:-2] if reason else row
+    text = GAP.join([*_aligned(known, widths), reason]).rstrip()
     if columns is None or _cells_of(text) <= columns:
         return text
     return "".join(span.text for span in fit(line(text), columns)).rstrip()
@@ -152,6 +158,6 @@ def _cells_of(text: str) -> int:
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for cell, wide, head in zip(row, widths, HEAD, strict=True):
+    for cell, wide, head in zip(row, widths, HEAD, strict=False):
         space = " " * (wide - _cells_of(cell))
         yield space + cell if head in RIGHT else cell + space

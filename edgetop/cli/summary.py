@@ -8,7 +8,7 @@ from edgetop.analysis.forecast.document import in_words
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
 from edgetop.cli.summary_steadiness import steadiness_lines
 from edgetop.formatting import UNKNOWN, clean
-from edgetop.session.manifest import Load, from_json
+from edgetop.session.manifest import Load, Lost, from_json
 
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 
@@ -42,6 +42,9 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
     board = session["board"]
     place = ", ".join(clean(str(x)) for x in (board["model"], board["cpu"], board["os"]) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board['simulated'] else ''}"
+    if document["lost"]:
+        lost = Lost(**document["lost"])
+        yield f"  lost     {lost.words}: {clean(lost.why)}"
 
 
 def _verdict(verdict: dict[str, Any], session: dict[str, Any]) -> Iterator[str]:

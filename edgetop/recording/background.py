@@ -8,8 +8,9 @@ from typing import Protocol
 from edgetop.errors import RecordingError
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES
+from edgetop.session.seconds import NS
 
 MAX_WAITING_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, and not each inference
 
@@ -17,7 +18,7 @@ MAX_WAITING_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, a
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]: ...
 
-    def finish(self, manifest: Manifest) -> None: ...
+    def finish(self, manifest: Manifest) -> Lost | None: ...
 
     def discard(self) -> None: ...
 
@@ -30,7 +31,7 @@ class BackgroundRecorder:
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting_inferences = self._last_ns = 0
-        self._behind = self._lost = 0  # inferences given up: since the disk fell behind; in all
+        self._behind = self._given_up = self._given_up_ns = 0  # inferences: since the disk fell behind; in all
         self._news: list[Event] = []
         self._defect: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -55,7 +56,8 @@ class BackgroundRecorder:
                 why = {"why": "the disk is too slow"}
                 news.append(Event(batch.until_ns, "recording-behind", "critical", "edgetop", text, why))
             self._behind += len(batch.inferences)
-            self._lost += len(batch.inferences)
+            self._given_up += len(batch.inferences)
+            self._given_up_ns += batch.until_ns - self._last_ns
             batch = replace(batch, inferences=NO_INFERENCES)
         elif self._behind and len(batch.inferences):
             text = f"the disk has caught up: {self._behind} inferences are missing"
@@ -82,16 +84,18 @@ class BackgroundRecorder:
         self._queue.put(None)
         self._thread.join()
 
-    def finish(self, manifest: Manifest) -> None:
-        """Raises RecordingError where something could not be written."""
+    def finish(self, manifest: Manifest) -> Lost | None:
+        """What is not in the recording. Raises RecordingError where something could not be written."""
         self._end()
         if self._news:  # nobody will ask for them any more, but the recording shall tell
             self._recorder.write(Batch(self._last_ns, events=tuple(self._news)))
-        self._recorder.finish(manifest)
-        if self._lost:
-            raise RecordingError(
-                f"the disk was too slow: {self._lost} inferences are missing", "the run itself went on"
-            )
+        here = Lost(self._given_up_ns / NS, self._given_up, "the disk was too slow") if self._given_up else None
+        lost = self._recorder.finish(replace(manifest, lost=lost_in_all(manifest.lost, here)))
+        if here:
+            failure = RecordingError(f"{here.why}: {here.inferences} inferences are missing", "the run itself went on")
+            failure.lost = lost
+            raise failure
+        return lost
 
     def discard(self) -> None:
         self._end()

@@ -1,6 +1,7 @@
 """Batches into Arrow columns and back. Each pair is an identity, proven by a property test."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -85,7 +86,13 @@ def _json_object(text: str) -> dict[str, str | int | float | bool | None]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return {k: v for k, v in value.items() if not isinstance(v, dict | list)} if isinstance(value, dict) else {}
+    return {k: v for k, v in value.items() if _is_plain(v)} if isinstance(value, dict) else {}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, dict | list) and (not isinstance(value, int) or abs(value) < 2**62)
 
 
 def seconds_to_arrow(seconds: Seconds) -> pa.RecordBatch:

@@ -1,15 +1,19 @@
 """Journal into tables, in bounded steps: while a run goes on, at its end, and when it is recovered."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from edgetop.recording import columns, operator_columns
+from edgetop.recording import columns, operator_columns, soundness
 from edgetop.recording.journal import SegmentReader
 from edgetop.recording.schema import SCHEMAS
 from edgetop.recording.tables import ROW_GROUP_ROWS, Tables
 from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load
+from edgetop.session.records import NO_INFERENCES, Inferences, measured
+from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 # A row of `seconds` holds a histogram, so rows alone do not bound what waits for its row group.
 ROW_GROUP_BYTES = 8 * 1024 * 1024
@@ -33,22 +37,70 @@ def table_rows(batch: Batch, sensor_ids: Sequence[str]) -> Iterator[tuple[str, p
         yield "operators", operator_columns.bursts_to_arrow(batch.bursts)
 
 
-def journal_rows(segment: SegmentReader, sensor_ids: Sequence[str], name: str) -> Iterator[pa.Table]:
-    """The rows of one table, in pieces as they were journalled."""
-    for batch in segment.read((_FIELDS.get(name, name), "manifest")):
+class MissingSeconds:
+    """Makes the seconds anew that damaged frames held, of those of their inferences that others hold."""
+
+    def __init__(self, load: Load, begin_ns: int | None) -> None:
+        """`begin_ns`: where the seconds before the first batch end; None: not known, as the first row tells."""
+        self._load = load
+        self._begin_ns = begin_ns
+        self._inferences: list[Inferences] = []
+
+    def completed(self, batch: Batch) -> Batch:
+        """The batch, with the seconds before its own that none had."""
+        if batch.manifest is not None:
+            self._load = batch.manifest.load
+        if len(inferences := soundness.sound_inferences(batch.inferences)):
+            self._inferences.append(inferences)
+        seconds = soundness.sound_seconds(batch.seconds) if len(batch.seconds) else batch.seconds
+        if not len(seconds):
+            return batch
+        first_ns, end_ns = int(seconds.rows["t_ns"][0]), int(seconds.rows["t_ns"][-1]) + NS
+        if self._begin_ns is not None and first_ns > self._begin_ns:
+            batch = replace(batch, seconds=concatenate([self._made(self._begin_ns, first_ns), batch.seconds]))
+        self._begin_ns = end_ns
+        while len(self._inferences) > 1 and self._inferences[1]["t_ns"][0] < end_ns:
+            self._inferences.pop(0)
+        return batch
+
+    def _made(self, begin_ns: int, end_ns: int) -> Seconds:
+        inferences = np.concatenate([NO_INFERENCES, *self._inferences])
+        before = measured(inferences[inferences["t_ns"] < begin_ns])
+        inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
+        made = []
+        for second in np.unique(inside["t_ns"] // NS):  # where nothing is known, no row says that nothing was
+            aggregator = SecondAggregator(
+                self._load.deadline_ns, int(second), before[-1:], is_paced=self._load.is_paced
+            )
+            piece = inside[inside["t_ns"] // NS == second]
+            made += [aggregator.add(piece), aggregator.close()]
+            before = np.concatenate([before[-1:], measured(piece)])
+        return concatenate(made)
+
+
+def journal_rows(
+    segment: SegmentReader, sensor_ids: Sequence[str], name: str, missing: MissingSeconds | None = None
+) -> Iterator[pa.Table]:
+    """The rows of one table, in pieces as they were journalled. `missing`: where frames are, for seconds."""
+    wanted = {_FIELDS.get(name, name), "manifest", *(("inferences",) if missing else ())}
+    for batch in segment.read(wanted):
+        whole = missing.completed(batch) if missing else batch
         if batch.manifest is not None:
             sensor_ids = [info.id for info in batch.manifest.sensors]
-        for _, rows in table_rows(batch, sensor_ids):
-            yield pa.Table.from_batches([rows])
+        for kind, rows in table_rows(whole, sensor_ids):
+            if kind == name:
+                yield pa.Table.from_batches([rows])
 
 
-def compact(segment: SegmentReader, source: str, tables: Tables, sensor_ids: Sequence[str]) -> Iterator[None]:
+def compact(
+    segment: SegmentReader, source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
+) -> Iterator[None]:
     """Append a whole segment to the tables; a pause for other work after each row group.
 
     `source`: the name of the segment's file, `sensor_ids`: where it does not say them itself. Raises OSError.
     """
     waiting = {name: Waiting(schema) for name, schema in SCHEMAS.items()}
-    for batch in segment.read():
+    for batch in map(missing.completed, segment.read()):
         if batch.manifest is not None:
             sensor_ids = [info.id for info in batch.manifest.sensors]
         for name, rows in table_rows(batch, sensor_ids):

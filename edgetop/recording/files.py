@@ -19,7 +19,9 @@ MANIFEST = "session.json"
 LOCK = "session.json.lock"
 JOURNAL = "journal"
 SOCKET = "control.sock"  # of a live session, where it takes orders
+DAMAGED = ".damaged"  # behind the name of a file of the journal of which not all could be read
 LOG = "run.log"  # what a run said that went on without a terminal
+MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 MIN_FREE_BYTES = 16 * 1024 * 1024
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
@@ -84,6 +86,11 @@ class Descriptor:
         os.close(self.fd)
 
 
+def set_aside(folder: Path, name: str) -> None:
+    """Keep a file of the journal, of which not all could be read, beside the tables. Raises OSError."""
+    (folder / JOURNAL / name).replace(folder / f"{name}{DAMAGED}")
+
+
 def names_in(folder: Path) -> set[str]:
     """Raises OSError where it cannot be listed."""
     return {path.name for path in folder.iterdir()}
@@ -127,11 +134,13 @@ def read_manifest(folder: Path) -> Manifest:
     """Raises InputError where there is none, or it is garbage or of a newer format."""
     path = folder / MANIFEST
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        with os.fdopen(open_regular(path), encoding="utf-8") as file:
+            text = file.read(MAX_MANIFEST_BYTES)
+        document: Any = json.loads(text)
     except FileNotFoundError:
         raise InputError(f"{folder}: not a recorded session (no {MANIFEST})") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a manifest: {error}") from None
     version = document.get("format_version") if isinstance(document, Mapping) else None

@@ -11,31 +11,38 @@ import os
 import re
 import threading
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetop.recording.files import Descriptor, names_in, open_regular, sync_folder, write_all
-from edgetop.recording.frames import OPENING, Frame, FrameReader, seal
+from edgetop.recording.frames import ALONE, REFERENCE, Frame, FrameReader, seal
 from edgetop.recording.packing import (
     KINDS,
     Packer,
+    Tally,
     Unpacker,
     begun_of,
     interval_of,
     pack,
+    pack_after,
     pack_begun,
     pack_interval,
+    pack_tally,
+    tallies_of,
     unpack,
 )
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SEGMENT_NS = 600 * NS
-# From one opening frame to the next: what a rotten frame costs at most, since the rest of its run needs it.
-RUN_NS = 60 * NS
-RUN_BYTES = 1024 * 1024
+# From one reference to the next. It is written again with the next batch and in the middle of its run, since without it
+# all of the run is lost.
+RUN_NS = 120 * NS
+REFERENCE_BYTES = 16 * 1024
+_RUNS = 2**24
+_MOST_MISSED = 2**60
 
 _NAME = re.compile(r"(\d{8})\.journal")
 
@@ -60,9 +67,9 @@ class Journal:
         self._sync = BackgroundSync()
         self._manifest: Manifest | None = None
         self._fd = -1
-        self._begun_ns = self._run_begun_ns = 0
-        self._run_bytes = 0
-        self._packer: Packer | None = None
+        self._begun_ns = 0
+        self._reference = _Reference()
+        self._tally = Tally()
         self.number = 0  # of the segment that is being written, or was last
         self.size = 0  # of that segment
 
@@ -86,7 +93,9 @@ class Journal:
                 self._open(batch.until_ns)  # it begins with the manifest, which names the sensors of its readings
                 batch = replace(batch, manifest=self._manifest)
                 prologue = pack_interval(self._fsync_interval_ns)
-            self._write(prologue + pack(batch) + pack_begun(begun), batch.until_ns)
+            after = self._tally.after(batch)
+            self._write(prologue, pack(batch) + pack_begun(begun) + pack_tally(self._tally, after), batch.until_ns)
+            self._tally = after
         except OSError:
             self._give_up()
             raise
@@ -94,17 +103,15 @@ class Journal:
     def _open(self, now_ns: int) -> None:
         self.number += 1
         self._fd = open_regular(self._folder / segment_name(self.number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        self.size, self._begun_ns, self._packer = 0, now_ns, None
+        self.size, self._begun_ns = 0, now_ns
+        self._reference.copies = 0
 
-    def _write(self, payload: bytes, until_ns: int) -> None:
-        flags = 0
-        if self._packer is None or until_ns - self._run_begun_ns >= RUN_NS or self._run_bytes >= RUN_BYTES:
-            self._packer, self._run_begun_ns, self._run_bytes = Packer(), until_ns, 0
-            flags = OPENING
-        frame = seal(flags, until_ns, self._packer.pack(payload), len(payload))
-        write_all(self._fd, frame, self.size)
-        self.size += len(frame)
-        self._run_bytes += len(frame)
+    def _write(self, prologue: bytes, payload: bytes, until_ns: int) -> None:
+        reference, whole = self._reference, prologue + payload
+        frames = reference.frame_for(payload, until_ns)
+        frames += seal(ALONE, until_ns, pack_after(reference.sample, whole), len(whole), reference.run)
+        write_all(self._fd, frames, self.size)
+        self.size += len(frames)
 
     def _give_up(self) -> None:
         """Leave what is whole, and go on in another segment."""
@@ -126,7 +133,7 @@ class Journal:
         """The segment is complete; the next batch begins another."""
         if self.is_open:
             os.close(self._fd)
-            self._fd, self._packer = -1, None
+            self._fd = -1
 
     def finish(self) -> None:
         """Close it for good, on the disk. Raises OSError where that failed."""
@@ -136,6 +143,31 @@ class Journal:
             os.fdatasync(self._fd)
             sync_folder(self._folder)
         self.close()
+
+
+class _Reference:
+    """The beginning of a payload, with which those of its run are packed; of the longest lately, as most is in that."""
+
+    def __init__(self) -> None:
+        self.run = 0
+        self.sample = b""
+        self.copies = 0  # of it in this segment
+        self._begun_ns = 0
+        self._next = b""
+
+    def frame_for(self, payload: bytes, until_ns: int) -> bytes:
+        """What is to be written before this payload: a new reference, another copy of this one, or nothing."""
+        head = payload[:REFERENCE_BYTES]
+        if len(head) > len(self._next):
+            self._next = head
+        lasted_ns = until_ns - self._begun_ns
+        if lasted_ns >= RUN_NS or len(self._next) > 2 * len(self.sample):
+            self.run, self.sample, self.copies = (self.run + 1) % _RUNS, self._next, 0
+            self._begun_ns, self._next = until_ns, b""
+        elif self.copies > 2 or (self.copies == 2 and lasted_ns < RUN_NS // 2):
+            return b""
+        self.copies += 1
+        return seal(REFERENCE, until_ns, Packer().pack(self.sample), len(self.sample), self.run)
 
 
 class BackgroundSync:
@@ -172,15 +204,56 @@ class BackgroundSync:
             self._thread.join()
 
 
+@dataclass(slots=True)
+class Missing:
+    """What damaged frames held, as those around them tell."""
+
+    ns: int = 0  # of session time
+    inferences: int = 0  # single ones
+    counted: int = 0  # inferences that the seconds in them counted
+    is_counted: bool = True  # False: inferences may be missing beside these
+
+    def note(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> None:
+        """`read`: what was found by then, None: not known; `before`: what had been written by then."""
+        if read is None:
+            self.is_counted &= not is_damaged
+            return
+        self.ns += _missed(read.until_ns, before.until_ns)
+        self.inferences += _missed(read.inferences, before.inferences)
+        self.counted += _missed(read.counted, before.counted)
+
+    def add(self, other: "Missing") -> None:
+        self.ns += other.ns
+        self.inferences += other.inferences
+        self.counted += other.counted
+        self.is_counted &= other.is_counted
+
+    def lost(self, tally: Tally | None) -> Lost | None:
+        """`tally`: of all that was written; where no single inferences were kept, it is those that seconds counted."""
+        inferences = self.inferences if tally is None or tally.inferences else self.counted
+        if not (self.ns or inferences) and self.is_counted:
+            return None
+        return Lost(self.ns / NS, inferences if self.is_counted else None, "damaged bytes in the journal")
+
+
+def _missed(found: int, written: int) -> int:
+    """Bounded: another program may have written any number."""
+    return max(0, min(written - found, _MOST_MISSED))
+
+
 class SegmentReader:
     """The batches of one segment, also while it grows."""
 
-    def __init__(self, file: Descriptor, end: int | None = None) -> None:
-        """`end`: read no further, whatever is appended."""
+    def __init__(self, file: Descriptor, end: int | None = None, before: Tally | None = None) -> None:
+        """`end`: read no further, whatever is appended. `before`: what the segments before it hold, where known."""
         self.file = file
         self._frames = FrameReader(file.fd, end)
-        self._unpacker: Unpacker | None = None
-        self._undecoded_bytes = 0
+        self._unpacker: Unpacker | None = None  # of a run of an earlier version, in which each frame needs all before
+        self._references: dict[int, Frame] = {}
+        self._undecoded_bytes = self._seen_damage = self._until_ns = 0
+        self.missing = Missing()
+        self.tally = before  # with the last batch that was read
+        self.first_tally: Tally | None = None  # before the first batch that was read
         self.fsync_interval_ns: int | None = None  # of the writer, where the segment has said it
         self.begun = NO_SECONDS  # the last second that was written before it was complete
 
@@ -197,26 +270,62 @@ class SegmentReader:
         """What lies behind the last whole frame."""
         return self._frames.tail_bytes()
 
+    def is_torn(self) -> bool:
+        """Whether that is the beginning of a frame that was never written to its end."""
+        return self._frames.is_torn()
+
+    @property
+    def longest_frame(self) -> int:
+        return self._frames.longest
+
     def read(self, wanted: Collection[str] = tuple(KINDS), most_inferences: int | None = None) -> Iterator[Batch]:
         """Every batch that is whole by now, with what is wanted of it; of more than so many inferences, the last."""
         for frame in self._frames.read():
+            if frame.is_reference:
+                self._references[frame.run] = frame
+                continue
             if frame.is_opening:
                 self._unpacker = Unpacker()
+            elif self.damaged_bytes > self._seen_damage:
+                self._unpacker = None
             try:
-                batch = self._unpack(frame, wanted, most_inferences)
+                payload = self._unpacked(frame)
+                batch = unpack(payload, frame.number, wanted, most_inferences)
+                self._note(frame, payload)
             except ValueError:
                 self._undecoded_bytes += len(frame.payload)
                 self._unpacker = None
             else:
+                self._seen_damage = self.damaged_bytes
                 yield batch
 
-    def _unpack(self, frame: Frame, wanted: Collection[str], most_inferences: int | None) -> Batch:
+    def _unpacked(self, frame: Frame) -> bytes:
+        if frame.is_alone:
+            reference = self._references.get(frame.run) or self._frames.next_reference(frame.run)
+            if reference is None:
+                raise ValueError("its reference is missing")
+            self._references = {frame.run: reference}
+            unpacker = Unpacker()
+            unpacker.unpack(reference.payload, reference.unpacked_bytes)
+            return unpacker.unpack(frame.payload, frame.unpacked_bytes)
         if self._unpacker is None:
             raise ValueError("the frames before it are missing")
-        payload = self._unpacker.unpack(frame.payload, frame.unpacked_bytes)
+        return self._unpacker.unpack(frame.payload, frame.unpacked_bytes)
+
+    def _note(self, frame: Frame, payload: bytes) -> None:
         self.fsync_interval_ns = interval_of(payload) or self.fsync_interval_ns
         self.begun = begun_of(payload) or self.begun
-        return unpack(payload, frame.number, wanted, most_inferences)
+        is_damaged = self.damaged_bytes > self._seen_damage
+        tallies = tallies_of(payload, frame.number)
+        if tallies is not None:
+            self.missing.note(self.tally, tallies[0], is_damaged=is_damaged)
+            self.tally = tallies[1]
+            self.first_tally = self.first_tally or tallies[0]
+        else:  # of an earlier version: the times are all that is known
+            if is_damaged:
+                self.missing.note(Tally(self._until_ns), Tally(frame.number), is_damaged=True)
+                self.missing.is_counted = False
+            self._until_ns = frame.number
 
     def skip(self) -> None:
         """To the end of what is whole by now, without unpacking it."""

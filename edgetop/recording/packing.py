@@ -1,14 +1,16 @@
 """A batch as the payload of a journal's frame, and back: Arrow IPC messages, each under its kind.
 
 Columns are those of the tables, made small for a stream that is never queried: times as
-differences, names of phases and sensors as their places. Zstandard runs through consecutive
-frames, since the messages of one are much like those of the next.
+differences, names of phases and sensors as their places. The messages of one batch are much like
+those of the next, so Zstandard takes each as what follows one of the batches before it, the
+reference. So a frame needs the reference and no other frame, and a damaged one spoils only itself.
 """
 
 import io
 import json
 import struct
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +25,9 @@ from edgetop.session.manifest import from_json, to_json
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
 from edgetop.session.seconds import SECOND, Seconds
 
-MANIFEST, INFERENCES, READINGS, EVENTS_KIND, _FIRST_SECONDS, INTERVAL, _FIRST_BEGUN, BURSTS, SECONDS, BEGUN = range(10)
+(
+    MANIFEST, INFERENCES, READINGS, EVENTS_KIND, _FIRST_SECONDS, INTERVAL, _FIRST_BEGUN, BURSTS, SECONDS, BEGUN, TALLY,
+) = range(11)  # fmt: skip
 KINDS = {
     "manifest": MANIFEST,
     "inferences": INFERENCES,
@@ -35,6 +39,7 @@ KINDS = {
 
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
+_TALLY = struct.Struct("<5q")
 
 
 def _plain(of_table: pa.DataType) -> pa.DataType:
@@ -80,10 +85,7 @@ def pack(batch: Batch) -> bytes:
 
 
 def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
-    if batch.manifest is not None:
-        yield MANIFEST, json.dumps(to_json(batch.manifest)).encode()
-    if len(batch.inferences):
-        yield INFERENCES, _message(_inferences_to_arrow(batch.inferences))
+    """Those first that are alike in each batch: a reference is the beginning of one."""
     if len(batch.readings):
         yield READINGS, _message(_readings_to_arrow(batch.readings))
     if batch.events:
@@ -92,6 +94,10 @@ def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
         yield SECONDS, _message(columns.seconds_to_arrow(batch.seconds))
     if batch.bursts:
         yield BURSTS, _message(operator_columns.bursts_to_arrow(batch.bursts, _BURSTS))
+    if len(batch.inferences):
+        yield INFERENCES, _message(_inferences_to_arrow(batch.inferences))
+    if batch.manifest is not None:
+        yield MANIFEST, json.dumps(to_json(batch.manifest)).encode()
 
 
 def unpack(
@@ -135,6 +141,37 @@ def begun_of(payload: bytes) -> Seconds | None:
     schemas = {BEGUN: SECONDS_TABLE, _FIRST_BEGUN: _SECONDS_BEFORE}
     found = (_seconds_from_arrow(data, schemas[kind]) for kind, data in _split(payload) if kind in schemas)
     return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How much a writer had put into its journal by a moment."""
+
+    until_ns: int = 0
+    inferences: int = 0  # single ones
+    counted: int = 0  # inferences that its seconds count, errors included
+
+    def after(self, batch: Batch) -> "Tally":
+        """The tally when that is written too."""
+        counted = int(
+            batch.seconds.rows["count"].sum(dtype=np.int64) + batch.seconds.rows["errors"].sum(dtype=np.int64)
+        )
+        return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + counted)
+
+
+def pack_tally(before: Tally, after: Tally) -> bytes:
+    """A part that says how much was written before a frame, and with it: by that a reader knows what it lacks."""
+    numbers = before.until_ns, before.inferences, before.counted, after.inferences, after.counted
+    return _PART.pack(TALLY, _TALLY.size) + _TALLY.pack(*numbers)
+
+
+def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
+    """What `pack_tally` said; None: a writer of an earlier version did not. Raises ValueError."""
+    for kind, data in _split(payload):
+        if kind == TALLY and len(data) == _TALLY.size:
+            before_ns, inferences, counted, with_it, counted_with_it = _TALLY.unpack(data)
+            return Tally(before_ns, inferences, counted), Tally(until_ns, with_it, counted_with_it)
+    return None
 
 
 def _split(payload: bytes) -> Iterator[tuple[int, bytes]]:
@@ -228,6 +265,13 @@ _READERS: dict[int, Callable[[bytes], object]] = {
     _FIRST_SECONDS: lambda data: _seconds_from_arrow(data, _SECONDS_BEFORE),
     BURSTS: lambda data: operator_columns.bursts_from_arrow([pa.Table.from_batches([_rows(data, _BURSTS)])]),
 }
+
+
+def pack_after(reference: bytes, payload: bytes) -> bytes:
+    """It can be unpacked once the reference was, packed by a Packer of its own."""
+    packer = Packer()
+    packer.pack(reference)
+    return packer.pack(payload)
 
 
 class Packer:

@@ -7,6 +7,7 @@ read as it is at that moment.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,16 @@ from edgetop.recording.journal import Follower
 from edgetop.recording.pieces import Piece
 from edgetop.recording.recovery import Closing, closing_of, recover
 from edgetop.recording.schema import OPERATORS, SCHEMAS, as_described
-from edgetop.recording.snapshot import Snapshot, open_table
+from edgetop.recording.snapshot import Snapshot, by_time, open_table, times_of
 from edgetop.recording.span import WHOLE, Span
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 MOMENTS = 5  # at which a session is looked at while it is being finished
+CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second
+LATE_NS, ALL_BUT = 5 * NS, 0.9
 STEP_SECONDS = 600  # how much session time one batch of `play` spans
 
 
@@ -39,6 +42,7 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         """Raises InputError where the folder holds no session, or one that cannot be read."""
         self.folder = folder
+        self._counted = 0  # inferences in the seconds that were played
         for _ in range(MOMENTS):
             self._closing: Closing | None = None
             try:
@@ -83,7 +87,40 @@ class Recording:
             until = max(until + step_s * NS, nearest // (step_s * NS) * step_s * NS)  # years of nothing are one step
             yield self._batch({name: cursor.take(until) for name, cursor in cursors.items()}, min(until, end_ns), first)
             first = False
-        yield Batch(until_ns=end_ns)
+        if not inferences:
+            self._check_inferences()
+        yield Batch(until_ns=end_ns, manifest=None if self.lost == self.manifest.lost else self._with_losses())
+
+    def _check_inferences(self) -> None:
+        """Whether they could be read: all of them where they are few, else the index of their table."""
+        for path, source, metadata in self._snapshot.files("inferences"):
+            size = 0
+            with self._snapshot.damage_told(path), open_table(path, source, metadata) as file:
+                size = sum(file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups))
+            if size <= CHECKED_BYTES:
+                for _ in self.rows("inferences"):
+                    pass
+                return
+
+    @property
+    def lost(self) -> Lost | None:
+        """What is not in the recording, or could not be read of it so far."""
+        problems = self._snapshot.problems
+        if not problems.found:
+            return self.manifest.lost
+        seconds, singles = problems.missing("seconds"), problems.missing("inferences")
+        others = any(f"/{name}." in problem for problem in problems.found for name in SCHEMAS if name != "seconds")
+        counted = self.manifest.methodology.measure_runs
+        uncounted: int | None = 0
+        if seconds != 0:
+            uncounted = None if counted is None or self.is_live else max(0, counted - self._counted)
+        known = None if singles is None or uncounted is None else max(singles, uncounted)
+        more = f" (and {len(problems.found) - 1} more)" if len(problems.found) > 1 else ""
+        unread = Lost(None if others or seconds is None else float(seconds), known, f"{problems.found[0]}{more}")
+        return lost_in_all(self.manifest.lost, unread)
+
+    def _with_losses(self) -> Manifest:
+        return replace(self.manifest, lost=self.lost)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
         """The rows of a table that can be believed, in pieces: as a batch has them; operators as their table does."""
@@ -98,12 +135,14 @@ class Recording:
         """The rows that can be true."""
         from_arrow, sound = self._kind(name)
         kept = _NONE[name]
-        with self._snapshot.damage_told(path):
+        place = _place_of(table)
+        with self._snapshot.damage_told(path, place, len(table)):
             rows = from_arrow(table)
-            kept = sound(rows)
+            kept = in_order(sound(rows))
             if len(kept) < len(rows):
-                left_out = f"rows that cannot be true are left out: {len(rows) - len(kept)} or more"
-                self._snapshot.problems.tell(path, left_out)
+                left_out = len(rows) - len(kept)
+                what = f"rows that cannot be true are left out: {left_out} or more"
+                self._snapshot.problems.miss(path, what, place, left_out)
         return kept
 
     def pieces(self, name: str, at_once: int = 1) -> list[Piece]:
@@ -126,10 +165,11 @@ class Recording:
 
     def _row_groups(self, name: str, path: Path, file: pq.ParquetFile, at_once: int) -> Iterator[Piece]:
         waiting: list[int] = []
-        for number in range(file.num_row_groups):
+        numbers = by_time(file)
+        for number in numbers:
             waiting.append(number)
             rows = sum(file.metadata.row_group(number).num_rows for number in waiting)
-            if rows >= at_once or number == file.num_row_groups - 1:
+            if rows >= at_once or number == numbers[-1]:
                 spans = [span for number in waiting if (span := self._span(path, file, number))]
                 read = partial(self._read, name, path, file, tuple(waiting))
                 if spans:
@@ -139,23 +179,21 @@ class Recording:
     def _span(self, path: Path, file: pq.ParquetFile, number: int) -> tuple[int, int] | None:
         """The first and the last time in a row group; None where it has no rows that can be read."""
         group = file.metadata.row_group(number)
-        columns_ = (group.column(place) for place in range(group.num_columns))
-        statistics = next((column.statistics for column in columns_ if column.path_in_schema == "t_ns"), None)
-        if statistics is not None and statistics.has_min_max:
-            return statistics.min, statistics.max
+        if (known := times_of(group)) is not None:
+            return known
         times = NO_READINGS["t_ns"]
-        with self._snapshot.damage_told(path):
-            times = np.asarray(file.read_row_group(number, columns=["t_ns"])["t_ns"])
+        with self._snapshot.damage_told(path, number, group.num_rows):
+            times = np.asarray(file.read_row_group(number, columns=["t_ns"])["t_ns"].cast(pa.int64()))
         return (int(times.min()), int(times.max())) if len(times) else None
 
     def _read(self, name: str, path: Path, file: pq.ParquetFile, numbers: tuple[int, ...]) -> Any:
         """These row groups together; where one is damaged, the others."""
         try:
             return self._believed(name, path, as_described(file.read_row_groups(numbers), SCHEMAS[name]))
-        except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError, pa.ArrowException):
             rows = []
             for number in numbers:
-                with self._snapshot.damage_told(path):
+                with self._snapshot.damage_told(path, number, file.metadata.row_group(number).num_rows):
                     rows.append(self._believed(name, path, as_described(file.read_row_group(number), SCHEMAS[name])))
             return _joined(rows) if rows else _NONE[name]
 
@@ -171,6 +209,9 @@ class Recording:
 
     def _batch(self, taken: Mapping[str, list[Any]], until_ns: int, first: bool) -> Batch:
         single = taken.get("inferences")
+        self._counted = 0 if first else self._counted
+        for seconds in taken["seconds"]:
+            self._counted += int(seconds.rows["count"].sum() + seconds.rows["errors"].sum())
         return Batch(
             until_ns=until_ns,
             inferences=np.concatenate(single) if single else NO_INFERENCES,
@@ -223,6 +264,32 @@ _NONE: dict[str, Any] = {
     "operators": OPERATORS.empty_table(),
     "inferences": NO_INFERENCES,
 }
+
+
+def _place_of(table: pa.Table) -> int:
+    """Something that tells some rows of a table from its others."""
+    return hash(table["t_ns"][0].as_py()) if len(table) else 0
+
+
+def in_order(piece: Any) -> Any:
+    """Rows that another program may have put into another order; ours come as they were made.
+
+    Seconds are put in order whatever is amiss, each once. Of others some come late, so that only an order that is
+    none counts: where one comes as late as the whole of them lasts.
+    """
+    if len(piece) < 2:
+        return piece
+    times = _times(piece)
+    if isinstance(piece, Seconds):
+        return piece if (np.diff(times) > 0).all() else piece.take(np.unique(times, return_index=True)[1])
+    late_ns = int((np.maximum.accumulate(times) - times).max())
+    lasts_ns = int(times.max() - times.min())
+    if lasts_ns < LATE_NS or late_ns < ALL_BUT * lasts_ns:
+        return piece
+    order = np.argsort(times, kind="stable")
+    if isinstance(piece, tuple):
+        return tuple(piece[place] for place in order)
+    return piece.take(pa.array(order)) if isinstance(piece, pa.Table) else piece[order]
 
 
 def _joined(pieces: list[Any]) -> Any:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
-from edgetop.recording.files import WriterLock, create_folder, write_manifest
+from edgetop.recording.files import JOURNAL, WriterLock, create_folder, has_journal, write_manifest
 from edgetop.recording.keep import Keep
+from edgetop.recording.unwritten import Unwritten, UnwrittenNote
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
-from edgetop.session.seconds import NO_SECONDS, BegunSecond
+from edgetop.session.seconds import NO_SECONDS, NS, BegunSecond
 
 if TYPE_CHECKING:
     from edgetop.recording.store import Store
@@ -43,12 +44,15 @@ class Recorder:
         self._waiting: list[Batch] = []
         self._manifest: Manifest | None = None  # to be written
         self._now_ns = self._journalled_ns = self._synced_ns = self._tables_after_ns = 0
+        self._taken_ns = 0  # up to there the journal has everything but what was given up
+        self._came = self._taken = 0  # inferences: in all, and when the journal took a batch last
         self._gap = _Gap()
         self._begun = BegunSecond(manifest.load.deadline_ns, is_paced=manifest.load.is_paced)
         self._tables_failed = self._said_dropped = False
         self._news: list[Event] = []
         try:
             self._lock = WriterLock(folder)
+            self._note = UnwrittenNote(folder / JOURNAL)
             write_manifest(folder, manifest)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -57,6 +61,7 @@ class Recorder:
     def write(self, batch: Batch) -> tuple[Event, ...]:
         """Take in a batch; what is to be told about the recording itself since the last one."""
         self._now_ns = batch.until_ns
+        self._came += len(batch.inferences)
         if not self._keep.raw:
             self._begun.heed(batch.inferences, batch.seconds)
             batch = replace(batch, inferences=NO_INFERENCES)
@@ -87,22 +92,28 @@ class Recorder:
     def _journal(self) -> None:
         """Everything that waits, or say that it must go on waiting."""
         self._journalled_ns = self._now_ns
-        waiting = merge(self._waiting)
         try:
-            self._opened().append(waiting, self._begun.seconds())
-            self._waiting = []
+            if self._waiting:
+                self._waiting = [merge(self._waiting)]
+                self._opened().append(self._waiting[0], self._begun.seconds())
+                self._waiting = []
             if self._manifest is not None:
                 write_manifest(self.folder, self._manifest)
                 self._manifest = None
         except OSError as error:
-            self._waiting = [self._gap.shortened(waiting)] if self._waiting else []
             self._fail(error)
+            if self._waiting:
+                self._waiting = [self._gap.shortened(self._waiting[0], self._now_ns)]
+                inferences = self._gap.missing_before + self._came - self._taken
+                self._note.note(Unwritten(inferences, self._gap.ns_before, self._now_ns))
         else:
             self._tell_end_of_gap()
+            self._taken, self._taken_ns = self._came, self._now_ns
 
     def _fail(self, error: OSError) -> None:
+        self._gap.error = error
         if not self._gap.is_open:
-            self._gap.begin(self._now_ns, error)
+            self._gap.begin(self._now_ns, self._taken_ns, error)
             text = f"{self._cannot(error)} (the run itself goes on)"
             self._tell("recording-failed", "critical", text, why=_words(error))
 
@@ -113,6 +124,7 @@ class Recorder:
             data = {"began_ns": self._gap.began_ns, "inferences": self._gap.inferences, "rows": self._gap.rows}
             self._tell("recording-restored", "warning", text, **data)
             self._gap.end()
+            self._note.note(Unwritten(self._gap.missing_before, self._gap.ns_before, self._taken_ns))
 
     def _compact(self) -> None:
         if self._gap.is_open or self._now_ns < self._tables_after_ns:
@@ -134,30 +146,57 @@ class Recorder:
     def _tell(self, kind: str, severity: Severity, text: str, **data: JsonValue) -> None:
         self._news.append(Event(self._now_ns, kind, severity, "edgetop", text, data))
 
-    def finish(self, manifest: Manifest) -> None:
-        """Publish the tables and the last manifest.
+    def finish(self, manifest: Manifest) -> Lost | None:
+        """Publish the tables and the last manifest; what is not in them.
 
         Raises RecordingError where something could not be written, then or before. What the disk has not taken
         in tables stays in the journal, and opening the session completes it.
         """
+        failure = None
+        lost = lost_in_all(manifest.lost, self._gap.in_all())
         try:
-            if self._waiting:
-                self._journal()
-            if self._news:
-                self._waiting.append(Batch(self._now_ns, events=tuple(self._news)))
-                self._journal()
-            self._opened().finish(manifest)
+            self._write_rest()
+            lost = self._opened().finish(replace(manifest, lost=lost)).lost
         except OSError as error:
-            raise RecordingError(
-                f"{self._cannot(error)}: its tables are not complete",
-                "free space; edgetop report completes them. The run itself went on",
-            ) from None
+            failure = error
         finally:
             if self._store:
                 self._store.close()
             self._lock.release()
+        if failure and self._waiting:
+            raise self._cut_short(manifest, failure)
+        if failure:
+            tables = f"{self._cannot(failure)}: its tables are not complete"
+            raise _failed(tables, self._advice("completes them"), lost)
         if self._gap.first:
-            raise RecordingError(f"{self._cannot(self._gap.first)}: {self._gap.lost()}", "the run itself went on")
+            raise _failed(f"{self._cannot(self._gap.first)}: {self._gap.lost()}", "the run itself went on", lost)
+        return lost
+
+    def _write_rest(self) -> None:
+        """Raises OSError where the disk does not take it."""
+        if self._waiting or self._gap.is_open:
+            self._journal()
+        if self._news:
+            self._waiting.append(Batch(self._now_ns, events=tuple(self._news)))
+            self._journal()
+        if self._waiting and self._gap.error:
+            raise self._gap.error
+
+    def _cut_short(self, manifest: Manifest, failure: OSError) -> RecordingError:
+        """The disk did not take the end: what it has taken becomes tables, now or when there is room."""
+        from edgetop.recording.recovery import recover  # noqa: PLC0415  loads Arrow
+
+        inferences = self._gap.missing_before + self._came - self._taken
+        ns = self._gap.ns_before + self._now_ns - self._taken_ns
+        here = Lost(ns / NS, inferences, f"{_words(failure)}, from {formatting.clock_time(self._taken_ns)} on")
+        is_complete = recover(self.folder) == "recovered"
+        advice = "the run itself went on" if is_complete else self._advice("makes tables of the rest")
+        text = f"{self._cannot(failure)}: {here.words} are missing at its end"
+        return _failed(text, advice, lost_in_all(manifest.lost, here))
+
+    def _advice(self, then: str) -> str:
+        went_on = "the run itself went on"
+        return f"free space; edgetop report {then}. T{went_on[1:]}" if has_journal(self.folder) else went_on
 
     def discard(self) -> None:
         """Remove a session in which nothing ran."""
@@ -170,6 +209,12 @@ class Recorder:
         return f"{self.folder}: cannot be recorded: {_words(error)}"
 
 
+def _failed(text: str, advice: str, lost: Lost | None) -> RecordingError:
+    failure = RecordingError(text, advice)
+    failure.lost = lost
+    return failure
+
+
 def _words(error: OSError) -> str:
     """Those of the system: Arrow wraps them in its own."""
     return os.strerror(error.errno) if error.errno else str(error)
@@ -180,19 +225,35 @@ class _Gap:
 
     def __init__(self) -> None:
         self.first: OSError | None = None
+        self.error: OSError | None = None  # the last one
         self.is_open = False
         self.began_ns = 0
         self.inferences = self.rows = 0  # given up; rows of the other tables
+        self.missing_before = self.ns_before = (
+            0  # inferences, and the time in which they ran, of the gaps that are over
+        )
+        self._ns = self._since_ns = 0  # given up in this gap; what waits is of the time since then
 
-    def begin(self, now_ns: int, error: OSError) -> None:
+    def begin(self, now_ns: int, since_ns: int, error: OSError) -> None:
         self.first = self.first or error
-        self.is_open, self.began_ns = True, now_ns
+        self.is_open, self.began_ns, self._since_ns, self._ns = True, now_ns, since_ns, 0
 
     def end(self) -> None:
         self.is_open = False
+        self.missing_before = self.inferences
+        self.ns_before += self._ns
 
-    def shortened(self, waiting: Batch) -> Batch:
+    def in_all(self) -> Lost | None:
+        """Of the gaps that are over."""
+        if not self.ns_before:
+            return None
+        return Lost(
+            self.ns_before / NS, self.missing_before, "the disk took nothing for a time: it was full, or failed"
+        )
+
+    def shortened(self, waiting: Batch, now_ns: int) -> Batch:
         """As much of it as may wait."""
+        given_up = self.inferences + self.rows
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)
             waiting = replace(waiting, inferences=NO_INFERENCES)
@@ -208,6 +269,8 @@ class _Gap:
         if (operators := sum(map(len, waiting.bursts))) > MAX_WAITING_ROWS:
             self.rows += operators
             waiting = replace(waiting, bursts=())
+        if self.inferences + self.rows > given_up:
+            self._ns, self._since_ns = self._ns + now_ns - self._since_ns, now_ns
         return waiting
 
     def lost(self) -> str:

@@ -7,7 +7,7 @@ removed only when all of it is on the disk, so a recovery may itself be killed a
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ import pyarrow as pa
 from edgetop import formatting
 from edgetop.errors import RecordingError
 from edgetop.recording import columns, soundness
+from edgetop.recording.catalog import CATALOG
 from edgetop.recording.compaction import compact, table_rows
 from edgetop.recording.files import (
     JOURNAL,
@@ -26,16 +27,19 @@ from edgetop.recording.files import (
     has_journal,
     open_regular,
     read_manifest,
+    set_aside,
     sync_folder,
     write_manifest,
 )
-from edgetop.recording.journal import segment_name
+from edgetop.recording.journal import Missing, SegmentReader, segment_name
+from edgetop.recording.packing import Tally
 from edgetop.recording.snapshot import Snapshot
 from edgetop.recording.tables import Tables
+from edgetop.recording.unwritten import Unwritten, read_unwritten
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.events import Event, JsonValue
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES, Inferences, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
@@ -87,8 +91,9 @@ def _recover(folder: Path) -> None:
     closing = closing_of(snapshot, before, is_live=False)
     sensor_ids = [info.id for info in closing.manifest.sensors]
     tables = Tables(journal)
+    missing = snapshot.missing_seconds()
     for number in snapshot.segments:
-        for _ in compact(snapshot.again(number), segment_name(number), tables, sensor_ids):
+        for _ in compact(snapshot.again(number), segment_name(number), tables, sensor_ids, missing):
             pass
     if closing.events or len(closing.seconds):
         source = journal / (segment_name(max(snapshot.segments)) if snapshot.segments else _CLOSING)
@@ -97,14 +102,25 @@ def _recover(folder: Path) -> None:
             tables.append(name, pa.Table.from_batches([rows]), source.name)
     tables.commit()
     write_manifest(folder, closing.manifest)
-    settle(folder, tables, [*map(segment_name, snapshot.segments), _CLOSING])
+    sources = {segment_name(number): snapshot.is_spoilt(number) for number in snapshot.segments}
+    settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.damaged_bytes() > 0})
 
 
-def settle(folder: Path, tables: Tables, sources: list[str]) -> None:
-    """All rows are committed and the manifest is the last one: publish the tables, and remove the journal."""
-    for name in sources:
-        (folder / JOURNAL / name).unlink(missing_ok=True)
+def settle(folder: Path, tables: Tables, sources: Mapping[str, bool]) -> None:
+    """All rows are committed and the manifest is the last one: publish the tables, and remove the journal.
+
+    `sources`: of each file of the journal that became table rows whether not all of it could be read.
+    """
+    for name, is_spoilt in sources.items():
+        if name == CATALOG:
+            continue
+        if is_spoilt:
+            set_aside(folder, name)
+        else:
+            (folder / JOURNAL / name).unlink(missing_ok=True)
     tables.publish(folder)
+    if sources.get(CATALOG):
+        set_aside(folder, CATALOG)
     (folder / SOCKET).unlink(missing_ok=True)
     shutil.rmtree(folder / JOURNAL)
     sync_folder(folder)
@@ -114,22 +130,52 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Clos
     """`manifest`: the one in the folder."""
     last = _Last(manifest)
     last.damaged_bytes = snapshot.damaged_bytes()
+    before = Tally() if min(snapshot.segments, default=0) == 1 else None
     for number in snapshot.segments:
-        segment = snapshot.again(number)
+        segment = snapshot.again(number, before)
         for batch in segment.read():
             last.heed(batch)
-        last.fsync_interval_ns = segment.fsync_interval_ns or last.fsync_interval_ns
-        last.begun = soundness.sound_seconds(segment.begun) if len(segment.begun) else last.begun
-        last.damaged_bytes += segment.damaged_bytes
+        last.heed_segment(segment)
+        before = segment.tally
     if is_live:
         return Closing(last.manifest, last.until_ns)
     if manifest.state != "live" and not snapshot.segments:  # only the publishing was left
         return Closing(manifest, manifest.duration_ns or 0)
-    is_complete = last.manifest.state == "finished"
+    if manifest.state == "recovered":  # by who was interrupted, and saw all of it
+        return _closing(snapshot, last, _missing_seconds(snapshot, last), manifest.end_reason, manifest.lost)
+    unwritten = read_unwritten(snapshot.folder / JOURNAL)
+    is_complete = last.manifest.state == "finished" and unwritten.until_ns <= last.until_ns
+    reason = last.manifest.end_reason if is_complete else _death(last.manifest)
+    if unwritten.until_ns > last.until_ns:
+        reason = "disk-full"
+    lost = _lost(snapshot, last, unwritten, reason if not is_complete else None)
     if is_complete and not last.damaged_bytes:
-        return Closing(last.manifest, last.manifest.duration_ns or 0)
+        return Closing(replace(last.manifest, lost=lost), last.manifest.duration_ns or 0)
     seconds = NO_SECONDS if is_complete else _missing_seconds(snapshot, last)
-    return _closing(snapshot, last, seconds)
+    last.until_ns = max(last.until_ns, min(unwritten.until_ns, soundness.MAX_SESSION_NS))
+    return _closing(snapshot, last, seconds, reason, lost)
+
+
+def _lost(snapshot: Snapshot, last: "_Last", unwritten: Unwritten, death: str | None) -> Lost | None:
+    """What was written or should have been, and cannot be read. `death`: of a writer that had not ended."""
+    each = [last.manifest.lost, last.missing.lost(last.tally)]
+    catalogued = snapshot.catalogued_inferences()
+    if last.first_tally and catalogued is not None and last.first_tally.inferences > catalogued:
+        each.append(Lost(None, last.first_tally.inferences - catalogued, "the index of the tables is damaged"))
+    waited_ns = max(0, unwritten.until_ns - last.until_ns)
+    if unwritten.inferences or unwritten.ns or waited_ns:
+        why = "the disk took nothing more" if waited_ns else "the disk took nothing for a time"
+        ran_out = f"{why} from {formatting.clock_time(last.until_ns)} on" if waited_ns else why
+        each.append(Lost((unwritten.ns + waited_ns) / NS, unwritten.inferences, f"{ran_out}: it was full, or failed"))
+    elif death:
+        most_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
+        known = any(lost and lost.inferences for lost in each)
+        each.append(
+            Lost(most_ns / NS, 0 if known else None, f"{_DEATHS[death]}: at most {most_ns / NS:g} s{' more' * known}")
+        )
+    if death and (tail := snapshot.torn_bytes()) > 2 * last.longest_frame and not snapshot.is_torn():
+        each.append(Lost(None, None, f"{tail} bytes at the end of the journal are damaged"))
+    return lost_in_all(*each)
 
 
 class _Last:
@@ -142,7 +188,20 @@ class _Last:
         self.begun = NO_SECONDS  # where no inferences are kept
         self.inferences: list[Inferences] = []  # of the journal's last minute or so
         self.fsync_interval_ns = 0
-        self.damaged_bytes = 0
+        self.damaged_bytes = self.longest_frame = 0
+        self.missing = Missing()
+        self.tally: Tally | None = None
+        self.first_tally: Tally | None = None  # of what lies before the journal
+
+    def heed_segment(self, segment: SegmentReader) -> None:
+        """All of it was read."""
+        self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
+        self.begun = soundness.sound_seconds(segment.begun) if len(segment.begun) else self.begun
+        self.damaged_bytes += segment.damaged_bytes
+        self.longest_frame = max(self.longest_frame, segment.longest_frame)
+        self.missing.add(segment.missing)
+        self.tally = segment.tally
+        self.first_tally = self.first_tally or segment.first_tally
 
     def heed(self, batch: Batch) -> None:
         self.until_ns = max(self.until_ns, min(batch.until_ns, soundness.MAX_SESSION_NS))
@@ -195,13 +254,11 @@ def _last_group(snapshot: Snapshot, name: str) -> Iterator[pa.Table]:
         return
 
 
-def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds) -> Closing:
+def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds, reason: str | None, lost: Lost | None) -> Closing:
     """With the manifest and the event that say how it ended."""
     begin = last.seconds_until_ns or 0
     until_ns = max(last.until_ns, begin)
-    reason = last.manifest.end_reason or _death(last.manifest)
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
-    text = _how_much(reason, until_ns, last.fsync_interval_ns, snapshot.torn_bytes(), last.damaged_bytes)
     data: dict[str, JsonValue] = {
         "reason": reason,
         "last_end_ns": _last_end_ns(snapshot, last, until_ns if len(seconds) else begin),
@@ -209,11 +266,13 @@ def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds) -> Closing:
         "warmup_ns": warmup_ns,
         "torn_bytes": snapshot.torn_bytes(),
         "damaged_bytes": last.damaged_bytes,
+        "lost_s": lost.seconds if lost else 0,
+        "lost_inferences": lost.inferences if lost else 0,
     }
-    event = Event(until_ns, "recovered", "warning", "edgetop", text, data)
+    event = Event(until_ns, "recovered", "warning", "edgetop", _told(snapshot, last, until_ns, lost), data)
     methodology = replace(last.manifest.methodology, warmup_runs=warmup_runs, measure_runs=measured_runs)
     manifest = replace(
-        last.manifest, state="recovered", end_reason=reason, duration_ns=until_ns, methodology=methodology
+        last.manifest, state="recovered", end_reason=reason, duration_ns=until_ns, methodology=methodology, lost=lost
     )
     return Closing(manifest, until_ns, seconds, (event,))
 
@@ -226,22 +285,25 @@ def _last_end_ns(snapshot: Snapshot, last: _Last, otherwise_ns: int) -> int:
     return max((last_end_ns(piece) for piece in kept if len(piece)), default=otherwise_ns)
 
 
+_DEATHS = {"writer-killed": "edgetop was killed", "power-loss": "power was lost"}
+
+
 def _death(manifest: Manifest) -> str:
     """Whether the kernel under the writer is still the same."""
     same = manifest.clock.boot_id is not None and manifest.clock.boot_id == boot_id()
     return "writer-killed" if same else "power-loss"
 
 
-def _how_much(reason: str, until_ns: int, fsync_interval_ns: int, torn_bytes: int, damaged_bytes: int) -> str:
-    at = formatting.clock_time(until_ns)
-    delay_s = JOURNAL_DELAY_NS / NS
-    lost = {
-        "writer-killed": f"edgetop was killed after {at}: at most {delay_s:g} s is lost",
-        "power-loss": f"power was lost after {at}: at most {fsync_interval_ns / NS + delay_s:g} s is lost",
-    }.get(reason, f"completed after {at}")
-    torn = f"; a torn batch of {torn_bytes} bytes was dropped" if torn_bytes else ""
-    damaged = f"; {damaged_bytes} damaged bytes of the journal were passed over" if damaged_bytes else ""
-    return lost + torn + damaged
+def _told(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | None) -> str:
+    """The recovery in words."""
+    at, torn, damaged = formatting.clock_time(until_ns), snapshot.torn_bytes(), last.damaged_bytes
+    what = f"a torn batch of {torn} bytes" if torn and snapshot.is_torn() else f"{torn} damaged bytes at the end"
+    spoilt = [what] * bool(torn) + [f"{damaged} damaged bytes"] * bool(damaged)
+    aside = f"; {' and '.join(spoilt)}: kept beside the tables" if spoilt else ""
+    for death in _DEATHS.values():
+        if lost and lost.why.startswith(death) and lost.inferences is None and ";" not in lost.why:
+            return f"{death} after {at}: at most {lost.seconds:g} s is lost{aside}"
+    return f"completed after {at}: {f'{lost.words} are lost ({lost.why})' if lost else 'nothing is lost'}{aside}"
 
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:

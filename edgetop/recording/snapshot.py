@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.recording.catalog import Held, RowGroup, piece_name, read_catalog
-from edgetop.recording.compaction import journal_rows
+from edgetop.recording.compaction import MissingSeconds, journal_rows
 from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
 from edgetop.recording.journal import Follower, SegmentReader, open_segment, segment_name, segments
+from edgetop.recording.packing import Tally
 from edgetop.recording.schema import SCHEMAS, as_described
 from edgetop.recording.span import WHOLE, Span
 from edgetop.recording.tables import metadata_of
 from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NS
 
 
 class Problems:
@@ -28,6 +30,19 @@ class Problems:
 
     def __init__(self) -> None:
         self.found: list[str] = []
+        self.rows: dict[tuple[str, int], int] = {}  # by the table's name and the place of the first: how many
+        self.uncounted: set[str] = set()  # tables of which more is missing than that
+
+    def miss(self, path: Path, what: str, place: int, rows: int) -> None:
+        """Some rows of a table."""
+        self.tell(path, what)
+        self.rows[path.stem, place] = rows
+
+    def missing(self, table: str) -> int | None:
+        """Rows of a table that could not be read, as far as it was; None: nobody knows how many."""
+        if table in self.uncounted:
+            return None
+        return sum(rows for (name, _), rows in self.rows.items() if name == table)
 
     def tell(self, path: Path, what: str) -> None:
         text = f"{path}: {' '.join(what.split())}"  # Arrow's words may be several lines
@@ -48,6 +63,7 @@ class Snapshot:
         self.folder = folder
         self.problems = Problems()
         self._journal = folder / JOURNAL
+        self._manifest = manifest
         self._sensor_ids = [info.id for info in manifest.sensors]
         self.segments: dict[int, SegmentReader] = {}  # each up to what is whole in it now
         self._catalog = Held([], 0, 0)
@@ -92,10 +108,34 @@ class Snapshot:
     def torn_bytes(self) -> int:
         return sum(segment.tail_bytes() for segment in self.segments.values())
 
-    def again(self, number: int) -> SegmentReader:
-        """A segment, from its beginning to where it ended at the moment of this snapshot."""
+    def is_torn(self) -> bool:
+        """Whether what was written last was not written to its end."""
+        return bool(self.segments) and self.segments[max(self.segments)].is_torn()
+
+    def again(self, number: int, before: Tally | None = None) -> SegmentReader:
+        """A segment, from its beginning to where it ended at the moment of this snapshot.
+
+        `before`: what the segments before it hold, where known.
+        """
         segment = self.segments[number]
-        return SegmentReader(segment.file, segment.offset)
+        return SegmentReader(segment.file, segment.offset, before)
+
+    def is_spoilt(self, number: int) -> bool:
+        """Whether there are bytes in a segment that could not be read."""
+        segment = self.segments[number]
+        return bool(segment.damaged_bytes or segment.tail_bytes())
+
+    def catalogued_inferences(self) -> int | None:
+        """In the tables that are not published; None where the first of them were dropped for want of room."""
+        groups = [group for group in self._catalog.groups if group.table == "inferences"]
+        is_whole = not groups or min(group.piece for group in groups) == 0
+        return sum(group.rows for group in groups) if is_whole else None
+
+    def missing_seconds(self) -> MissingSeconds:
+        """For the segments, in their order."""
+        last = next((int(rows["t_ns"][-1].as_py()) + NS for rows in self.last_rows("seconds")), None)
+        begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
+        return MissingSeconds(self._manifest.load, begin_ns)
 
     def follow(self) -> Follower:
         """What the writer appends after this moment."""
@@ -123,12 +163,17 @@ class Snapshot:
             return
         if not self._is_unfinished:
             self.problems.tell(path, "is missing")
+            self.problems.uncounted.add(name)
         yield from self._unpublished(name)
 
     def journalled(self, name: str) -> Iterator[pa.Table]:
         """Rows of a table that are in no row group yet."""
-        for number in () if name in self._published else self.segments:
-            yield from journal_rows(self.again(number), self._sensor_ids, name)
+        if name in self._published or not self.segments:
+            return
+        spoilt = name == "seconds" and any(map(self.is_spoilt, self.segments))
+        missing = self.missing_seconds() if spoilt else None
+        for number in self.segments:
+            yield from journal_rows(self.again(number), self._sensor_ids, name, missing)
 
     def last_rows(self, name: str) -> Iterator[pa.Table]:
         """The row groups of an unpublished table from the last to the first, without the journal's."""
@@ -160,22 +205,29 @@ class Snapshot:
     ) -> Iterator[pa.Table]:
         with self.damage_told(place):
             file = open_table(place, source, metadata)
-            numbers = range(file.num_row_groups)
+            numbers = by_time(file)
             with file:
                 for number in reversed(numbers) if backwards else numbers:
-                    with self.damage_told(place):
-                        if _touches(span, file.metadata.row_group(number)):
+                    group = file.metadata.row_group(number)
+                    with self.damage_told(place, number, group.num_rows):
+                        if _touches(span, group):
                             yield as_described(file.read_row_group(number), SCHEMAS[name])
 
     @contextlib.contextmanager
-    def damage_told(self, path: Path) -> Iterator[None]:
-        """Whatever turns out to be wrong with a table, at its end or in its middle, is told, and the rest goes on."""
+    def damage_told(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
+        """Whatever turns out to be wrong with a table, at its end or in its middle, is told, and the rest goes on.
+
+        `rows`: how many are not read then, of row group `number`; None: nobody knows.
+        """
         try:
             yield
-        except FileNotFoundError:
-            self.problems.tell(path, "is missing")
-        except (OSError, ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as error:
-            self.problems.tell(path, f"is damaged: {error}")
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError, pa.ArrowException) as error:
+            what = "is missing" if isinstance(error, FileNotFoundError) else f"is damaged: {error}"
+            if rows is None:
+                self.problems.tell(path, what)
+                self.problems.uncounted.add(path.stem)
+            else:
+                self.problems.miss(path, what, number, rows)
 
 
 def _are_sound(name: str, groups: list[RowGroup]) -> bool:
@@ -186,11 +238,25 @@ def _are_sound(name: str, groups: list[RowGroup]) -> bool:
     return True
 
 
-def _touches(span: Span, group: pq.RowGroupMetaData) -> bool:
-    """Whether a row group may hold rows of `span`, as far as its index says when they were."""
+def times_of(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
+    """The first and the last time in a row group, as far as its index says it."""
     for place in range(group.num_columns):
         column = group.column(place)
         known = column.statistics if column.path_in_schema == "t_ns" else None
-        if known is not None and known.has_min_max:
-            return span.touches(known.min, known.max)
-    return True
+        if known is not None and known.has_min_max and type(known.min) is type(known.max) is int:
+            return known.min, known.max
+    return None
+
+
+def by_time(file: pq.ParquetFile) -> list[int]:
+    """The numbers of its row groups in the order of their times: another program may have written them in another."""
+    times = [times_of(file.metadata.row_group(number)) for number in range(file.num_row_groups)]
+    known = [span[0] for span in times if span is not None]
+    numbers = list(range(file.num_row_groups))
+    return sorted(numbers, key=lambda number: known[number]) if len(known) == len(numbers) else numbers
+
+
+def _touches(span: Span, group: pq.RowGroupMetaData) -> bool:
+    """Whether a row group may hold rows of `span`."""
+    times = times_of(group)
+    return times is None or span.touches(*times)

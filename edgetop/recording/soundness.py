@@ -4,6 +4,7 @@ What is left out here would make an analysis raise, run for ever or fill the mem
 """
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,14 @@ import pyarrow as pa
 
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.events import Event, Severity
 from edgetop.session.operators import Burst
-from edgetop.session.records import Inferences, Readings
+from edgetop.session.records import PHASES, Inferences, Readings
 from edgetop.session.seconds import NS, Seconds
 
 MAX_SESSION_NS = 10 * 366 * 86_400 * NS
 MAX_TEXT = 100_000
+SEVERITIES = get_args(Severity)
 
 Mask = npt.NDArray[np.bool_]
 
@@ -30,7 +32,14 @@ def _in_time(t_ns: npt.NDArray[np.int64]) -> Mask:
 
 def sound_inferences(inferences: Inferences) -> Inferences:
     latency, wait = inferences["latency_ns"], inferences["wait_ns"]
-    sound = _in_time(inferences["t_ns"]) & (latency >= 0) & (latency < MAX_SESSION_NS) & (np.abs(wait) < MAX_SESSION_NS)
+    known = inferences["phase"] < len(PHASES)
+    sound = (
+        _in_time(inferences["t_ns"])
+        & known
+        & (latency >= 0)
+        & (latency < MAX_SESSION_NS)
+        & (np.abs(wait) < MAX_SESSION_NS)
+    )
     return inferences if sound.all() else inferences[sound]
 
 
@@ -40,7 +49,7 @@ def sound_readings(readings: Readings) -> Readings:
 
 
 def sound_events(events: tuple[Event, ...]) -> tuple[Event, ...]:
-    kept = (event for event in events if -NS <= event.t_ns < MAX_SESSION_NS)
+    kept = (event for event in events if -NS <= event.t_ns < MAX_SESSION_NS and event.severity in SEVERITIES)
     return tuple(e if len(e.message) <= MAX_TEXT else replace(e, message=e.message[:MAX_TEXT] + "...") for e in kept)
 
 

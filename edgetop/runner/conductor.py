@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, Started
-from edgetop.errors import EdgetopError, EngineDiedError, InputError
+from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.fingerprint import Fingerprint
 from edgetop.runner.story import Story
 from edgetop.runner.work import Work
@@ -23,7 +23,7 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
 
@@ -40,8 +40,8 @@ class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
         """Keep it, or go on without; what is to be told about the recording itself."""
 
-    def finish(self, manifest: Manifest) -> None:
-        """Raises RecordingError where something could not be kept, now or before."""
+    def finish(self, manifest: Manifest) -> Lost | None:
+        """What of the session is not in the recording. Raises RecordingError where something could not be kept."""
 
     def discard(self) -> None: ...
 
@@ -289,8 +289,17 @@ class Conductor:
             self._recorder.discard()
 
     def _finish_recording(self) -> None:
-        if self._recorder:
-            self._recorder.finish(self._story.manifest)
+        if self._recorder is None:
+            return
+        manifest, lost = self._story.manifest, None
+        try:
+            lost = self._recorder.finish(manifest)
+        except RecordingError as error:
+            lost = error.lost
+            raise
+        finally:
+            if lost:  # who watches shall know it too
+                self._feed.put(Batch(manifest.duration_ns or 0, manifest=replace(manifest, lost=lost)))
 
 
 def _failure_of(step: Callable[[], None]) -> EdgetopError | None:

@@ -33,7 +33,7 @@ from edgetop.sensors.protocol import Missing
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.manifest import Lost, Manifest, SensorInfo, lost_in_all
 from edgetop.session.operators import Burst, burst_of
 from edgetop.session.records import FIRST, MEASURE, WARMUP, Inferences, last_end_ns, measured
 
@@ -182,6 +182,8 @@ class Story:
             case RecordsLost():
                 text = f"{message.count} inferences were not reported: edgetop fell too far behind"
                 self.tell("records-lost", "critical", "engine", text, count=message.count)
+                lost = Lost(None, message.count, "edgetop fell too far behind the engine")
+                self._amend(lost=lost_in_all(self.manifest.lost, lost))
             case ProfilerChosen():
                 self._profiler_chosen(message)
             case BurstBegan():

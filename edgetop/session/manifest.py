@@ -6,6 +6,7 @@ None. A board's serial number, host name and user name have no field.
 
 import dataclasses
 import functools
+import math
 import sys
 import types
 import typing
@@ -185,6 +186,41 @@ class SensorInfo:
         return self.id.partition("/")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What of a session is not in its recording. What was not to be kept (`--no-raw`, `--max-size`) is not lost."""
+
+    seconds: float | None  # session time of which something is missing; None: not known
+    inferences: int | None  # that ran and are missing; None: not known
+    why: str
+
+    @property
+    def words(self) -> str:
+        """The amounts.
+
+        >>> Lost(36.0, 1_234, "").words, Lost(None, None, "").words
+        ('36 s and 1234 inferences', 'a time that is not known, and inferences that nobody counted')
+        """
+        time = "a time that is not known" if self.seconds is None else f"{self.seconds:.4g} s"
+        if self.inferences is None:
+            return f"{time}, and inferences that nobody counted"
+        return f"{time} and {self.inferences} inference{'' if self.inferences == 1 else 's'}"
+
+
+def lost_in_all(*each: Lost | None) -> Lost | None:
+    """None: nothing. What is not known of one is not known of all."""
+    known = [lost for lost in each if lost is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    seconds = [lost.seconds for lost in known if lost.seconds is not None]
+    inferences = [lost.inferences for lost in known if lost.inferences is not None]
+    return Lost(
+        round(sum(seconds), 6) if len(seconds) == len(known) else None,
+        sum(inferences) if len(inferences) == len(known) else None,
+        "; ".join(dict.fromkeys(lost.why for lost in known)),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """In the order in which the file has them, so that a person finds what matters first."""
@@ -207,6 +243,7 @@ class Manifest:
     constraints: Constraints = field(default_factory=Constraints)
     labels: Mapping[str, str] = field(default_factory=dict)
     sensors: tuple[SensorInfo, ...] = ()
+    lost: Lost | None = None  # written only where something is
 
     @property
     def was_imported(self) -> bool:
@@ -218,7 +255,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     """Plain JSON values, in the order of the fields."""
     plain = _plain(manifest)
     assert isinstance(plain, dict)
-    return plain
+    return plain if plain["lost"] else {key: value for key, value in plain.items() if key != "lost"}
 
 
 def _plain(value: object) -> object:
@@ -232,6 +269,7 @@ def _plain(value: object) -> object:
 
 
 T = TypeVar("T")
+_TOO_LARGE = 2**62  # for an integer of the tables, with room to add two of them
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
@@ -288,6 +326,8 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
         _require(abs(value) <= sys.float_info.max, where)
         return float(value)
     _require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), where)
+    if isinstance(value, int | float):
+        _require(math.isfinite(value) and (hint is not int or abs(value) < _TOO_LARGE), where)
     return value
 
 

@@ -82,6 +82,14 @@ class Seconds:
         response = None if self.response is None else self.response.where(wanted)
         return Seconds(self.rows[wanted], offsets, self.bucket[held], self.bucket_count[held], response)
 
+    def take(self, places: npt.NDArray[np.int64]) -> "Seconds":
+        """The rows at these places, in this order."""
+        lengths = np.diff(self.offsets)[places]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        held = np.repeat(self.offsets[:-1][places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        response = None if self.response is None else self.response.take(places)
+        return Seconds(self.rows[places], offsets, self.bucket[held], self.bucket_count[held], response)
+
 
 NO_SECONDS = Seconds(np.empty(0, SECOND), np.zeros(1, np.int32), np.empty(0, np.int16), np.empty(0, np.int32))
 

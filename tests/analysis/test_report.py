@@ -54,8 +54,8 @@ def readings_of(*values: tuple[str, float], manifest_of: tuple[str, ...] = ()) -
 
 def test_the_keys_are_those_of_the_contract() -> None:
     assert list(document_of(measured())) == [
-        "session", "verdict", "latency", "tail", "phases", "burst", "sustained", "drift_ratio", "throttled",
-        "throttled_share", "throttles", "slowdowns",
+        "session", "verdict", "lost", "latency", "tail", "phases", "burst", "sustained", "drift_ratio",
+        "throttled", "throttled_share", "throttles", "slowdowns",
         "alerts", "temperature", "forecast", "power", "energy", "memory", "usage", "operators",
         "partitions", "profile", "roofline", "overhead", "gates", "warnings",
     ]  # fmt: skip

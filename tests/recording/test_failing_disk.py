@@ -17,6 +17,7 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_NOT_WRITTEN, InputError, RecordingError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.files import WriterLock, read_manifest
+from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import MAX_WAITING_INFERENCES, Recorder
 from edgetop.recording.tables import ROW_GROUP_ROWS
@@ -139,6 +140,52 @@ def test_of_a_long_gap_the_seconds_are_kept_and_the_lost_inferences_are_counted(
     assert f"{missing} inferences are missing" in str(complaint)
     assert back.seconds.rows.tobytes() == whole.seconds.rows.tobytes()
     assert back.events == whole.events
+
+
+@pytest.mark.parametrize(("latency_ns", "raw"), [(20e6, True), (40e3, True), (20e6, False)])
+def test_what_a_disk_that_stays_full_did_not_take_is_counted_and_told(
+    tmp_path: Path, latency_ns: float, raw: bool
+) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest(), Keep(raw=raw))
+    batches = ticks(back_to_back(int(12e9 / latency_ns), latency_ns))
+    told(recorder, during(batches, 0, 4))
+    with files_may_grow_to(0):
+        told(recorder, during(batches, 4, 99))
+        with pytest.raises(RecordingError) as failed:
+            recorder.finish(last_manifest(batches))
+    recording, whole = Recording(folder), merge(batches)
+    back = merge(list(recording.play(inferences=True)))
+    lost = recording.manifest.lost
+    assert (recording.manifest.state, recording.manifest.end_reason) == ("recovered", "disk-full")
+    assert lost
+    missing = len(whole.inferences) - (len(back.inferences) if raw else int(back.seconds.rows["count"].sum()))
+    assert lost.inferences == missing > 300
+    assert lost.seconds == pytest.approx(whole.until_ns / NS - 3.75, abs=0.6)  # the last it took is half a second old
+    assert recording.manifest.duration_ns == whole.until_ns
+    assert f"{missing} inferences are missing at its end (free space; edgetop report makes" in str(failed.value)
+    (said,) = [event for event in back.events if event.kind == "recovered"]
+    assert f"{missing} inferences are lost (the disk took nothing more from 00:00:0" in said.message
+    assert "killed" not in said.message
+    assert report([back])["lost"]["inferences"] == missing == failed.value.lost.inferences
+
+
+def test_a_gap_that_was_over_counts_with_one_that_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    batches = ticks(back_to_back(RUNS * 2, 40e3))
+    told(recorder, during(batches, 0, 1))
+    with files_may_grow_to(0):
+        told(recorder, during(batches, 1, 5))
+    told(recorder, during(batches, 5, 8))
+    with files_may_grow_to(0):
+        told(recorder, during(batches, 8, 10))
+    recorder._lock.release()  # it is killed
+    recording = Recording(folder)
+    back, given = merge(list(recording.play(inferences=True))), merge(during(batches, 0, 10))
+    assert recording.manifest.lost
+    assert recording.manifest.lost.inferences == len(given.inferences) - len(back.inferences) > 100_000
+    assert recording.manifest.end_reason == "disk-full"
 
 
 def test_what_waits_for_a_disk_is_bounded(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.recording.files import Descriptor, open_regular
-from edgetop.recording.frames import MAGIC, OPENING, FrameReader, seal
+from edgetop.recording.frames import ALONE, MAGIC, OPENING, REFERENCE, FrameReader, seal
 
 quick = settings(max_examples=60, deadline=None)
 PAYLOADS = st.lists(st.binary(max_size=60), min_size=1, max_size=6)
@@ -74,9 +74,18 @@ def test_what_was_passed_over_is_counted(tmp_path: Path) -> None:
     assert reader.damaged_bytes == len(rot)
 
 
-def test_reading_goes_on_only_where_it_can_begin_anew(tmp_path: Path) -> None:
-    frames = [seal(0, 0, b"lost")[:-1] + b"?", seal(0, 1, b"needs the lost one"), seal(OPENING, 2, b"anew")]
-    assert payloads(written(tmp_path, frames)) == [b"anew"]
+def test_each_whole_frame_behind_a_damaged_one_is_found(tmp_path: Path) -> None:
+    frames = [seal(0, 0, b"lost")[:-1] + b"?", seal(0, 1, b"next"), seal(OPENING, 2, b"another")]
+    assert payloads(written(tmp_path, frames)) == [b"next", b"another"]
+
+
+def test_a_reference_is_found_further_on_without_reading_up_to_it(tmp_path: Path) -> None:
+    frames = [seal(ALONE, 0, b"a", run=7), seal(REFERENCE, 1, b"of 8", run=8), seal(REFERENCE, 1, b"of 7", run=7)]
+    _file, reader = opened(written(tmp_path, frames))
+    found = reader.next_reference(7)
+    assert found
+    assert (found.payload, reader.offset) == (b"of 7", 0)
+    assert reader.next_reference(9) is None
 
 
 def test_a_frame_is_found_however_the_file_is_searched(tmp_path: Path) -> None:

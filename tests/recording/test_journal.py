@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.journal import SEGMENT_NS, Follower, Journal, open_segment, segment_name, segments
+from edgetop.recording.frames import MAGIC, OPENING, REFERENCE, seal
+from edgetop.recording.journal import SEGMENT_NS, Follower, Journal, Missing, open_segment, segment_name, segments
+from edgetop.recording.packing import Packer, pack
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
@@ -94,21 +96,63 @@ def test_a_journal_torn_at_any_byte_of_its_last_batches_gives_all_before_them(
         assert segment.damaged_bytes == 0
 
 
-def test_a_rotten_frame_costs_at_most_its_run(tmp_path: Path) -> None:
-    minutes = [Batch(second * NS, inferences([second * NS])) for second in range(300)]
-    journal = Journal(tmp_path, NS)
-    ends = []
-    for batch in minutes:
-        journal.append(batch)
+def by_seconds(folder: Path) -> tuple[Path, list[int]]:
+    """A segment of five minutes, a batch a second; and where each ends."""
+    journal, ends = Journal(folder, NS), []
+    for second in range(300):
+        journal.append(Batch(second * NS, inferences([second * NS])))
         ends.append(journal.size)
-    path = tmp_path / segment_name(1)
+    return folder / segment_name(1), ends
+
+
+def damaged(path: Path, *places: int) -> None:
     data = bytearray(path.read_bytes())
-    data[ends[100] + 40] ^= 1
+    for place in places:
+        data[place] ^= 1
     path.write_bytes(data)
+
+
+def test_a_rotten_frame_costs_itself_alone_and_what_it_held_is_known(tmp_path: Path) -> None:
+    path, ends = by_seconds(tmp_path)
+    damaged(path, ends[101] - 40, ends[200] - 3, ends[201] - 3)
     segment = open_segment(path)
     seconds = [batch.until_ns // NS for batch in segment.read()]
-    assert seconds == [*range(101), *range(120, 300)]
-    assert segment.damaged_bytes == ends[119] - ends[100]
+    assert seconds == [*range(101), *range(102, 200), *range(202, 300)]
+    assert (segment.missing.ns, segment.missing.inferences, segment.missing.is_counted) == (3 * NS, 3, True)
+    assert segment.damaged_bytes == ends[101] - ends[100] + ends[201] - ends[199]
+
+
+def test_a_rotten_reference_costs_nothing(tmp_path: Path) -> None:
+    path, _ = by_seconds(tmp_path)
+    data = path.read_bytes()
+    places = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([REFERENCE])]
+    assert len(places) > 4
+    damaged(path, *(place + 30 for number, place in enumerate(places) if number % 3))
+    segment = open_segment(path)
+    assert [batch.until_ns // NS for batch in segment.read()] == [*range(300)]
+    assert segment.missing == Missing()
+    assert segment.damaged_bytes > 0
+
+
+def of_an_earlier_version(folder: Path, batches: Sequence[Batch]) -> tuple[Path, list[int]]:
+    """A segment in which each frame is a piece of one Zstandard stream; and where each ends."""
+    packer, frames = Packer(), []
+    for number, batch in enumerate(batches):
+        payload = pack(batch)
+        frames.append(seal(0 if number else OPENING, batch.until_ns, packer.pack(payload), len(payload)))
+    path = folder / segment_name(1)
+    path.write_bytes(b"".join(frames))
+    return path, list(accumulate(map(len, frames)))
+
+
+def test_a_segment_of_an_earlier_version_is_read_and_its_damage_told(tmp_path: Path, batches: list[Batch]) -> None:
+    path, ends = of_an_earlier_version(tmp_path, batches)
+    assert rows(read(tmp_path)) == rows(batches)
+    damaged(path, ends[9] + 40)
+    segment = open_segment(path)
+    assert rows(list(segment.read())) == rows(batches[:10])
+    assert segment.damaged_bytes == ends[-1] - ends[9] - 28 * (len(ends) - 11)
+    assert not segment.missing.ns
 
 
 def pieces_of(given: Inferences, count: int) -> list[Batch]:

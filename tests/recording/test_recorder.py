@@ -70,7 +70,11 @@ def test_nobody_else_may_read_a_session_while_it_is_written_or_afterwards(tmp_pa
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     recorder.write(Batch(inferences=back_to_back(ROW_GROUP_ROWS, 20e3), manifest=first_manifest()))
-    assert {path.name for path in (folder / "journal").iterdir()} == {"00000001.journal", "catalog"}
+    assert {path.name for path in (folder / "journal").iterdir()} == {
+        "00000001.journal",
+        "catalog",
+        "unwritten-0-0-0",
+    }
     assert modes(folder) == {("folder", 0o700), ("file", 0o600)}
     recorder.finish(first_manifest())
     assert modes(folder) == {("folder", 0o700), ("file", 0o600)}

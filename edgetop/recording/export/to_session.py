@@ -57,7 +57,7 @@ class SmallerSession:
             _put(tables, "events", _events(selection, span, counts, manifest))
             tables.commit()
             write_manifest(folder, manifest)
-            settle(folder, tables, [])
+            settle(folder, tables, {})
 
 
 @dataclass(slots=True)
