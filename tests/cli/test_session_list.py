@@ -24,7 +24,7 @@ from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of, stretch
 
 KEYS = ["name", "path", "id", "state", "duration_s", "size_bytes", "model", "board", "verdict"]
-KEYS += ["created_utc", "p50_ms", "p99_ms"]
+KEYS += ["created_utc", "p50_ms", "p99_ms", "reason"]
 
 
 def over(folder: Path, hour: int = 10, **changes: object) -> Path:
