@@ -23,10 +23,10 @@ REMEMBERED = 64
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """The newest first of each span; in no order of time among spans."""
+    """The newest first of each span; in no order of time among spans. What the end of a session cut has no end."""
     events = []
     for span in reversed(view.spans):
-        if span.end_ns is not None:
+        if span.end_ns is not None and not span.was_cut:
             events.append(_end(span, view))
         events.append(_begin(span, view))
     return events
@@ -153,7 +153,7 @@ class ThrottleEvents:
                 told = _Told(span.start_ns, span.cause)
                 self._told = [*self._told, told][-2 * REMEMBERED :]
                 yield _begin(span, view)
-            if told and not told.is_over and span.end_ns is not None and not (is_last and span.was_cut):
+            if told and not told.is_over and span.end_ns is not None and not span.was_cut:
                 told.is_over = True
                 yield _end(span, view)
 

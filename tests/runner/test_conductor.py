@@ -119,6 +119,7 @@ class Session:
         engine_sensors: Callable[[int], Found] = lambda _: Found(),
         board: Found | None = None,
         clock: Any = None,
+        derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
     ) -> None:
         self.clock = clock or ManualClock()
         manifest = begun(self.clock, load=load)
@@ -135,6 +136,7 @@ class Session:
             feed=self.sink,
             story=self.story,
             clock=self.clock,
+            derived=derived,
         )
 
     def step(self, count: int = 1, after_s: float = 0.25) -> None:
@@ -195,6 +197,19 @@ def test_what_the_engine_says_becomes_events_in_its_order() -> None:
     kinds = [event.kind for event in session.sink.events()]
     assert kinds == ["log", "log", "log", "records-lost", "phase", "ended"]
     assert [event.message for event in session.sink.events("log")] == ["line 0", "line 1", "line 2"]
+
+
+def test_what_follows_from_a_batch_is_recorded_with_it(tmp_path: Path) -> None:
+    def derived(batch: Batch) -> tuple[Event, ...]:
+        told = [event.kind for event in batch.events]
+        return (Event(batch.until_ns, "throttle-begin", "warning", "analysis", "hot"),) if "phase" in told else ()
+
+    session = Session(said(MEASURING), said(OVER), recorder=recorder_in(tmp_path), derived=derived)
+    session.play()
+    assert [event.kind for event in session.sink.events()] == ["phase", "throttle-begin", "ended"]
+    assert "throttle-begin" in [
+        event.kind for batch in Recording(tmp_path / "session.edgetop").play() for event in batch.events
+    ]
 
 
 @settings(max_examples=40, deadline=None)

@@ -75,6 +75,15 @@ def test_it_runs_once_a_minute_and_hears_how_many_it_missed(told: Told) -> None:
     run.finish()
 
 
+def test_what_came_too_soon_after_another_is_told_at_the_end(told: Told) -> None:
+    run, clock = hooks(told, "import json, sys; d = json.load(sys.stdin); print(d['number'], d['skipped'])")
+    for number in range(3):
+        run.offer("throttled", {"event": "throttled", "number": number})
+        clock.advance(5)
+    run.finish()
+    assert [told.next()[1].partition(": ")[2] for _ in range(2)] == ["0 0", "2 1"]
+
+
 def test_what_fails_is_told_with_the_end_of_what_it_said(told: Told) -> None:
     run, _ = hooks(told, "import sys; print('x' * 100_000, flush=True); sys.exit('no such\\x1b[2J host')")
     run.offer("throttled", {"event": "throttled"})
