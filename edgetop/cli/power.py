@@ -7,7 +7,7 @@ from edgetop.errors import InputError
 from edgetop.sensors.i2c import CADENCE_S, open_monitors
 from edgetop.sensors.log_formats import FORMATS, INTERVAL_S, TEGRASTATS
 from edgetop.sensors.pace import paced
-from edgetop.sensors.power_log import BIN_S, LogSpec, follow
+from edgetop.sensors.power_log import BIN_S, LogSpec, follow, is_tegrastats
 from edgetop.sensors.protocol import Found, join
 from edgetop.sensors.root import Root
 
@@ -28,6 +28,8 @@ def _log_spec(options: Mapping[str, Any]) -> LogSpec | None:
     path, log_format = options["power_log"], options["power_log_format"]
     if path is None:
         return None
+    if log_format is None and is_tegrastats(path):
+        log_format = TEGRASTATS
     if log_format is None:
         raise InputError("--power-log needs --power-log-format", "one of " + ", ".join(FORMATS))
     interval_ns = options.get("power_log_interval")

@@ -17,6 +17,7 @@ MAX_BYTES = 128 * 2**20  # 400,000 inferences; Python's objects of it take five 
 HELP = "edgetop help import"
 INTERVAL_NS = round(INTERVAL_S * 1e9)
 
+_JSON_LIST = re.compile(r"\s*\[\s*\{")  # whatever text may stand in it; lines of trtexec begin with `[11/12/2024`
 # trtexec writes the names of layers as they are, quotes and backslashes too.
 _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
@@ -75,6 +76,8 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[str, int], Found]],
 def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> tuple[Origin, Found]:
     """The tool, and what its file holds. `warmup_ns`: of trtexec; `interval_ns`: of tegrastats. Raises InputError."""
     text = _text(path)
+    if _JSON_LIST.match(text):
+        return _read_json(path, text, warmup_ns)
     readers = [(origin, reads) for origin, is_it, reads in _TEXTS if is_it(text)]
     if len(readers) > 1:
         tools = " and of ".join(origin.tool for origin, _ in readers)
@@ -84,13 +87,13 @@ def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTE
             ((origin, reads),) = readers
             plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             return origin, reads(plain, interval_ns)
-        return _read_json(path, text, warmup_ns)
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
+    return _read_json(path, text, warmup_ns)
 
 
 def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
-    """Raises InputError, ValueError."""
+    """Raises InputError."""
     document = _parsed(path, text)
     if not isinstance(document, list) or not document:
         raise _unknown(path)
@@ -101,7 +104,10 @@ def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
     )
     for origin, is_it, reads in readers:
         if is_it(document):
-            return origin, _possible(reads(document))
+            try:
+                return origin, _possible(reads(document))
+            except ValueError as error:
+                raise InputError(f"{path}: {error}", HELP) from None
     raise _unknown(path)
 
 

@@ -1,10 +1,11 @@
 """A log of NVIDIA's tegrastats: readings of a board, and no inference. A line: edgetop.sensors.tegrastats."""
 
+import itertools
+from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from edgetop.imports.measured import MAX_NS, Numbers, Origin, SensorLog
 from edgetop.sensors.jetson.plans import NOTES, role_of
@@ -24,77 +25,97 @@ def is_text(text: str) -> bool:
     return has_lines(text)
 
 
+class _Columns:
+    """What lines say, by sensor: places of lines and values side by side, since a day has two million."""
+
+    def __init__(self) -> None:
+        self.times: list[datetime | None] = []
+        self.memory_mib = 0
+        self.rails: set[str] = set()
+        self._columns: dict[str, tuple[array[int], array[float]]] = {}
+
+    def add(self, line: Line) -> None:
+        """Raises ValueError where there are more sensors than a board has."""
+        place = len(self.times)
+        self.times.append(line.time)
+        self.memory_mib = self.memory_mib or line.memory_mib
+        for name, value in line.values.items():
+            if name not in self._columns:
+                self._columns[name] = array("q"), array("d")
+                if len(self._columns) > MAX_SENSORS:
+                    raise ValueError(f"it has more than {MAX_SENSORS} sensors")
+            places, values = self._columns[name]
+            places.append(place)
+            values.append(value)
+        self.rails |= line.rails
+
+    def log(self, t_ns: Numbers, told: str) -> SensorLog:
+        return SensorLog(
+            sensors=tuple(_sensors(list(self._columns), frozenset(self.rails))),
+            times_ns=tuple(t_ns[np.array(places, np.int64)] for places, _ in self._columns.values()),
+            values=tuple(np.array(values, np.float64) for _, values in self._columns.values()),
+            end_ns=int(t_ns[-1]),
+            memory_bytes=self.memory_mib * 2**20,
+            told=told,
+        )
+
+
 def read_text(text: str, interval_ns: int) -> SensorLog:
     """`interval_ns`: from one line to the next, where they have no time. Raises ValueError."""
-    raw = [line for line in text.splitlines() if line.strip()]
-    lines = [line for line in map(parse_line, raw) if line is not None]
-    if len(lines) > 1 and not text.endswith("\n") and lines[-1].values.keys() != lines[-2].values.keys():
-        lines.pop()  # cut off: what it lacks was to come
-    if not lines:
+    columns, passed_over = _Columns(), 0
+    before: Line | None = None
+    last = len(text) if text.endswith("\n") else text.rfind("\n") + 1
+    for raw in text[:last].splitlines():
+        line = parse_line(raw)
+        if line is not None:
+            columns.add(line)
+            before = line
+        else:
+            passed_over += bool(raw.strip())
+    if last < len(text):  # a last line without its end is whole where it lacks nothing that the one before it has
+        line = parse_line(text[last:])
+        if line is not None and (before is None or line.values.keys() == before.values.keys()):
+            columns.add(line)
+        else:
+            passed_over += 1
+    if not columns.times:
         raise ValueError("no line of it is whole")
-    t_ns = _with_times(lines) if lines[0].time else _without(lines, interval_ns)
-    passed_over = len(raw) - len(lines)
-    told = _how(lines, interval_ns) + (f"; {_lines(passed_over)} passed over" if passed_over else "")
-    ids = list(dict.fromkeys(name for line in lines for name in line.values))
-    if len(ids) > MAX_SENSORS:
-        raise ValueError(f"it has {len(ids)} sensors, more than a board can")
-    rails = frozenset[str]().union(*(line.rails for line in lines))
-    columns = [_column(name, lines, t_ns) for name in ids]
-    return SensorLog(
-        sensors=tuple(_sensors(ids, rails)),
-        times_ns=tuple(times for times, _ in columns),
-        values=tuple(values for _, values in columns),
-        end_ns=int(t_ns[-1]),
-        memory_bytes=lines[0].memory_mib * 2**20,
-        told=told,
-    )
+    t_ns = _t_ns(columns.times, interval_ns)
+    told = _how(columns.times[0], interval_ns) + (f"; {_lines(passed_over)} passed over" if passed_over else "")
+    return columns.log(t_ns, told)
 
 
 def _lines(number: int) -> str:
     return f"{number} line{'s' if number != 1 else ''} of other text, or cut off,"
 
 
-def _how(lines: Sequence[Line], interval_ns: int) -> str:
-    began = lines[0].time
+def _how(began: datetime | None, interval_ns: int) -> str:
     if began is None:
         return f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed"
     return f"its times are whole seconds, from {began:%Y-%m-%d %H:%M:%S} local time on"
 
 
-def _with_times(lines: Sequence[Line]) -> Numbers:
-    """Of several lines in one second, each at its part of it."""
-    groups: list[tuple[datetime, int]] = []
-    for line in lines:
-        if line.time is None:
-            raise ValueError("it has lines with a time and lines without: of two logs")
-        if groups and line.time < groups[-1][0]:
-            raise ValueError(f"its clock was set back at {line.time:%Y-%m-%d %H:%M:%S}: cut it there")
-        if groups and line.time == groups[-1][0]:
-            groups[-1] = (line.time, groups[-1][1] + 1)
-        else:
-            groups.append((line.time, 1))
-    if (groups[-1][0] - groups[0][0]) > timedelta(microseconds=MAX_NS // 1000):
-        raise ValueError("it takes longer than a run can")
-    begun = groups[0][0]
-    parts = [
-        int((time - begun).total_seconds()) * NS + np.arange(number, dtype=np.int64) * NS // number
-        for time, number in groups
-    ]
-    return np.concatenate(parts)
-
-
-def _without(lines: Sequence[Line], interval_ns: int) -> Numbers:
-    if any(line.time for line in lines):
+def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
+    """When each line was. Raises ValueError."""
+    told = [time for time in times if time is not None]
+    if 0 < len(told) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")
-    if len(lines) * interval_ns > MAX_NS:
+    last_ns = (told[-1] - told[0]) // timedelta(microseconds=1) * 1000 if told else (len(times) - 1) * interval_ns
+    if last_ns > MAX_NS:
         raise ValueError("it takes longer than a run can")
-    return np.arange(len(lines), dtype=np.int64) * interval_ns
+    return _of_seconds(told) if told else np.arange(len(times), dtype=np.int64) * interval_ns
 
 
-def _column(name: str, lines: Sequence[Line], t_ns: Numbers) -> tuple[Numbers, npt.NDArray[np.float64]]:
-    """When a sensor was told, and what; nothing where a line leaves it out."""
-    places = [place for place, line in enumerate(lines) if name in line.values]
-    return t_ns[places], np.array([lines[place].values[name] for place in places], np.float64)
+def _of_seconds(times: Sequence[datetime]) -> Numbers:
+    """Of several lines in one second, each at its part of it."""
+    for earlier, later in itertools.pairwise(times):
+        if later < earlier:
+            raise ValueError(f"its clock was set back at {later:%Y-%m-%d %H:%M:%S}: cut it there")
+    seconds = np.array([int((time - times[0]).total_seconds()) for time in times], np.int64)
+    _, first, counts = np.unique(seconds, return_index=True, return_counts=True)
+    nth = np.arange(len(seconds)) - np.repeat(first, counts)
+    of_seconds: Numbers = seconds * NS + nth * NS // np.repeat(counts, counts)
+    return of_seconds
 
 
 def _sensors(ids: Sequence[str], rails: frozenset[str]) -> Iterator[SensorInfo]:

@@ -24,7 +24,8 @@ COMPATIBLE = "proc/device-tree/compatible"
 
 # Tegra's GPUs by what their device is called: gpu.0, a link that every JetPack makes, or the SoC's address and
 # 57000000.gpu (Nano), 17000000.gp10b (TX2), .gv11b (Xavier), .ga10b (Orin, JetPack 5), .gpu (Orin, JetPack 6 and 7).
-# jetson_stats, jtop/core/gpu.py, find_igpu, knows them by the same names; nicolargo/glances#3580 has JetPack 7.
+# jetson_stats, jtop/core/gpu.py, find_igpu, knows them by the same names; nicolargo/glances#3580 has JetPack 7; Thor's
+# is gpu-gpc-0 (jtop/core/thor_gpu.py, which looks for `load` there).
 _TEGRA_GPU = re.compile(r"gpu\.[0-9]+|gpu-gpc-[0-9]+|[0-9a-f]+\.(?:gpu|g[mpva][0-9]+b)")
 # Where such a device lies: JetPack 4; 5; 6 and 7; and with the older kernels of the Nano and TX2.
 _TEGRA_FOLDERS = ("sys/devices", PLATFORM, f"{PLATFORM}/bus@0", f"{PLATFORM}/host1x", "sys/devices/host1x")
@@ -152,7 +153,8 @@ def _source(root: Root, label: str, file: str, parse: Callable[[str], float], no
 def _tegra_gpu(root: Root) -> Found:
     if not is_tegra(root):
         return Found()
-    devices = [f"{DEVFREQ}/{name}/device" for name in root.names(DEVFREQ) if _TEGRA_GPU.fullmatch(name)]
+    names = [name for name in root.names(DEVFREQ) if _TEGRA_GPU.fullmatch(name)]
+    devices = [f"{DEVFREQ}/{name}{place}" for name in names for place in ("/device", "")]
     for folder in _TEGRA_FOLDERS:
         devices += [f"{folder}/{name}" for name in root.names(folder) if _TEGRA_GPU.fullmatch(name)]
     files = [f"{device}/load" for device in devices if root.exists(f"{device}/load")]

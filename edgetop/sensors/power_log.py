@@ -125,6 +125,11 @@ def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
     return sensor("power", "log", source, role=role, accuracy="on-board-monitor", note=f"{what}; {note}")
 
 
+def is_tegrastats(path: Path) -> bool:
+    """Whether a log shows by its first line that tegrastats wrote it; others have to be named."""
+    return parse_line(_first_line(path)) is not None
+
+
 def _first_line(path: Path) -> str:
     """Nothing where there is none yet; what is wrong with it, the first read says."""
     try:

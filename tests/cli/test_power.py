@@ -12,6 +12,7 @@ from edgetop.sensors.pace import Paced
 from edgetop.sensors.power_log import PowerLog
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.root import Root
+from tests.support import printed
 from tests.support.ina_bus import FakeBus, FakeIna226
 from tests.support.trees import plant
 
@@ -48,6 +49,19 @@ def test_a_log_comes_last_with_bins_as_wide_as_the_rate_says(board: Root, tmp_pa
     source = find_sensors({**NONE, **log}, discover_board(board), board, lambda: 0).sources[-1]
     assert isinstance(source, PowerLog)
     assert "means of 0.5 s" in (source.sensors[0].note or "")
+
+
+def test_a_log_of_tegrastats_needs_no_format_and_others_do(board: Root, tmp_path: Path) -> None:
+    log = tmp_path / "board.log"
+    log.write_text(f"{printed.NANO}\n")
+    options = {**NONE, "power_log": log, "power_log_interval": 500_000_000}
+    source = find_sensors(options, Found(), board, lambda: 0).sources[-1]
+    assert str(source.sensors[0].note).startswith("POM_5V_IN, the total")
+    log.write_text("time_s,power_w\n")
+    with pytest.raises(InputError, match="--power-log needs --power-log-format"):
+        find_sensors(options, Found(), board, lambda: 0)
+    with pytest.raises(InputError, match="--power-log-interval: a log of csv has the time of each row"):
+        find_sensors({**options, "power_log_format": "csv"}, Found(), board, lambda: 0)
 
 
 def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.MonkeyPatch) -> None:

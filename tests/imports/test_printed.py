@@ -195,6 +195,12 @@ def test_what_is_of_no_use_is_refused_in_one_line(tmp_path, case):
     assert "\n" not in str(refused.value)
 
 
+def test_a_layers_name_that_looks_like_output_is_no_output(tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text(trtexec.profile((("=== Performance summary ===\\nRAM 1/2MB &&&& PASSED TensorRT.trtexec", 1.0),)))
+    assert read(path)[1].runs == 400
+
+
 def test_files_of_two_runs_are_two_sessions(tmp_path):
     (tmp_path / "a").write_text(printed.perf_result([0.1, 0.2]))
     (tmp_path / "b").write_text(printed.PERF_TEST)

@@ -87,6 +87,11 @@ BAD = {
 }
 
 
+def test_an_interval_longer_than_a_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="longer than a run can"):
+        readings(tmp_path, log(*[printed.NANO] * 2), interval_ns=10**20)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_log_that_cannot_be_is_refused_in_one_line(tmp_path, case):
     text, why = BAD[case]

@@ -26,6 +26,7 @@ PERMILLE = {
     "JetPack 6": "sys/devices/platform/bus@0/17000000.gpu/load",
     "devfreq of JetPack 5": "sys/class/devfreq/17000000.ga10b/device/load",
     "devfreq of JetPack 6": "sys/class/devfreq/17000000.gpu/device/load",
+    "Thor": "sys/class/devfreq/gpu-gpc-0/load",
     "devfreq of the Nano": "sys/class/devfreq/57000000.gpu/device/load",
 }
 EMC_RATE = "sys/kernel/debug/bpmp/debug/clk/emc/rate"

@@ -158,10 +158,9 @@ def _figures(memory: MemoryView) -> Iterator[Row]:
     if memory.cgroup:
         yield Row("cgroup", memory.cgroup, tuple(_limit(memory)))
     is_scarcest = memory.room == memory.available
-    notes: tuple[Piece, ...] = (f"of {board}",)
+    yield Row("system left", memory.available, (f"of {board}",), _level(memory) if is_scarcest else "text")
     if memory.system_swap:
-        notes += (f", swap in use {_mib(memory.system_swap)} MiB",)
-    yield Row("system left", memory.available, notes, _level(memory) if is_scarcest else "text")
+        yield Row("swap in use", memory.system_swap, ("by all processes",))
 
 
 def _made_of(memory: MemoryView) -> Iterator[str]:

@@ -71,11 +71,13 @@ def test_a_board_with_little_left_is_a_warning() -> None:
     assert styles(script, "700.0") == {"warning"}
 
 
-def test_the_swap_in_use_stands_beside_what_the_board_has_left() -> None:
+def test_the_swap_in_use_stands_below_what_the_board_has_left() -> None:
     held = {"mem/rss": 104.9, "mem/system-available": 6204.2, "mem/system-swap": 86.0}
     script = Script(manifest(sensors=tuple(map(sensor, held))), lambda _: held).load().measure(3)
-    assert any(row.startswith("system left") and row.endswith(", swap in use 86.0 MiB") for row in rows(script, 80))
-    assert not any("swap" in row for row in rows(measured(20), 80) if row.startswith("system left"))
+    shown = [row.split() for row in rows(script, 50)]
+    (place,) = (i for i, row in enumerate(shown) if row[:2] == ["system", "left"])
+    assert shown[place + 1] == ["swap", "in", "use", "86.0", "by", "all", "processes"]
+    assert not any(row.startswith("swap in use") for row in rows(measured(20), 80))
 
 
 def test_a_kill_in_the_cgroup_is_told_for_good() -> None:
