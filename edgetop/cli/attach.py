@@ -1,5 +1,6 @@
 """`edgetop attach`: the live screen of a session that another process runs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from edgetop.cli.companions import Companion, needs
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
+    from edgetop.recording.files import HeldFolder
     from edgetop.ui.settings import ScreenSettings
 
 EXAMPLES = """\b
@@ -85,14 +87,14 @@ def command(
     folder = _meant(session, recordings_home())
     if headless:
         live_ns = (refresh or REFRESH_NS) if live else None
-        _as_lines(folder, alerts, live_ns=live_ns, is_told=notify, ascii_only=bool(ascii_only))
+        seen = _as_lines(folder, alerts, live_ns=live_ns, is_told=notify, ascii_only=bool(ascii_only))
     else:
-        _on_screen(folder, alerts, screen_settings(refresh, theme, ascii_only, folder, notify=notify))
-    _say_what_goes_on(folder)
+        seen = _on_screen(folder, alerts, screen_settings(refresh, theme, ascii_only, folder, notify=notify))
+    _say_what_goes_on(seen)
     return EXIT_DONE
 
 
-def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> None:
+def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "HeldFolder":
     """`how`: as `follow` takes it."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.attach_lines import follow  # noqa: PLC0415
@@ -100,11 +102,13 @@ def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> None:
     from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
+    feed = AttachFeed(folder, SystemClock())
     with noted_signals() as come:
-        follow(AttachFeed(folder, SystemClock()), come, Analysis(alerts), **how)
+        follow(feed, come, Analysis(alerts), **how)
+    return feed.folder
 
 
-def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> None:
+def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> "HeldFolder":
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.viewing import noted_signals, require_screen  # noqa: PLC0415
     from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
@@ -114,10 +118,11 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
     require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
     feed = AttachFeed(folder, SystemClock())
     with noted_signals() as come:
-        failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
+        failure = show(feed, Analysis(alerts), replace(settings, moved=feed.folder), leave_now=lambda: bool(come))
     feed.close(LAST_ORDERS_S)
     if failure:
         raise InputError(f"the screen failed: {failure}", "the session goes on")
+    return feed.folder
 
 
 def _meant(given: str | None, home: Path) -> Path:
@@ -129,10 +134,10 @@ def _meant(given: str | None, home: Path) -> Path:
     return locate_live(given, home)
 
 
-def _say_what_goes_on(folder: Path) -> None:
+def _say_what_goes_on(folder: "HeldFolder") -> None:
     from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
-    if is_live(folder):
-        tell(how_to_come_back(folder), err=True)
+    if is_live(folder.path):
+        tell(how_to_come_back(folder.name), err=True)

@@ -6,6 +6,7 @@ from edgetop.control.server import ControlServer
 from edgetop.control.wire import Answer
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
+from edgetop.recording.files import HeldFolder
 from edgetop.recording.known import register
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.story import Story
@@ -19,25 +20,36 @@ class Reach:
         self._feed = feed
         self._conductor: Conductor | None = None
         self._server: ControlServer | None = None
+        self._folder: HeldFolder | None = None
+        self._story: Story | None = None
+        self._known_as: Path | None = None
 
-    def open(self, folder: Path, conductor: Conductor, story: Story) -> None:
+    def open(self, folder: HeldFolder, conductor: Conductor, story: Story) -> None:
         """What cannot be had is told as an event: the run does not depend on it."""
-        self._conductor = conductor
+        self._conductor, self._folder, self._story = conductor, folder, story
+        self._register(folder.name)
         try:
-            register(recordings_home(), folder, story.manifest.id)
-        except OSError as error:
-            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
-            story.tell("not-registered", "warning", "edgetop", text)
-        try:
-            self._server = ControlServer(folder, conductor)
+            self._server = ControlServer(folder.path, conductor)
         except OSError as error:
             text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
             story.tell("no-control", "warning", "edgetop", text)
         else:
             self._server.start()
 
+    def _register(self, name: Path) -> None:
+        assert self._story
+        self._known_as = name
+        try:
+            register(recordings_home(), name, self._story.manifest.id)
+        except OSError as error:
+            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
+            self._story.tell("not-registered", "warning", "edgetop", text)
+
     def put(self, batch: Batch) -> None:
         self._feed.put(batch)
+        if self._folder and self._story and (name := self._folder.name) != self._known_as:
+            self._story.tell("recording-moved", "info", "edgetop", f"the recording is in {name} now", path=str(name))
+            self._register(name)
 
     def close(self) -> None:
         if self._server:

@@ -1,12 +1,15 @@
 """`edgetop stop`: the end of a session that another process runs."""
 
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetop.cli import complete
 from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.recording.files import HeldFolder
 
 ENDING_PATIENCE_S = 10.0  # for one that takes no orders any more, since it is ending
 LOOK_S = 0.1
@@ -29,15 +32,15 @@ def command(session: str | None) -> int:
     from edgetop.control.client import NotRunningError, give  # noqa: PLC0415  --help needs none of it
     from edgetop.control.wire import Order  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.files import is_live  # noqa: PLC0415
+    from edgetop.recording.files import held, is_live  # noqa: PLC0415
     from edgetop.recording.locate import locate_live  # noqa: PLC0415
 
-    folder = locate_live(session, recordings_home())
-    if not is_live(folder):
-        raise InputError(f"{folder.stem}: does not run (any more)", f"edgetop report {folder}")
+    folder = held(locate_live(session, recordings_home()))  # it may be moved while its end is waited for
+    if not is_live(folder.path):
+        raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
     exit_code, error = 0, ""
     try:
-        answer = give(folder, Order("stop"))
+        answer = give(folder.name, Order("stop"))
         exit_code, error = answer.exit_code, answer.error
     except NotRunningError:
         _await_end(folder)
@@ -47,24 +50,26 @@ def command(session: str | None) -> int:
     return exit_code
 
 
-def _await_end(folder: Path) -> None:
+def _await_end(folder: "HeldFolder") -> None:
     """Of a session that is ending already. Raises InputError where that is not so."""
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
     until_s = time.monotonic() + ENDING_PATIENCE_S
-    while is_live(folder):
+    while is_live(folder.path):
         if time.monotonic() > until_s:
-            raise InputError(f"{folder.stem}: runs, but takes no orders here", "send its process SIGTERM (kill)")
+            raise InputError(f"{folder.name.stem}: runs, but takes no orders here", "send its process SIGTERM (kill)")
         time.sleep(LOOK_S)
 
 
-def _how_it_ended(folder: Path) -> str:
+def _how_it_ended(folder: "HeldFolder") -> str:
     from edgetop import formatting  # noqa: PLC0415
     from edgetop.analysis.verdict import final_verdict  # noqa: PLC0415
     from edgetop.recording.files import read_manifest  # noqa: PLC0415
 
-    manifest = read_manifest(folder)
-    where = formatting.clean(str(folder))
+    where = formatting.clean(str(folder.name))
+    if folder.fate:
+        return f"over; {where} cannot be read: {folder.fate}"
+    manifest = read_manifest(folder.path)
     if manifest.end_reason is None:
         return f"over, and not complete: edgetop report {where}"
     verdict = final_verdict(manifest.end_reason)

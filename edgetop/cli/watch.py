@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +39,7 @@ from edgetop.engines.thread import ThreadEngine
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.background import BackgroundRecorder
-from edgetop.recording.files import LOG
+from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
 from edgetop.recording.recorder import Recorder
 from edgetop.runner.conductor import BatchSink, Conductor, Outcome
@@ -88,7 +87,7 @@ def watch(options: Options, terminal: Terminal) -> End:
         return End(outcome.error, session.interrupted)
     document = report_document(session.analysis)
     if session.folder:
-        write_outcome(session.folder, outcome_of(session.analysis))
+        write_outcome(session.folder.path, outcome_of(session.analysis))
     unwritten: list[OutputError] = []
     with _noted(unwritten):
         _print_result(document, session.folder, options)
@@ -112,7 +111,7 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
 class LiveSession:
     """A session on its way: who conducts it, what it gives, and how it is understood."""
 
-    def __init__(self, conductor: Conductor, feed: LiveFeed, folder: Path | None, story: Story) -> None:
+    def __init__(self, conductor: Conductor, feed: LiveFeed, folder: HeldFolder | None, story: Story) -> None:
         """`folder`: where it is recorded, or None."""
         self.conductor = conductor
         self.feed = feed
@@ -173,12 +172,13 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         story.tell("no-sensors", "warning", "edgetop", text)
+    recorder = Recorder(folder, manifest, request.kept(options)) if folder else None
     conductor = Conductor(
         engine=engine,
         sampler=Sampler((), clock, manifest.clock.origin_monotonic_ns),
         board=sensors,
         engine_sensors=partial(_engine_sensors, board, shares_process=engine.isolation == "thread"),
-        recorder=BackgroundRecorder(Recorder(folder, manifest, request.kept(options))) if folder else None,
+        recorder=BackgroundRecorder(recorder) if recorder else None,
         feed=gatekeeper or sink,
         story=story,
         clock=clock,
@@ -188,9 +188,9 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     if gatekeeper:
         gatekeeper.connect(conductor)
     board.live(partial(story.tell, "virtual-board", "info", "virtual board"))
-    if folder:
-        reach.open(folder, conductor, story)
-    return LiveSession(conductor, feed, folder, story)
+    if recorder:
+        reach.open(recorder.held, conductor, story)
+    return LiveSession(conductor, feed, recorder.held if recorder else None, story)
 
 
 def _tell_what_was_asked(story: Story, options: Options, model: ModelFile) -> None:
@@ -250,7 +250,9 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
     if options["detach"]:
         _await_beginning(session)
     elif settings:
-        failure = _on_screen(session, replace(settings, recording=session.folder))
+        if session.folder:
+            settings = replace(settings, recording=session.folder.name, moved=session.folder)
+        failure = _on_screen(session, settings)
         if failure:
             tell(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
     show = partial(show_progress, session, live_ns=live_ns, announcer=announcer, ascii_only=bool(options["ascii_only"]))
@@ -258,8 +260,12 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
         show(lambda: session.hung_up)
     if session.folder and session.goes_on:
         _go_on_alone(session, session.folder, terminal, options)
-    log = session.folder / LOG if session.folder else None
+    log = session.folder.path / LOG if session.folder else None
     show(log=log)
+
+
+def _but(folder: HeldFolder) -> str:
+    return f", but {folder.fate}" if folder.fate else ""
 
 
 def _await_beginning(session: LiveSession) -> None:
@@ -272,15 +278,15 @@ def _await_beginning(session: LiveSession) -> None:
             return
 
 
-def _go_on_alone(session: LiveSession, folder: Path, terminal: Terminal, options: Options) -> None:
+def _go_on_alone(session: LiveSession, folder: HeldFolder, terminal: Terminal, options: Options) -> None:
     """Give the terminal back to whoever has it next."""
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
-        tell(how_to_come_back(folder), err=True)
+        tell(how_to_come_back(folder.name), err=True)
     try:
-        terminal.let_go(folder / LOG, pipes_too=options["detach"])
+        terminal.let_go(folder.path / LOG, pipes_too=options["detach"])
     except OSError as error:  # a full disk: better here than not at all
-        tell(f"edgetop: {folder / LOG}: {error.strerror}: the run stays on this terminal", err=True)
+        tell(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
@@ -298,9 +304,9 @@ def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
     return show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
 
 
-def _print_result(document: dict[str, Any], folder: Path | None, options: Options) -> None:
+def _print_result(document: dict[str, Any], folder: HeldFolder | None, options: Options) -> None:
     if options["as_json"]:
         click.echo(json.dumps(document, indent=1))
         return
-    where = [f"recorded in {folder}"] if folder else []
+    where = [f"recorded in {folder.name}{_but(folder)}"] if folder else []
     tell("\n".join([summary(document), *where]), ascii_only=bool(options["ascii_only"]))

@@ -10,10 +10,10 @@ from pathlib import Path
 from edgetop import formatting
 from edgetop.control.client import give
 from edgetop.control.wire import Order
-from edgetop.errors import EdgetopError
+from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.protocol import Can
 from edgetop.recording.by_time import RecordingByTime
-from edgetop.recording.files import SOCKET, is_live
+from edgetop.recording.files import SOCKET, held, is_live
 from edgetop.recording.journal import FellBehindError, Follower
 from edgetop.recording.reader import Recording
 from edgetop.recording.soundness import sound_batch
@@ -30,7 +30,7 @@ class AttachFeed:
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         """Reads what there is. Raises InputError where there is no session."""
-        self.folder = folder
+        self.folder = held(folder)
         self._clock = clock
         self._follower: Follower | None = None
         self._said_it_ended = False
@@ -41,7 +41,10 @@ class AttachFeed:
         self._waiting: Batch | None = self._opened()
 
     def _opened(self) -> Batch:
-        recording = Recording(self.folder)
+        try:
+            recording = Recording(self.folder.path)
+        except InputError as error:
+            raise InputError(self.folder.in_words(str(error)), self.folder.fate) from None
         batch = RecordingByTime(recording).whole()
         self._follower = recording.follow() if recording.is_live else None
         self._said_it_ended = not recording.is_live
@@ -52,7 +55,7 @@ class AttachFeed:
     def can(self) -> Can:
         if self._follower is None:
             return Can.NOTHING
-        takes_orders = not self._said_it_ended and (self.folder / SOCKET).exists()
+        takes_orders = not self._said_it_ended and (self.folder.path / SOCKET).exists()
         orders = Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE if takes_orders else Can.NOTHING
         return Can.VISIT | orders
 
@@ -95,7 +98,7 @@ class AttachFeed:
             return merge(came)
         if self._follower and self._clock.monotonic_ns() - self._looked_ns > SILENT_NS:
             self._looked_ns = self._clock.monotonic_ns()
-            if not is_live(self.folder):  # it was killed, or could not write its tables
+            if not is_live(self.folder.path):  # it was killed, or could not write its tables
                 return self._anew()
         return None
 
@@ -127,7 +130,7 @@ class AttachFeed:
 
     def _give(self, order: Order) -> None:
         try:
-            give(self.folder, order)
+            give(self.folder.name, order)
         except (EdgetopError, ValueError) as error:
             self._refusal = (f"cannot {order.do}: {error}", self._clock.monotonic_ns())
 

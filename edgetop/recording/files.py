@@ -91,6 +91,63 @@ def set_aside(folder: Path, name: str) -> None:
     (folder / JOURNAL / name).replace(folder / f"{name}{DAMAGED}")
 
 
+class HeldFolder:
+    """A folder, held by its descriptor: it stays this one wherever it is moved, and whatever takes its place."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError."""
+        self._file = Descriptor(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        self._name = folder.absolute()
+
+    @property
+    def path(self) -> Path:
+        """What this process finds its files by (proc_pid_fd(5)); nothing that a person should read."""
+        return Path(f"/proc/self/fd/{self._file.fd}")
+
+    @property
+    def name(self) -> Path:
+        """Where it is now; where it was last, if it is nowhere any more."""
+        self._look()
+        return self._name
+
+    @property
+    def fate(self) -> str:
+        """Why no name leads to it any more, in words; "": one does."""
+        return self._look()
+
+    def _look(self) -> str:
+        if self._is_at(self._name):
+            return ""
+        try:
+            now = self.path.readlink()
+        except OSError:  # without /proc nothing is known
+            return ""
+        if self._is_at(now):
+            self._name = now
+            return ""
+        if str(now).endswith(" (deleted)"):
+            return "it was deleted, or moved to another file system"
+        return "its file system is not mounted any more"
+
+    def _is_at(self, name: Path) -> bool:
+        try:
+            return os.path.samestat(name.stat(), os.fstat(self._file.fd))
+        except OSError:
+            return False
+
+    def in_words(self, text: str) -> str:
+        """With its name in place of the path."""
+        return text.replace(str(self.path), str(self.name))
+
+
+def held(folder: Path) -> HeldFolder:
+    """Raises InputError where there is none."""
+    try:
+        return HeldFolder(folder)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
 def names_in(folder: Path) -> set[str]:
     """Raises OSError where it cannot be listed."""
     return {path.name for path in folder.iterdir()}

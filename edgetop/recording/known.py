@@ -1,6 +1,6 @@
 """Every session that can be found: those at home, and those that were recorded elsewhere.
 
-A session elsewhere leaves a link under its id in `sessions/` at home, when it begins. A link
+A session elsewhere leaves a link under its id in `sessions/` at home, when it begins or is moved. A link
 that leads to no session any more is removed.
 """
 
@@ -16,10 +16,11 @@ REGISTER = "sessions"
 def register(home: Path, folder: Path, session_id: str) -> None:
     """Have a session found. Raises OSError."""
     folder = folder.absolute()
-    if folder.parent.resolve() == home.resolve():
+    if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
         return
     place = home / REGISTER
     place.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    (place / session_id).unlink(missing_ok=True)  # it was moved
     (place / session_id).symlink_to(folder)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
-from edgetop.recording.files import JOURNAL, WriterLock, create_folder, has_journal, write_manifest
+from edgetop.recording.files import JOURNAL, HeldFolder, WriterLock, create_folder, has_journal, write_manifest
 from edgetop.recording.keep import Keep
 from edgetop.recording.unwritten import Unwritten, UnwrittenNote
 from edgetop.session.batch import Batch, merge
@@ -37,7 +37,6 @@ class Recorder:
 
     def __init__(self, folder: Path, manifest: Manifest, keep: Keep | None = None) -> None:
         """Make the folder. Raises InputError where it cannot be, before anything runs."""
-        self.folder = folder
         self._keep = keep or Keep()
         create_folder(folder)
         self._store: Store | None = None
@@ -51,12 +50,18 @@ class Recorder:
         self._tables_failed = self._said_dropped = False
         self._news: list[Event] = []
         try:
-            self._lock = WriterLock(folder)
-            self._note = UnwrittenNote(folder / JOURNAL)
-            write_manifest(folder, manifest)
+            self.held = HeldFolder(folder)
+            self._lock = WriterLock(self.held.path)
+            self._note = UnwrittenNote(self.held.path / JOURNAL)
+            write_manifest(self.held.path, manifest)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise InputError(f"{folder}: cannot be written: {error.strerror}", "record elsewhere with -o") from None
+
+    @property
+    def folder(self) -> Path:
+        """Where it is now: it may have been moved."""
+        return self.held.name
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
         """Take in a batch; what is to be told about the recording itself since the last one."""
@@ -86,7 +91,7 @@ class Recorder:
         if self._store is None:
             from edgetop.recording.store import Store  # noqa: PLC0415  loads Arrow
 
-            self._store = Store(self.folder, self._keep)
+            self._store = Store(self.held.path, self._keep)
         return self._store
 
     def _journal(self) -> None:
@@ -98,7 +103,7 @@ class Recorder:
                 self._opened().append(self._waiting[0], self._begun.seconds())
                 self._waiting = []
             if self._manifest is not None:
-                write_manifest(self.folder, self._manifest)
+                write_manifest(self.held.path, self._manifest)
                 self._manifest = None
         except OSError as error:
             self._fail(error)
@@ -115,7 +120,7 @@ class Recorder:
         if not self._gap.is_open:
             self._gap.begin(self._now_ns, self._taken_ns, error)
             text = f"{self._cannot(error)} (the run itself goes on)"
-            self._tell("recording-failed", "critical", text, why=_words(error))
+            self._tell("recording-failed", "critical", text, why=self.held.fate or _words(error))
 
     def _tell_end_of_gap(self) -> None:
         if self._gap.is_open:
@@ -135,7 +140,8 @@ class Recorder:
             self._tables_after_ns = self._now_ns + RETRY_TABLES_NS
             if not self._tables_failed:
                 self._tables_failed = True
-                text = f"{self.folder}: the tables cannot be written yet: {_words(error)}; the journal keeps everything"
+                why = _words(error)
+                text = f"{self.held.name}: the tables cannot be written yet: {why}; the journal keeps everything"
                 self._tell("tables-delayed", "warning", text)
         if self._store and self._store.dropped_bytes and not self._said_dropped:
             self._said_dropped = True
@@ -163,6 +169,8 @@ class Recorder:
             if self._store:
                 self._store.close()
             self._lock.release()
+        if failure and (fate := self.held.fate):
+            raise _failed(f"{self.held.name}: {fate}: it is not complete", _advice(fate), lost)
         if failure and self._waiting:
             raise self._cut_short(manifest, failure)
         if failure:
@@ -189,24 +197,31 @@ class Recorder:
         inferences = self._gap.missing_before + self._came - self._taken
         ns = self._gap.ns_before + self._now_ns - self._taken_ns
         here = Lost(ns / NS, inferences, f"{_words(failure)}, from {formatting.clock_time(self._taken_ns)} on")
-        is_complete = recover(self.folder) == "recovered"
+        is_complete = recover(self.held.path) == "recovered"
         advice = "the run itself went on" if is_complete else self._advice("makes tables of the rest")
         text = f"{self._cannot(failure)}: {here.words} are missing at its end"
         return _failed(text, advice, lost_in_all(manifest.lost, here))
 
     def _advice(self, then: str) -> str:
         went_on = "the run itself went on"
-        return f"free space; edgetop report {then}. T{went_on[1:]}" if has_journal(self.folder) else went_on
+        return f"free space; edgetop report {then}. T{went_on[1:]}" if has_journal(self.held.path) else went_on
 
     def discard(self) -> None:
         """Remove a session in which nothing ran."""
         if self._store:
             self._store.close()
         self._lock.release()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.held.fate:
+            shutil.rmtree(self.held.name, ignore_errors=True)
 
     def _cannot(self, error: OSError) -> str:
-        return f"{self.folder}: cannot be recorded: {_words(error)}"
+        return f"{self.held.name}: cannot be recorded: {self.held.fate or _words(error)}"
+
+
+def _advice(fate: str) -> str:
+    if "deleted" in fate:
+        return "what was moved has come as far as it was then; what was deleted is lost. The run itself went on"
+    return "mount it again; edgetop report completes it. The run itself went on"
 
 
 def _failed(text: str, advice: str, lost: Lost | None) -> RecordingError:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.recording.files import is_live
+from edgetop.errors import InputError
+from edgetop.recording.files import held, is_live
 from edgetop.recording.journal import FellBehindError, Follower
 from edgetop.recording.operator_columns import bursts_from_arrow
 from edgetop.recording.pieces import Piece
@@ -31,8 +32,8 @@ Sent = tuple[Batch, Position]
 
 class WatchedSession:
     def __init__(self, folder: Path, judge: Judge | None = None) -> None:
-        """`judge`: finds what a past holds that is sent too coarse for a viewer to find it."""
-        self._folder = folder
+        """`judge`: finds what a past holds that is sent too coarse for a viewer to find it. Raises InputError."""
+        self._folder = held(folder)
         self._judge = judge
         self._follower: Follower | None = None
         self._position: Position = (0, 0, 0, 0, -1)
@@ -45,7 +46,10 @@ class WatchedSession:
 
         Raises InputError where the session cannot be read.
         """
-        recording = Recording(self._folder)
+        try:
+            recording = Recording(self._folder.path)
+        except InputError as error:
+            raise InputError(self._folder.in_words(str(error)), self._folder.fate) from None
         tables = {name: recording.pieces(name) for name in ("seconds", "readings", "events")}
         seconds, readings, events = (sum(piece.rows for piece in pieces) for pieces in tables.values())
         missed = None
@@ -81,7 +85,7 @@ class WatchedSession:
         self._quiet_reads = 0 if batches else self._quiet_reads + 1
         if batches:
             yield self._given(merge(batches))
-        elif self._quiet_reads >= QUIET_READS and not is_live(self._folder):
+        elif self._quiet_reads >= QUIET_READS and not is_live(self._folder.path):
             yield from self.begin(self._position)
 
     def _given(self, batch: Batch) -> Sent:

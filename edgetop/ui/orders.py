@@ -23,7 +23,7 @@ class OrdersScreen(TimelineScreen):
     def action_recording(self) -> None:
         can_pause = Can.PAUSE_RECORDING in self._feed.can and self._settings.recording is not None
         dialog = RecordingDialog(
-            self._settings.recording,
+            self._settings.recording_now,
             self._settings.recording_host,
             self._look,
             paused=self._live.recording_paused,

@@ -16,6 +16,14 @@ class Export(Protocol):
         """None: not over yet. Otherwise whether it was done, and a line that says where it is, or what failed."""
 
 
+class Moving(Protocol):
+    """What may be moved while it is shown."""
+
+    @property
+    def name(self) -> Path:
+        """Where it is now."""
+
+
 class Exporter(Protocol):
     @property
     def forms(self) -> Mapping[str, str]:
@@ -30,9 +38,14 @@ class ScreenSettings:
     refresh_s: float = 1.0
     theme: str | None = None  # None: what suits the terminal
     ascii_only: bool = False  # True: also where the locale is UTF-8
-    recording: Path | None = None  # where the session is recorded, if it is
+    recording: Path | None = None  # where the session is recorded, if it is: as it was when the screen opened
+    moved: Moving | None = None  # the same folder, where it can be followed
     recording_host: str = ""  # the machine on which that is, where it is not this one
     notify: bool = False  # tell of alerts by the terminal's bell and a desktop notification
     exporter: Exporter | None = None
     window_ns: int | None = WINDOWS_NS["10s"]  # of the percentiles, at first; one of WINDOWS_NS
     keys: Mapping[str, str] = field(default_factory=dict)  # of bindings, by id, where they are not the built-in ones
+
+    @property
+    def recording_now(self) -> Path | None:
+        return self.moved.name if self.moved else self.recording

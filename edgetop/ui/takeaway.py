@@ -50,7 +50,7 @@ class TakeawayScreen(PlaybackScreen):
                 self.app.push_screen(ExportDialog(self.export_forms, where), self.export_to)
 
     def export_to(self, form: str | None) -> None:
-        recording, exporter = self._settings.recording, self._settings.exporter
+        recording, exporter = self._settings.recording_now, self._settings.exporter
         if form is None or recording is None or exporter is None or self._export:
             return
         with self._told("no export"):
@@ -69,7 +69,7 @@ class TakeawayScreen(PlaybackScreen):
 
     def action_screenshot(self) -> None:
         picture = self.app.export_screenshot(title="edgetop")
-        recording = self._settings.recording
+        recording = self._settings.recording_now
         with self._told("no picture"):
             path = write_picture(picture, Path.cwd(), recording.stem if recording else "edgetop")
             self._tell(f"picture: {path}")

@@ -1,5 +1,6 @@
 """A viewer gets every row once: live, from tables, after a gap, after the writer's end or death."""
 
+import shutil
 from collections.abc import Iterable
 
 import pytest
@@ -151,9 +152,17 @@ def test_who_falls_behind_gets_it_from_the_tables(script, live):
     assert_same(got, made)
 
 
-def test_a_session_that_was_removed_is_told(live, tmp_path):
+def test_a_session_that_was_removed_is_told(live):
+    session = WatchedSession(live.folder)
+    taken(session.begin(None))
+    shutil.rmtree(live.folder)
+    with pytest.raises(InputError, match=r"s.edgetop: not a recorded session .* \(it was deleted"):
+        list(session.read())
+
+
+def test_a_session_that_was_moved_is_followed(live, script, tmp_path):
     session = WatchedSession(live.folder)
     taken(session.begin(None))
     live.folder.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="not a recorded session"):
-        list(session.read())
+    made = go_on(script, live)
+    assert_same(taken(session.read())[0], made)
