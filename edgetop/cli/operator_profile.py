@@ -132,7 +132,7 @@ def _of_loading(loaded: Loaded) -> Iterator[Notice]:
         text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
         yield Notice("provider-dropped", text, ADVICE["provider-dropped"])
     if loaded.left:
-        yield Notice("partly-accelerated", f"{loaded.left}: the rest runs on the CPU", ADVICE["partly-accelerated"])
+        yield Notice("partly-accelerated", loaded.left, ADVICE["partly-accelerated"])
 
 
 def _inspected(spec: EngineSpec, loaded: Loaded) -> Inspection | None:

@@ -27,7 +27,7 @@ class Loaded:
     inputs: tuple[TensorInfo, ...]
     assumptions: tuple[str, ...]  # a sentence for each shape nobody gave
     init_ns: int
-    left: str = ""  # why who was asked for does not run all of it; "": not known before it runs
+    left: str = ""  # that an accelerator does not run all of it, in a sentence; "": not known before it runs
     whole: bool = False  # they do: the runtime would not have taken the model otherwise
 
 

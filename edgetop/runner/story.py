@@ -228,8 +228,7 @@ class Story:
             self.tell("provider-dropped", "critical", "engine", text)
 
         if loaded.left:
-            text = f"{loaded.left}: the rest runs on the CPU"
-            self.tell("partly-accelerated", "warning", "engine", text)
+            self.tell("partly-accelerated", "warning", "engine", loaded.left)
 
     def _stage_reached(self, memory: StageMemory) -> None:
         """Kept as an event: a value that is taken five times in a session is no sensor."""

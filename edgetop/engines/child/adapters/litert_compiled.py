@@ -64,7 +64,8 @@ class CompiledLiteRt:
         except Exception as error:
             if NOT_WHOLE not in str(error) or spec.get("whole"):
                 raise self._refused(asked, error) from None
-            self._left = "LiteRT %s has not every operator of the model for the %s" % (self._version, asked[0])
+            text = "LiteRT %s has not every operator of the model for the %s: the rest, or all of it, runs on the CPU"
+            self._left = text % (self._version, asked[0])
             self._model = self._with_the_cpu(asked)
         self.inputs = self._tensors()
 
