@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 
 UNKNOWN = "-"
 
@@ -196,6 +197,24 @@ def percent(share: float) -> str:
     ('2.1 %', '50.0 %')
     """
     return f"{share * 100:.1f} %"
+
+
+def share_text(share: float, *, settled: bool) -> str:
+    """In percent, with a question mark behind what is not settled, in whose place there is room otherwise.
+
+    >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
+    ('2.1 ?', '50.0  ')
+    """
+    return f"{share * 100:.1f}{'  ' if settled else ' ?'}"
+
+
+def interval_text(interval: Sequence[float] | None) -> str:
+    """Of a share, in percent.
+
+    >>> interval_text((0.011, 0.3049)), interval_text(None)
+    ('1.1-30.5', '-')
+    """
+    return UNKNOWN if interval is None else f"{interval[0] * 100:.1f}-{interval[1] * 100:.1f}"
 
 
 def fine_percent(share: float) -> str:

@@ -58,4 +58,4 @@ class Advice:
 
 
 def _providers(analysis: "Analysis") -> tuple[str, ...]:
-    return analysis.manifest.engine.providers if analysis.manifest else ()
+    return analysis.manifest.engine.preferred if analysis.manifest else ()

@@ -18,6 +18,7 @@ WARM_UP_THERE = "give trtexec a longer --warmUp, and import with that as --warmu
 ADVICE = {
     "assumed-shape": "give the shape that deployment uses with --shape NAME:1,3,224,224",
     "provider-dropped": "install the build of the runtime that has it, or run with --provider CPU",
+    "partly-accelerated": "each change of place waits and may copy: run all of it on the CPU as well and compare",
     "records-lost": "the session is incomplete there; give edgetop a core of its own, or a slower --refresh",
     "inference-failed": "look at the event log; the inputs may not suit the model",
     "no-sensors": "edgetop sensors says what is missing, why, and what would bring it",

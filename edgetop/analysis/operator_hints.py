@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from edgetop.analysis.operators import Operators, OperatorsView, OperatorView, each_call_ns, partitions, short_name
+from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.operators import Operators, OperatorsView, each_call_ns, partitions, short_name
 from edgetop.analysis.roofline import rates
 from edgetop.analysis.threads import ThreadView
 from edgetop.formatting import percent
 from edgetop.session.events import Notice
+from edgetop.session.operators import CPU, XNNPACK, hosts
 
 DOMINANT = 0.50  # of the time
 NOTABLE = 0.10  # of the time, where something computes nothing, or could have been merged
@@ -19,9 +21,8 @@ SMALL_NS = 5e6  # an inference that a CPU does about as fast as it takes to hand
 
 MOVES, MOVES_PER_S = 5, 5.0  # a convention: a move costs some 0.1 ms, or, to a slower CPU, a slice of 4 to 10 ms
 
-CPU = "CPU"
 # Who runs nothing but what is its own, or is timed on its device, where handing over does not count.
-_NOT_HANDED_TO = frozenset({CPU, "XNNPACK", "TensorRT"})
+_NOT_HANDED_TO = frozenset({CPU, XNNPACK, "TensorRT"})
 _NAMED = 3
 
 _CONVERSIONS = ("quantize", "dequantize", "cast", "convert", "reorder", "reformat", "memcpy")
@@ -36,17 +37,25 @@ def operator_hints(
     inference_ns: float | None,
     providers: Sequence[str],
     threads: ThreadView | None = None,
+    *,
+    is_enough: bool = True,
 ) -> tuple[Notice, ...]:
-    """Those that hold, what costs most first. `providers`: of the engine, in the order in which it prefers them."""
+    """Those that hold, what costs most first. Of times, only operators that are settled give any.
+
+    `providers`: whoever was asked for, before those of the engine, first choice first. `inference_ns`, `threads`: only
+    told of where `is_enough` was measured.
+    """
+    settled = [operator for operator in operators if operator.settled]
     found = (
         _fell_back(operators, providers),
-        _dominant(operators),
-        _slow(operators, inference_ns),
-        _conversions(operators),
-        _dynamic(operators),
+        _crossed(operators, providers),
+        _dominant(settled),
+        _slow(settled, inference_ns),
+        _conversions(settled),
+        _dynamic(settled),
         _unmerged(operators),
-        _handed_over(operators, inference_ns),
-        _shared_badly(operators, threads) if threads else (),
+        _handed_over(operators, inference_ns) if is_enough else (),
+        _shared_badly(operators, threads) if threads and is_enough else (),
     )
     return tuple(notice for notices in found for notice in notices)
 
@@ -62,38 +71,62 @@ class BurstHints:
         view = operators.view()
         if self._of is None or self._of[0] is not view or self._of[1] != providers:
             self._of = view, providers
-            self._hints = operator_hints(view.operators, view.run_ns, providers, operators.threads.view())
+            threads = operators.threads.view()
+            self._hints = operator_hints(view.operators, view.run_ns, providers, threads, is_enough=view.is_enough)
         return self._hints
 
 
 def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Notice, ...]:
     """Those on all bursts, for reports."""
     tally = operators.session
-    return operator_hints(tally.views(), tally.run_ns, providers, operators.threads.view())
+    threads = operators.threads.view()
+    return operator_hints(tally.views(), tally.run_ns, providers, threads, is_enough=tally.is_enough)
 
 
 def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:
-    """Those that the CPU ran although something else is preferred; those that take the most time first."""
-    if not providers or providers[0] == CPU:
-        return []
-    return sorted((o for o in operators if o.provider == CPU), key=lambda operator: -operator.share)
+    """Those that did not run where they were to; those that take the most time first. `providers`: as above."""
+    others = hosts(providers)
+    return sorted((o for o in operators if o.provider in others), key=lambda operator: -operator.share)
+
+
+def where(operators: Iterable[OperatorView]) -> str:
+    """Who ran them, in words: `the CPU and XNNPACK`."""
+    names = sorted({operator.provider for operator in operators})
+    return " and ".join("the CPU" if name == CPU else name for name in names)
 
 
 def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
+    """Where an operator ran is seen in one inference; what it takes is told where it is settled."""
     if found := fell_back(operators, providers):
         parts = partitions(operators) or 1
+        crossings = f", with {_crossings(parts)}" if parts > 1 else ""
+        share = f", {_share(found)} of the time" if all(operator.settled for operator in found) else ""
         yield Notice(
             "fell-back",
-            f"{_many(found)} ran on the CPU and not on {providers[0]}, {_share(found)} of the time, "
-            f"with {parts - 1} crossings between {parts} partitions: {_names(found)}",
+            f"{_many(found)} ran on {where(found)} and not on {providers[0]}{share}{crossings}: {_names(found)}",
             "each crossing waits and may copy: run all of it on the CPU as well and compare; "
             "--require-full-delegation refuses such a model",
         )
 
 
+def _crossed(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
+    """Between those that were asked for, too: what one leaves, the next one takes."""
+    parts = partitions(operators) or 1
+    if parts > 1 and not fell_back(operators, providers):
+        yield Notice(
+            "crossings",
+            f"{_crossings(parts)} of {where(operators)}",
+            "each crossing waits and may copy: run all of it on one of them and compare",
+        )
+
+
+def _crossings(parts: int) -> str:
+    return f"{parts - 1} crossing{'' if parts == 2 else 's'} between {parts} partitions"
+
+
 def _dominant(operators: Sequence[OperatorView]) -> Iterator[Notice]:
     for operator in operators:
-        if operator.share > DOMINANT:
+        if (operator.share_ci95 or (operator.share,))[0] > DOMINANT:
             yield Notice(
                 "dominant-operator",
                 f"{short_name(operator)} ({operator.op_type}) takes {percent(operator.share)} of the time",
@@ -161,7 +194,7 @@ def _dynamic(operators: Sequence[OperatorView]) -> Iterator[Notice]:
 def _unmerged(operators: Sequence[OperatorView]) -> Iterator[Notice]:
     """An activation right behind a convolution that could have taken it in."""
     pairs = pairwise(operators)
-    found = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS]
+    found = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS and o.settled]
     if sum(o.share for o in found) >= NOTABLE:
         yield Notice(
             "not-fused",
@@ -216,5 +249,7 @@ def _share(operators: Iterable[OperatorView]) -> str:
 
 def _names(operators: Sequence[OperatorView]) -> str:
     largest = sorted(operators, key=lambda operator: -operator.share)
-    named = ", ".join(f"{short_name(o)} ({o.op_type}, {percent(o.share)})" for o in largest[:_NAMED])
+    named = ", ".join(
+        f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
+    )
     return named + (", ..." if len(operators) > _NAMED else "")

@@ -11,36 +11,18 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 import numpy as np
-import numpy.typing as npt
 
-from edgetop.analysis.recent_bursts import MOST_RECENT_BURSTS, Told, recent_bursts
+from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
+from edgetop.analysis.recent_bursts import MOST_RECENT_BURSTS, recent_bursts
 from edgetop.analysis.threads import ThreadTally, use_from
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.session.events import Event
-from edgetop.session.operators import BASELINE_BURSTS, Burst, OperatorInfo
+from edgetop.session.operators import BASELINE_BURSTS, Burst
 from edgetop.session.seconds import NS
 
 MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
-MAX_OPERATORS = 20_000  # told apart, whatever a runtime may call them
-
-Key = tuple[str, str, str]  # name, type, provider
-Places = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorView:
-    position: int  # run order
-    name: str
-    op_type: str
-    provider: str
-    calls: float  # an inference
-    share: float  # of the time of all operators, over the last bursts
-    change: float | None  # of its time against the baseline: 0.1 is 10 % longer; None: no later burst yet
-    flops: int | None = None  # of a call; None: not known
-    bytes: int | None = None  # that a call moves; None: not known
-    origin: str | None = None  # its name in the model's file; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,86 +42,17 @@ class OperatorsView:
     last_ns: int | None  # when the last burst began
     last_runs: int  # instrumented inferences in it
     busy_ns: int  # of all bursts: time in which nothing was measured
-    run_ns: float | None  # an instrumented inference, median of each of the last bursts, mean of these
+    run_ns: float | None  # an instrumented inference, the median of the last bursts
     operators: tuple[OperatorView, ...]  # in run order
     by_type: tuple[TypeView, ...]  # largest share first
     partitions: int | None  # runs of operators with one provider after another; None: no burst yet
     ceilings: Ceilings | None = None  # None: not measured for such a run
-
-
-class Tally:
-    """Time and calls of each operator, over the bursts put in."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.instrumented_ns = 0
-        self.bursts = 0
-        self._infos: dict[Key, OperatorInfo] = {}  # in run order
-        self._places: dict[Key, int] = {}
-        self._calls = np.zeros(0)  # floats, which numbers of an odd file do not overflow; exact up to 100 days
-        self._ns = np.zeros(0)
-        # Of the last burst: its operators, which of its rows count, and where.
-        self._last: tuple[tuple[OperatorInfo, ...], Places, Places] | None = None
-
-    def add(self, burst: Burst, told: Told) -> None:
-        self.runs += told.runs
-        self.instrumented_ns += told.run_ns
-        self.bursts += 1
-        if self._last is None or self._last[0] is not burst.infos:
-            self._last = (burst.infos, *self._find(burst.infos))
-        _, rows, places = self._last
-        self._calls += np.bincount(places, burst.calls[rows], minlength=len(self._calls))
-        self._ns += np.bincount(places, burst.total_ns[rows], minlength=len(self._ns))
-
-    def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Which of them count, all but those that are too many, and the place of each."""
-        for info in infos:
-            key = _key(info)
-            if key not in self._places and len(self._places) < MAX_OPERATORS:
-                self._places[key] = len(self._places)
-            if key in self._places and (key not in self._infos or info.origin is not None):
-                self._infos[key] = info
-        more = np.zeros(len(self._places) - len(self._ns))
-        self._calls, self._ns = np.append(self._calls, more), np.append(self._ns, more)
-        places = np.array([self._places.get(_key(info), -1) for info in infos], np.int64)
-        rows = np.flatnonzero(places >= 0)
-        return rows, places[rows]
-
-    @property
-    def run_ns(self) -> float | None:
-        return self.instrumented_ns / self.bursts if self.bursts else None
-
-    def mean_ns(self, key: Key) -> float | None:
-        """Of an operator in one instrumented inference; None where it never ran."""
-        return float(self._ns[self._places[key]]) / self.runs if key in self._places and self.runs else None
-
-    def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
-        """`baseline`: what changes are told against; None: none are."""
-        shares = (self._ns / (float(self._ns.sum()) or 1.0)).tolist()
-        each = (self._calls / max(self.runs, 1)).tolist()
-        return tuple(
-            OperatorView(
-                position=position,
-                name=info.name,
-                op_type=info.op_type,
-                provider=info.provider,
-                calls=each[position],
-                share=shares[position],
-                change=self._change(key, baseline),
-                flops=info.flops,
-                bytes=info.bytes,
-                origin=info.origin,
-            )
-            for position, (key, info) in enumerate(self._infos.items())
-        )
-
-    def _change(self, key: Key, baseline: "Tally | None") -> float | None:
-        now, then = self.mean_ns(key), baseline.mean_ns(key) if baseline else None
-        return None if now is None or not then else now / then - 1
-
-
-def _key(info: OperatorInfo) -> Key:
-    return info.name, info.op_type, info.provider
+    overhead: float | None = None  # an instrumented inference over others at the same time; None: not known
+    counted: int = 0  # bursts of which shares are the median
+    counted_runs: int = 0  # inferences in these
+    is_enough: bool = False  # these, for advice
+    is_disturbed: bool = False  # others took from each instrumented inference so far
+    left_out_runs: int = 0  # instrumented inferences so far, because others took from them
 
 
 class Operators:
@@ -149,7 +62,9 @@ class Operators:
         self.session = Tally()
         self.threads = ThreadTally()
         self._baseline = Tally()
-        self._recent: deque[tuple[Burst, Told]] = deque(maxlen=MOST_RECENT_BURSTS)
+        self._recent: deque[tuple[Burst, BurstInfo]] = deque(maxlen=MOST_RECENT_BURSTS)
+        self._is_undisturbed = False  # some burst was; others do not count from then on
+        self._left_out = self._disturbed = 0  # instrumented inferences: of bursts that count, and in those that do not
         self._waiting: dict[int, Burst] = {}  # until its event has come
         self._marks = Timeline()
         self._told: dict[int, Event] = {}  # until its burst has come
@@ -178,7 +93,7 @@ class Operators:
             self._waiting[burst.number] = burst
         for number in sorted(self._waiting.keys() & self._told.keys()):
             event = self._told.pop(number)
-            self._take(self._waiting.pop(number), Told(_whole(event, "runs"), _whole(event, "run_ns")))
+            self._take(self._waiting.pop(number), _info(event))
         for unmatched in (self._waiting, self._told):  # while the recording was paused, only the events were kept
             # Listed before: to find the first of a dict takes longer with each that was deleted before it.
             for number in list(islice(unmatched, max(0, len(unmatched) - MAX_UNMATCHED))):
@@ -205,23 +120,37 @@ class Operators:
         """Several, of which a viewer from afar gets no more than their sum."""
         self._bursts += _whole(event, "count")
         self._busy_ns += _whole(event, "duration_ns")
-        self._heed_threads(event)
+        self._heed_others(event)
 
     def _heed_burst(self, event: Event) -> None:
         self._busy_ns += _whole(event, "duration_ns")
         self._bursts += 1
-        self._heed_threads(event)
+        self._heed_others(event)
         self._last = self._told[_whole(event, "burst")] = event
 
-    def _heed_threads(self, event: Event) -> None:
-        if use := use_from(event.data):
+    def _heed_others(self, event: Event) -> None:
+        """What others took, and how threads shared the work of inferences from which nobody took.
+
+        A sum of several bursts tells of the threads of those alone that nothing disturbed.
+        """
+        disturbed = _whole(event, "disturbed_runs")
+        self._left_out += _whole(event, "left_out_runs")
+        self._disturbed += disturbed
+        if (not disturbed or event.kind == "profile-bursts") and (use := use_from(event.data)):
             self.threads.add(use)
 
-    def _take(self, burst: Burst, told: Told) -> None:
-        self.session.add(burst, told)
-        if self._baseline.bursts < BASELINE_BURSTS:
-            self._baseline.add(burst, told)
-        self._recent.append((burst, told))
+    def _take(self, burst: Burst, info: BurstInfo) -> None:
+        """Bursts that were disturbed count only as long as there is no other."""
+        if info.disturbed and self._is_undisturbed:
+            return
+        if not info.disturbed and not self._is_undisturbed:
+            self._is_undisturbed = True
+            self.session = Tally()
+            self._recent.clear()
+        self.session.add(burst, info)
+        if self._baseline.bursts < BASELINE_BURSTS and not info.disturbed:
+            self._baseline.add(burst, info)
+        self._recent.append((burst, info))
         self._view = None
 
     def view(self) -> OperatorsView:
@@ -231,9 +160,9 @@ class Operators:
         return self._view
 
     def _made(self) -> OperatorsView:
-        recent = Tally()
-        for burst, told in recent_bursts(self._recent):
-            recent.add(burst, told)
+        recent, last = Tally(), recent_bursts(self._recent)
+        for burst, info in last:
+            recent.add(burst, info)
         compares = self.session.bursts > BASELINE_BURSTS
         operators = recent.views(self._baseline if compares else None)
         return OperatorsView(
@@ -250,7 +179,28 @@ class Operators:
             by_type=by_type(operators),
             partitions=partitions(operators),
             ceilings=self.ceilings,
+            overhead=overhead_ratio([info for _, info in last]),
+            counted=recent.bursts,
+            counted_runs=recent.runs,
+            is_enough=recent.is_enough,
+            is_disturbed=recent.is_disturbed,
+            left_out_runs=self.left_out_runs,
         )
+
+    @property
+    def left_out_runs(self) -> int:
+        """Instrumented inferences so far that do not count, because others took from them."""
+        return self._left_out + (self._disturbed if self._is_undisturbed else 0)
+
+
+def _info(event: Event) -> BurstInfo:
+    return BurstInfo(
+        runs=_whole(event, "runs"),
+        run_ns=_whole(event, "run_ns"),
+        disturbed=_whole(event, "disturbed_runs") > 0,
+        averaged=event.data.get("averaged") is True,
+        plain_ns=_whole(event, "plain_ns") or None,
+    )
 
 
 def _whole(event: Event, name: str) -> int:

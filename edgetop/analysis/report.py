@@ -12,6 +12,7 @@ from edgetop.analysis.alerts.document import alerts_document
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.forecast.document import forecast
 from edgetop.analysis.gates import GateResult, judge_gate
+from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
 from edgetop.analysis.report_energy import energy_document, power_document
 from edgetop.analysis.report_latency import latency_document
@@ -217,9 +218,16 @@ def _operators(
                 "origin": operator.origin,
                 "gflop_per_s": None if achieved.flops_per_s is None else round(achieved.flops_per_s / 1e9, 4),
                 "gb_per_s": None if achieved.bytes_per_s is None else round(achieved.bytes_per_s / 1e9, 4),
+                **share_fields(operator),
             }
         )
     return found or None
+
+
+def share_fields(operator: OperatorView) -> dict[str, Any]:
+    """How well its share is known."""
+    ci95 = operator.share_ci95
+    return {"settled": operator.settled, "share_ci95": ci95 and [round(bound, 6) for bound in ci95]}
 
 
 def _profile(analysis: "Analysis") -> dict[str, Any] | None:
@@ -229,7 +237,14 @@ def _profile(analysis: "Analysis") -> dict[str, Any] | None:
     if not tally.bursts:
         return None
     threads = threads_document(operators.threads.view())
-    return {"way": operators.timed_by or None, "bursts": tally.bursts, "runs": tally.runs, "threads": threads}
+    return {
+        "way": operators.timed_by or None,
+        "bursts": tally.bursts,
+        "runs": tally.runs,
+        "left_out_runs": operators.left_out_runs,
+        "disturbed": tally.is_disturbed,
+        "threads": threads,
+    }
 
 
 def threads_document(view: ThreadView | None) -> dict[str, Any] | None:

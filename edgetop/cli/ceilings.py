@@ -15,6 +15,8 @@ from edgetop.session.ceilings import DTYPE
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 
+LITERT_ONLY = ("GPU", "NPU")  # its accelerators: ONNX Runtime has no provider of such a name
+
 
 def measure_ceilings(options: Mapping[str, Any], board: Board) -> list[Measured]:
     """Of the engine that was asked for, or of one for each format. Raises InputError where there is none."""
@@ -47,7 +49,8 @@ def _specs(options: Mapping[str, Any]) -> Iterator[EngineSpec]:
         canonical = ALIASES.get(asked.lower(), asked.lower())
         formats = [RUNTIMES[canonical][0]] if canonical in RUNTIMES else formats
     if options["providers"]:
-        formats = [model_format for model_format in formats if model_format == "onnx"] or formats
+        wanted = "tflite" if options["providers"][0][0].upper() in LITERT_ONLY else "onnx"
+        formats = [model_format for model_format in formats if model_format == wanted] or formats
     if options["delegates"]:
         formats = [model_format for model_format in formats if model_format == "tflite"] or formats
     for model_format in formats:

@@ -19,7 +19,7 @@ SUFFIX, MANIFEST, JOURNAL, REGISTER = ".edgetop", "session.json", "journal", "se
 # Of ONNX Runtime (onnxruntime/core/graph/constants.h), those for Linux, without ExecutionProvider.
 PROVIDERS = (
     "CPU", "CUDA", "Tensorrt", "ACL", "ArmNN", "CANN", "Dnnl", "MIGraphX", "OpenVINO", "QNN", "ROCM", "Rknpu",
-    "VitisAI", "VSINPU", "Xnnpack",
+    "VitisAI", "VSINPU", "Xnnpack", "GPU", "NPU",
 )  # fmt: skip
 
 _HARMLESS = re.compile(r"[\w.+@%,][\w.+@%,=-]*")

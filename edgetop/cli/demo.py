@@ -26,7 +26,7 @@ SLOWEST, FASTEST = 0.1, 1000.0
 # enough, and the screen is left a core.
 _OF_RUN_ALONE = {
     *("model", "engine_python", "providers", "delegates", "batch", "inputs", "shapes"),
-    *("threads", "sysroot", "i2c", "require_full_delegation"),
+    *("threads", "sysroot", "i2c", "require_full_delegation", "no_xnnpack"),
     *("power_log", "power_log_format", "power_volts", "power_log_offset", "power_log_interval"),
 }
 

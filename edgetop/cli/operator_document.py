@@ -5,7 +5,7 @@ from typing import Any
 
 from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operators import by_type, partitions
-from edgetop.analysis.report import threads_document
+from edgetop.analysis.report import share_fields, threads_document
 from edgetop.analysis.roofline import why_unknown
 from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
@@ -26,11 +26,14 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
         "p50_us": _us(found.p50_ns),
         "instrumented_us": _us(found.run_ns),
         "uninstrumented_runs": found.others,
+        "bursts": found.bursts,
+        "left_out_runs": found.left_out_runs,
+        "disturbed": found.is_disturbed,
         "way": found.way,
         "providers": list(found.loaded.providers),
         "crossings": None if parts is None else parts - 1,
         "threads": threads_document(found.threads),
-        "fell_back": [row.position for row in fell_back(found.views, found.loaded.providers)],
+        "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
         "precision": found.precision,
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
         "bound_unknown": why_unknown(found.ceilings, found.precision) or None,
@@ -60,6 +63,7 @@ def operator_fields(row: Row) -> dict[str, Any]:
         "gflop_per_s": None if achieved.flops_per_s is None else round(achieved.flops_per_s / 1e9, 4),
         "gb_per_s": None if achieved.bytes_per_s is None else round(achieved.bytes_per_s / 1e9, 4),
         "intensity": round(view.flops / view.bytes, 4) if view.flops is not None and view.bytes else None,
+        **share_fields(view),
     }
 
 

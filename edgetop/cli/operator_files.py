@@ -18,9 +18,14 @@ def write_csv(found: OperatorProfile, output: NamedOutput) -> None:
     writer = csv.writer(text)
     rows = [operator_fields(row) for row in found.rows]
     writer.writerow(rows[0])
-    writer.writerows(row.values() for row in rows)
+    writer.writerows(map(_cell, row.values()) for row in rows)
     with output.stream(is_text=True) as file:
         file.write(encodable(text.getvalue()).encode())
+
+
+def _cell(value: Any) -> Any:
+    """An interval is its two ends."""
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def write_trace(found: OperatorProfile, output: NamedOutput) -> None:
@@ -60,4 +65,16 @@ def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
         begin_ns += ns
 
 
-_TOLD = ("op_type", "provider", "origin", "mean_us", "share", "flops", "bytes", "gflop_per_s", "gb_per_s", "bound")
+_TOLD = (
+    "op_type",
+    "provider",
+    "origin",
+    "mean_us",
+    "share",
+    "settled",
+    "flops",
+    "bytes",
+    "gflop_per_s",
+    "gb_per_s",
+    "bound",
+)

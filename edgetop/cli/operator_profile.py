@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from edgetop.analysis.notices import ADVICE
 from edgetop.analysis.operator_hints import operator_hints
-from edgetop.analysis.operators import OperatorView, Tally
-from edgetop.analysis.recent_bursts import Told
+from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.threads import ThreadTally, ThreadView
 from edgetop.engines.protocol import BurstTaken, Loaded
@@ -40,7 +40,11 @@ class OperatorProfile:
     loaded: Loaded
     way: str
     reason: str  # why not a better way
-    runs: int
+    runs: int  # instrumented inferences that count
+    bursts: int  # in which these were
+    left_out_runs: int  # instrumented inferences, because others took from them
+    is_disturbed: bool  # others took from all of them, so that none is left out
+    is_enough: bool  # for advice
     p50_ns: float | None  # of inferences that were not instrumented
     run_ns: float | None  # of those that were
     others: int  # inferences that were not instrumented
@@ -51,11 +55,8 @@ class OperatorProfile:
     inspection: Inspection | None  # None: the file cannot be read without its runtime
     hints: tuple[Notice, ...]
     threads: ThreadView | None = None  # None: the runtime does not tell, or has one
-
-    @property
-    def overhead_ratio(self) -> float | None:
-        """How much longer an instrumented inference takes."""
-        return self.run_ns / self.p50_ns if self.run_ns and self.p50_ns else None
+    overhead_ratio: float | None = None  # `run_ns` over `p50_ns`; None: not known, see operator_shares.py
+    preferred: tuple[str, ...] = ()  # whoever was asked for, and then what the engine has
 
     @property
     def views(self) -> tuple[OperatorView, ...]:
@@ -65,12 +66,7 @@ class OperatorProfile:
 def put_together(profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None) -> OperatorProfile:
     assert profiled.loaded
     assert profiled.chosen
-    tally, threads = Tally(), ThreadTally()
-    for number, burst in enumerate(profiled.bursts):
-        middle = sorted(burst.run_ns)[len(burst.run_ns) // 2]
-        tally.add(burst_of(0, number, burst.operators), Told(len(burst.run_ns), middle))
-        if burst.threads:
-            threads.add(burst.threads)
+    tally, threads = _tallies(profiled)
     inspection = _inspected(spec, profiled.loaded)
     precision = None if inspection is None else main_dtype(inspection.operators)
     views = tally.views()
@@ -79,12 +75,17 @@ def put_together(profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None
         view if origin is None else replace(view, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         for view, origin in zip(views, found, strict=True)
     )
-    providers = profiled.loaded.providers
+    providers = (*spec.asked, *profiled.loaded.providers)
+    hints = operator_hints(views, profiled.p50_ns, providers, threads.view(), is_enough=tally.is_enough)
     return OperatorProfile(
         loaded=profiled.loaded,
         way=profiled.chosen.way,
         reason=profiled.chosen.reason,
         runs=profiled.runs,
+        bursts=tally.bursts,
+        left_out_runs=profiled.all_runs - profiled.runs,
+        is_disturbed=tally.is_disturbed,
+        is_enough=tally.is_enough,
         p50_ns=profiled.p50_ns,
         run_ns=profiled.run_ns,
         others=profiled.measured,
@@ -93,9 +94,33 @@ def put_together(profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None
         ceilings=ceilings,
         precision=precision,
         inspection=inspection,
-        hints=(*_of_loading(profiled.loaded), *operator_hints(views, profiled.p50_ns, providers, threads.view())),
+        hints=(*_of_loading(profiled.loaded), *hints),
         threads=threads.view(),
+        overhead_ratio=_overhead_ratio(profiled),
+        preferred=providers,
     )
+
+
+def _tallies(profiled: Profiled) -> tuple[Tally, ThreadTally]:
+    """Of the bursts that count."""
+    tally, threads = Tally(), ThreadTally()
+    for number, burst in enumerate(profiled.bursts):
+        tally.add(burst_of(0, number, burst.operators), _info(burst))
+        if burst.threads:
+            threads.add(burst.threads)
+    return tally, threads
+
+
+def _info(burst: BurstTaken) -> BurstInfo:
+    return BurstInfo(len(burst.run_ns), int(median(burst.run_ns)), burst.disturbed)
+
+
+def _overhead_ratio(profiled: Profiled) -> float | None:
+    """Medians of either kind of inferences, where bursts agree that it is known."""
+    compared = [replace(_info(burst), plain_ns=profiled.plain_ns(burst)) for burst in profiled.bursts]
+    if overhead_ratio(compared) is None or not profiled.run_ns or not profiled.p50_ns:
+        return None
+    return profiled.run_ns / profiled.p50_ns
 
 
 def _of_loading(loaded: Loaded) -> Iterator[Notice]:
@@ -106,6 +131,8 @@ def _of_loading(loaded: Loaded) -> Iterator[Notice]:
         dropped, have = ", ".join(loaded.dropped_providers), ", ".join(loaded.providers)
         text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
         yield Notice("provider-dropped", text, ADVICE["provider-dropped"])
+    if loaded.left:
+        yield Notice("partly-accelerated", loaded.left, ADVICE["partly-accelerated"])
 
 
 def _inspected(spec: EngineSpec, loaded: Loaded) -> Inspection | None:
@@ -143,10 +170,10 @@ def _rows(
     for view in sorted(views, key=lambda view: -view.share):
         cumulative += view.share
         below[view.position] = cumulative
-    rows, start_ns = [], 0.0
+    rows, start_ns, means_ns = [], 0.0, tally.means_ns()
     for view, origin in zip(views, found, strict=True):
         key = (view.name, view.op_type, view.provider)
-        mean_ns = tally.mean_ns(key) or 0.0
+        mean_ns = means_ns.get(key, 0.0)
         each_ns = mean_ns / view.calls if view.calls else None
         rows.append(
             Row(

@@ -7,9 +7,10 @@ from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.operators import by_type, full_name, partitions
 from edgetop.analysis.roofline import why_unknown
 from edgetop.cli.operator_profile import OperatorProfile, Row
-from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
 TOP = 10
 TYPE_CELLS, NAME_CELLS = 30, 60
@@ -27,8 +28,9 @@ def _head(model: str, found: OperatorProfile) -> Iterator[str]:
     yield f"{clean(model)}  {clean(loaded.runtime)} {clean(loaded.version)} on {clean(', '.join(loaded.providers))}"
     why = f" ({clean(found.reason)})" if found.reason else ""
     yield f"  profiled   {found.runs} inferences by {clean(found.way)}{why}"
+    yield from _doubts(found)
     ratio = found.overhead_ratio
-    more = UNKNOWN if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    more = "how much longer is not known" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
     total_ns = sum(row.mean_ns for row in found.rows)
     covered = UNKNOWN if not found.p50_ns else formatting.percent(total_ns / found.p50_ns)
     yield (
@@ -46,6 +48,19 @@ def _head(model: str, found: OperatorProfile) -> Iterator[str]:
         yield f"  memory     {peak} of activations at the peak, {largest} in one operator"
 
 
+def _doubts(found: OperatorProfile) -> Iterator[str]:
+    """What was left out, and why shares are not settled."""
+    if found.is_disturbed:
+        yield "  disturbed  others took CPU time from every instrumented inference: no share is settled"
+    elif found.left_out_runs:
+        yield f"  left out   {found.left_out_runs} instrumented inferences, from which others took CPU time"
+    if not found.is_enough and not found.is_disturbed:
+        needed = f"{LEAST_BURSTS} bursts and {LEAST_RUNS} inferences"
+        yield f"  unsettled  {found.bursts} bursts with {found.runs} inferences: shares settle from {needed} on"
+    elif not all(view.settled for view in found.views):
+        yield "  unsettled  what is marked ?: the share may be anything in the 95 % interval"
+
+
 def _run_order(found: OperatorProfile) -> Iterator[str]:
     yield from _section("in run order", found.rows)
 
@@ -55,7 +70,9 @@ def _top(found: OperatorProfile) -> Iterator[str]:
     yield from _section("by time", rows)
 
 
-_HEADS = ("start ms", "first", "avg ms", "%", "cum %", "calls", "GFLOP/s", "GB/s", "bound", "on", "type", "name")
+_HEADS = (
+    "start ms", "first", "avg ms", "%", "cum %", "95 %", "calls", "GFLOP/s", "GB/s", "bound", "on", "type", "name"
+)  # fmt: skip
 _WORDS = ("bound", "on", "type", "name")
 
 
@@ -72,8 +89,9 @@ def _cells(row: Row) -> Cells:
         _ms(row.start_ns),
         _ms(row.first_ns),
         _ms(row.mean_ns),
-        f"{100 * view.share:.1f}",
+        share_text(view.share, settled=view.settled),
         f"{100 * row.cumulative:.1f}",
+        interval_text(view.share_ci95),
         f"{view.calls:g}",
         _giga(row.rates.flops_per_s),
         _giga(row.rates.bytes_per_s),
@@ -108,13 +126,15 @@ def _places(found: OperatorProfile) -> Iterator[str]:
     parts = partitions(found.views)
     yield ""
     yield f"where it ran: partitions {parts or UNKNOWN}, crossings between them {parts - 1 if parts else UNKNOWN}"
+    doubt = "" if all(view.settled for view in found.views) else " ?"
     shares: dict[str, list[float]] = {}
     for view in found.views:
         shares.setdefault(view.provider, []).append(view.share)
     for provider, those in sorted(shares.items(), key=lambda item: -sum(item[1])):
-        yield f"  {clean(provider):<10} {len(those)} operators, {formatting.percent(sum(those))} of the time"
-    for view in fell_back(found.views, found.loaded.providers):
-        yield f"  fell back  {clean(view.op_type)} {clean(view.name)}, {formatting.percent(view.share)} of the time"
+        yield f"  {clean(provider):<10} {len(those)} operators, {formatting.percent(sum(those))} of the time{doubt}"
+    for view in fell_back(found.views, found.preferred):
+        share = formatting.percent(view.share) + ("" if view.settled else " ?")
+        yield f"  fell back  {clean(view.op_type)} {clean(view.name)}, {share} of the time"
 
 
 def _hints(found: OperatorProfile) -> Iterator[str]:

@@ -54,6 +54,8 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         batch=options["batch"],
         providers=options["providers"],
         delegates=options["delegates"],
+        xnnpack=not options["no_xnnpack"],
+        whole=options["require_full_delegation"],
         inputs=_once(options["inputs"], "--input"),
         shapes=_once(options["shapes"], "--shape"),
         seed=options["seed"],
@@ -177,7 +179,12 @@ def first_manifest(
         clock=ClockInfo(origin, boot_id(), (anchor(clock, origin),)),
         board=board,
         model=Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format),
-        engine=EngineInfo(threads=spec.threads, isolation=options["isolation"]),
+        engine=EngineInfo(
+            threads=spec.threads,
+            isolation=options["isolation"],
+            asked=spec.asked,
+            xnnpack=None if spec.xnnpack else False,
+        ),
         load=load_of(options, spec),
         methodology=Methodology(
             idle_baseline_s=options["idle_baseline"] / 1e9 or None,

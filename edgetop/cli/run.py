@@ -36,12 +36,14 @@ MODEL_OPTIONS = (
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
         shell_complete=complete.providers,
-        help="ONNX Runtime execution provider, first choice first: CUDA, TensorRT:trt_fp16_enable=1. Repeatable.",
+        help="ONNX Runtime's execution provider, first choice first: CUDA, TensorRT:trt_fp16_enable=1; or LiteRT's "
+        "accelerator: GPU, NPU, CPU. Repeatable.",
     ),
     option(
         "--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH[:K=V,...]",
         help="TFLite delegate library with its options. Repeatable.",
     ),
+    option("--no-xnnpack", is_flag=True, help="Run TFLite models without XNNPACK, the runtimes' default delegate."),
     option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="0: the runtime's default."),
     option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input."),
     option(
@@ -60,7 +62,7 @@ MODEL_OPTIONS = (
     option("--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of random inputs and arrivals."),
     option(
         "--require-full-delegation", is_flag=True,
-        help="Fail with exit code 2 where the CPU runs an operator that was meant for a provider or delegate.",
+        help="Fail with exit code 2 where an operator does not run on the provider or delegate that was asked for.",
     ),
 )  # fmt: skip
 

@@ -7,8 +7,9 @@ from edgetop import formatting
 from edgetop.analysis.forecast.document import in_words
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
 from edgetop.cli.summary_steadiness import steadiness_lines
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, interval_text, share_text
 from edgetop.session.manifest import Load, Lost, from_json
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 
@@ -251,17 +252,30 @@ def _operators(document: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield f"operators  {len(operators)}, partitions {partitions or UNKNOWN}; those that take the most time:"
     yield f"           {clean(profile['way'] or UNKNOWN)}; {profile['runs']} inferences in {profile['bursts']} bursts"
+    yield from _operator_doubts(document)
     cells = max(len(clean(operator["op_type"])) for operator in top)
-    yield f"               us      %   cum %  GFLOP/s  {'bound':<13}  on        {'type':<{cells}}  name"
+    head = f"{'us':>17}  {'%':>5}    {'95 %':>13}  {'cum %':>6}  {'GFLOP/s':>7}  {'bound':<13}  {'on':<8}"
+    yield f"{head}  {'type':<{cells}}  name"
     cumulative = 0.0
     for operator in top:
         cumulative += operator["share"]
         us = UNKNOWN if operator["mean_us"] is None else f"{operator['mean_us']:.1f}"
         yield (
-            f"       {us:>10}  {100 * operator['share']:5.1f}  {100 * cumulative:6.1f}  {_rate(operator):>7}  "
+            f"       {us:>10}  {share_text(operator['share'], settled=operator['settled']):>7}  "
+            f"{interval_text(operator['share_ci95']):>13}  {100 * cumulative:6.1f}  {_rate(operator):>7}  "
             f"{operator['bound'] or UNKNOWN:<13}  {clean(operator['provider']):<8}  "
             f"{clean(operator['op_type']):<{cells}}  {clean(operator['origin'] or operator['name'])}"
         )
+
+
+def _operator_doubts(document: dict[str, Any]) -> Iterator[str]:
+    profile = document["profile"]
+    if profile["disturbed"]:
+        yield "           others took CPU time from every instrumented inference: no share is settled"
+    elif profile["left_out_runs"]:
+        yield f"           {profile['left_out_runs']} others are left out, from which other programs took CPU time"
+    if not all(operator["settled"] for operator in document["operators"]):
+        yield f"           ? not settled, which takes {LEAST_BURSTS} bursts and {LEAST_RUNS} inferences that agree"
 
 
 def _rate(operator: dict[str, Any]) -> str:

@@ -58,6 +58,8 @@ def _loaded(message: dict[str, Any]) -> Message:
         inputs=tuple(TensorInfo(i["name"], tuple(i["shape"]), i["dtype"]) for i in message["inputs"]),
         assumptions=tuple(message["assumptions"]),
         init_ns=message["init_ns"],
+        left=str(message.get("left", "")),
+        whole=bool(message.get("whole")),
     )
 
 
@@ -76,17 +78,30 @@ def _burst(message: dict[str, Any]) -> Message:
         monotonic_ns=message["t_ns"],
         duration_ns=message["duration_ns"],
         run_ns=tuple(int(ns) for ns in message["run_ns"]),
-        operators=tuple(
-            Operator(str(name), str(op_type), str(provider), int(calls), int(total_ns))
-            for name, op_type, provider, calls, total_ns in message["operators"]
-        ),
+        operators=_operators(message["operators"]),
         first_run=first_run,
         threads=_threads(message.get("threads")),
+        left_out_ns=tuple(int(ns) for ns in message.get("left_out_ns", ())),
+        disturbed=bool(message.get("disturbed")),
+        plain_disturbed=bool(message.get("plain_disturbed")),
+        preempted=int(message.get("preempted", 0)),
+        waited_ns=_if_known(message.get("waited_ns")),
+        stolen_ns=_if_known(message.get("stolen_ns")),
     )
 
 
+def _operators(rows: list[Any]) -> tuple[Operator, ...]:
+    return tuple(
+        Operator(str(name), str(op_type), str(provider), int(calls), int(total_ns))
+        for name, op_type, provider, calls, total_ns in rows
+    )
+
+
+def _if_known(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
 def _slow(message: dict[str, Any]) -> Message:
-    waited = message.get("waited_ns")
     return SlowInference(
         monotonic_ns=int(message["t_ns"]),
         latency_ns=int(message["latency_ns"]),
@@ -94,7 +109,7 @@ def _slow(message: dict[str, Any]) -> Message:
         preempted=int(message["preempted"]),
         major_faults=int(message["major_faults"]),
         minor_faults=int(message["minor_faults"]),
-        waited_ns=None if waited is None else int(waited),
+        waited_ns=_if_known(message.get("waited_ns")),
     )
 
 
@@ -116,7 +131,7 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     frames.ENDED: lambda m: Ended(m["reason"], m["t_ns"]),
     frames.LOST: lambda m: RecordsLost(m["count"]),
     frames.MEMORY: _stage_memory,
-    frames.PROFILER: lambda m: ProfilerChosen(m["way"], m["reason"]),
+    frames.PROFILER: lambda m: ProfilerChosen(m["way"], m["reason"], _operators(m.get("operators", []))),
     frames.BURST_BEGINS: lambda m: BurstBegan(m["t_ns"]),
     frames.BURST: _burst,
     frames.REACHED: lambda m: Reached(m["t_ns"]),

@@ -27,6 +27,8 @@ class Loaded:
     inputs: tuple[TensorInfo, ...]
     assumptions: tuple[str, ...]  # a sentence for each shape nobody gave
     init_ns: int
+    left: str = ""  # that an accelerator does not run all of it, in a sentence; "": not known before it runs
+    whole: bool = False  # they do: the runtime would not have taken the model otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class ProfilerChosen:
 
     way: str  # in words; "": they are not
     reason: str  # why not at all, or why not in a better way
+    operators: tuple[Operator, ...] = ()  # of the run with which the way was tried: who runs them; its times say little
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,16 @@ class BurstTaken:
 
     monotonic_ns: int  # when it began
     duration_ns: int  # until inferences were measured again
-    run_ns: tuple[int, ...]  # how long each instrumented inference took as a whole
+    run_ns: tuple[int, ...]  # how long each instrumented inference took as a whole, of those in `operators`
     operators: tuple[Operator, ...]
     first_run: tuple[tuple[int, int], ...] = ()  # one inference: (place in `operators`, ns), in the order of running
     threads: ThreadUse | None = None  # None: the runtime does not tell, or has one
+    left_out_ns: tuple[int, ...] = ()  # the same of those that others disturbed, which are not in `operators`
+    disturbed: bool = False  # each was, or the whole burst: none is left out
+    preempted: int = 0  # involuntary switches of the engine's threads in all of them
+    waited_ns: int | None = None  # of these threads for a CPU; None: not known
+    stolen_ns: int | None = None  # by a hypervisor, from all CPUs; None: not known
+    plain_disturbed: bool = False  # others took from the inferences before it, which were not instrumented
 
 
 @dataclass(frozen=True, slots=True)

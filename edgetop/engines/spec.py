@@ -16,6 +16,8 @@ class EngineSpec:
     batch: int | None = None
     providers: tuple[tuple[str, Mapping[str, str]], ...] = ()  # name, options
     delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # path, options
+    xnnpack: bool = True  # False: a TFLite runtime goes without its default delegate
+    whole: bool = False  # whoever is asked for runs all of the model, or the engine refuses where it can tell
     inputs: Mapping[str, str] = field(default_factory=dict)  # input name, or "" for all: source
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
@@ -34,6 +36,11 @@ class EngineSpec:
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
     virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Who was asked to run the model, first choice first: providers, or paths of delegates."""
+        return tuple(name for name, _ in (*self.providers, *self.delegates))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.model,
@@ -43,6 +50,8 @@ class EngineSpec:
             "batch": self.batch,
             "providers": [[name, dict(options)] for name, options in self.providers],
             "delegates": [[path, dict(options)] for path, options in self.delegates],
+            "xnnpack": self.xnnpack,
+            "whole": self.whole,
             "inputs": dict(self.inputs),
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
             "seed": self.seed,

@@ -4,6 +4,7 @@ It is read as edgetop's own bursts are. It has no inference that was not instrum
 """
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from edgetop.engines.child.profilers import Profile
@@ -29,17 +30,21 @@ def is_trace(entries: Sequence[Any]) -> bool:
 def read_trace(entries: Sequence[Any]) -> Layers:
     """Raises ValueError."""
     try:
-        described = _described(entries)
-        operators = tuple(_operator(*row) for row in described["operators"])
+        runs = _runs(entries)
+        rows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # of each operator: calls and ns in each run
+        for run in runs:
+            for *key, calls, ns in run["operators"]:
+                rows.setdefault(tuple(key), []).append((calls, ns))
+        operators = tuple(_operator(key, of, len(runs)) for key, of in rows.items())
     except (KeyError, TypeError, AttributeError):
         raise ValueError("it is not as ONNX Runtime writes its profile") from None
     if not 0 < len(operators) <= MAX_LAYERS:
         raise ValueError("it has no kernels" if not operators else f"more than {MAX_LAYERS} kernels")
-    run_ns: list[int] = sorted(described["run_ns"])
-    return Layers(len(run_ns), operators, run_ns[len(run_ns) // 2])
+    return Layers(len(runs), operators, int(median(run["run_ns"][0] for run in runs)))
 
 
-def _described(entries: Sequence[Any]) -> dict[str, Any]:
+def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
+    """Each of the last runs, as `Profile` describes it."""
     events = in_order(entries)
     runs = sum(map(is_run, events))
     if not runs:
@@ -50,12 +55,21 @@ def _described(entries: Sequence[Any]) -> dict[str, Any]:
         for key in ("ts", "dur")
     ):
         raise ValueError("it has times that are none of such a run")
-    profile = Profile()
-    add_runs(profile, events, min(runs, MAX_RUNS))
-    return profile.describe()
+    last = [event for event in events if is_run(event)][-MAX_RUNS:]
+    found = []
+    for run in last:
+        profile = Profile()
+        end = run["ts"] + run["dur"]
+        add_runs(profile, [event for event in events if run["ts"] <= event["ts"] <= end], [None])
+        found.append(profile.describe())
+    return found
 
 
-def _operator(name: object, op_type: object, provider: object, calls: int, total_ns: int) -> Operator:
+def _operator(key: tuple[Any, ...], of: Sequence[tuple[int, int]], runs: int) -> Operator:
+    """Its median, as often as there are runs: what else the board did in one of them is not told."""
+    name, op_type, provider = key
+    calls = sum(calls for calls, _ in of)
+    total_ns = int(median([ns for _, ns in of] + [0] * (runs - len(of)))) * runs
     if not (isinstance(name, str) and isinstance(op_type, str) and isinstance(provider, str)):
         raise TypeError
     return Operator(name, op_type, provider, min(calls, MAX_COUNT), total_ns)

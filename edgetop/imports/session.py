@@ -149,7 +149,9 @@ class Imported:
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self._measured.origin.provider)
         text = f"{layers.runs} instrumented inferences"
-        told = _event(t_ns, "profile-burst", text, burst=0, duration_ns=0, runs=layers.runs, run_ns=layers.run_ns)
+        told = _event(
+            t_ns, "profile-burst", text, burst=0, duration_ns=0, runs=layers.runs, run_ns=layers.run_ns, averaged=True
+        )
         return Batch(t_ns, events=(told,), bursts=(burst_of(t_ns, 0, layers.operators),))
 
     def _ending(self) -> Event:

@@ -213,7 +213,8 @@ def _kept_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
 
 
 # Of the data of bursts: what is added up, and what is that of the last.
-_SUMMED = ("duration_ns", "thread_all_ns", "thread_wait_ns", "thread_moves")
+_SUMMED = ("duration_ns", "left_out_runs", "disturbed_runs")
+_SUMMED_UNDISTURBED = ("thread_all_ns", "thread_wait_ns", "thread_moves")
 _LAST = ("thread_count", "thread_most", "thread_most_ns")
 
 
@@ -225,7 +226,9 @@ def _sum(bursts: Sequence[Event], name: str) -> int:
 def _summed(bursts: Sequence[Event]) -> Iterator[Event]:
     """How many there were, and how long nothing was measured for them."""
     if bursts:
+        undisturbed = [burst for burst in bursts if not burst.data.get("disturbed_runs")]
         data: dict[str, JsonValue] = {"count": len(bursts), **{name: _sum(bursts, name) for name in _SUMMED}}
+        data.update({name: _sum(undisturbed, name) for name in _SUMMED_UNDISTURBED})
         data.update({name: bursts[-1].data.get(name) for name in _LAST})
         yield replace(bursts[-1], kind="profile-bursts", message=f"{len(bursts)} bursts", data=data)
 

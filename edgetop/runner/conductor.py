@@ -165,6 +165,7 @@ class Conductor:
         update = self._engine.poll()
         self._heed_stop()
         self._heed_profile()
+        self._story.records_come(update.records)
         for message in update.messages:
             self._story.engine_said(message)
             if isinstance(message, Started):

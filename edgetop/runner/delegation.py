@@ -1,57 +1,70 @@
-"""An engine that is over as soon as it shows that the CPU runs what was meant for something else.
+"""An engine that is over as soon as it shows that something runs elsewhere than where it was asked to.
 
-Only a burst of instrumented inferences shows that for certain: what a runtime plans is not what runs.
+Only instrumented inferences show that for certain: what a runtime plans is not what runs. The first one is that with
+which the profiler is tried, before the warm-up, so that a run need not be long for it.
 """
 
 from collections.abc import Iterable, Sequence
 
-from edgetop.engines.protocol import BurstTaken, Engine, EngineUpdate, Failed, Loaded, Message, ProfilerChosen
+from edgetop.engines.protocol import (
+    BurstTaken,
+    Ended,
+    Engine,
+    EngineUpdate,
+    Failed,
+    Loaded,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+)
 from edgetop.engines.spec import EngineSpec
 from edgetop.formatting import percent
-from edgetop.session.operators import Operator
+from edgetop.session.operators import CPU, Operator, hosts
 
-CPU = "CPU"
 OPTION = "--require-full-delegation"
 NAMED = 3
+ADVICE = "run without it to see them all, or use a model of which the provider has every operator"
 
 
 class FullyDelegated:
-    """An engine in every respect. Where some operator is on the CPU, it fails, as of an input that cannot be used."""
+    """An engine in every respect. Where some operator runs elsewhere, it fails, as of an input that cannot be used."""
 
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation
         self._engine = engine
-        self._is_asked = bool(spec.delegates) or any(name.upper() != CPU for name, _ in spec.providers)
-        self._providers: tuple[str, ...] = ()
-        self._is_over = False
+        self._asked = spec.asked
+        self._hosts: frozenset[str] = frozenset()  # who shall run nothing
+        self._dropped = ""
+        self._is_proven = self._is_over = False
         self.start, self.stop, self.profile, self.close = engine.start, engine.stop, engine.profile, engine.close
 
     def poll(self) -> EngineUpdate:
         update = EngineUpdate() if self._is_over else self._engine.poll()
         for place, message in enumerate(update.messages):
-            if isinstance(message, Loaded):
-                self._providers = message.providers
             if failure := self._failure(message):
                 self._is_over = True
-                return EngineUpdate(update.records, (*update.messages[: place + 1], failure))
+                before = update.messages[: place + (not isinstance(message, Ended))]
+                return EngineUpdate(update.records, (*before, failure))
         return update
 
     def _failure(self, message: Message) -> Failed | None:
-        if isinstance(message, ProfilerChosen) and not message.way:
-            return Failed("input", f"{OPTION}: where operators run cannot be told: {message.reason}")
-        if isinstance(message, BurstTaken) and (found := self._not_delegated(message.operators)):
-            return Failed(
-                "input",
-                f"{OPTION}: {_told(found, message.operators)}",
-                "run without it to see them all, or use a model of which the provider has every operator",
-            )
+        match message:
+            case Loaded():
+                self._hosts = frozenset() if message.whole else hosts((*self._asked, *message.providers))
+                if message.dropped_providers:
+                    self._dropped = f"{', '.join(message.dropped_providers)} was left out by the runtime; "
+            case ProfilerChosen(way, reason) if not way and self._hosts:
+                return Failed("input", f"{OPTION}: {self._dropped}where operators run cannot be told: {reason}")
+            case ProfilerChosen() | BurstTaken() if message.operators:
+                self._is_proven = True
+                return self._judged(message.operators)
+            case PhaseBegan("measure") | Ended("runs" | "duration") if not self._is_proven and self._hosts:
+                return Failed("input", f"{OPTION}: {self._dropped}where operators run was not shown", ADVICE)
         return None
 
-    def _not_delegated(self, operators: Sequence[Operator]) -> list[Operator]:
-        """Those on the CPU, the longest first; none where the CPU is all that was asked for."""
-        if self._providers[:1] == (CPU,) and not self._is_asked:
-            return []
-        return sorted((o for o in operators if o.provider == CPU), key=lambda operator: -operator.total_ns)
+    def _judged(self, operators: Sequence[Operator]) -> Failed | None:
+        found = sorted((o for o in operators if o.provider in self._hosts), key=lambda operator: -operator.total_ns)
+        return Failed("input", f"{OPTION}: {self._dropped}{_told(found, operators)}", ADVICE) if found else None
 
 
 def _told(found: Sequence[Operator], operators: Iterable[Operator]) -> str:
@@ -59,4 +72,5 @@ def _told(found: Sequence[Operator], operators: Iterable[Operator]) -> str:
     share = percent(sum(o.total_ns for o in found) / (sum(o.total_ns for o in every) or 1))
     names = ", ".join(f"{operator.op_type} {operator.name}" for operator in found[:NAMED])
     more = ", ..." if len(found) > NAMED else ""
-    return f"{len(found)} of {len(every)} operators, {share} of the time, ran on the CPU: {names}{more}"
+    places = " and ".join("the CPU" if host == CPU else host for host in sorted({o.provider for o in found}))
+    return f"{len(found)} of {len(every)} operators, {share} of the time, ran on {places}: {names}{more}"

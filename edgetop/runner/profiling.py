@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.engines.child.profilers import DISTURBED
 from edgetop.engines.protocol import (
     BurstTaken,
     Died,
@@ -24,6 +23,7 @@ from edgetop.engines.protocol import (
     ProfilerChosen,
 )
 from edgetop.errors import EngineDiedError, InputError
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, plain_ns
 from edgetop.session.records import NO_INFERENCES, Inferences, measured
 
 # A burst may take a hundredth of the time between two, which are asked for: so it may take ten seconds.
@@ -33,7 +33,7 @@ BETWEEN_BURSTS_NS = 1_000_000_000  # ... as many as there are in this time
 # An inference that began so long after a burst was asked for comes after it; where no burst came, it failed.
 HEEDED_AFTER_NS = 250_000_000
 MAX_BURSTS_A_RUN = 4  # where bursts fail, or bring hardly anything, there is an end
-MAX_RUNS_FOR_ONE = 3  # where other processes disturb most of them
+MOST_TIMES = 3  # as many as are needed, where other processes disturb most of them
 POLL_S = 0.01
 
 
@@ -53,18 +53,30 @@ class Profiled:
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """Those that nothing disturbed, as a burst itself leaves out runs."""
-        longest = DISTURBED * min((min(burst.run_ns) for burst in self.taken), default=0)
-        return [burst for burst in self.taken if float(np.median(burst.run_ns)) <= longest]
+        """Those that count: with inferences from which others took nothing, or all where there is no such burst."""
+        return [burst for burst in self.taken if not burst.disturbed] or self.taken
 
     @property
     def runs(self) -> int:
-        """Instrumented inferences."""
+        """Instrumented inferences that count."""
         return sum(len(burst.run_ns) for burst in self.bursts)
 
     @property
+    def undisturbed(self) -> int:
+        return sum(len(burst.run_ns) for burst in self.taken if not burst.disturbed)
+
+    @property
     def all_runs(self) -> int:
-        return sum(len(burst.run_ns) for burst in self.taken)
+        return sum(len(burst.run_ns) + len(burst.left_out_ns) for burst in self.taken)
+
+    def has(self, runs: int) -> bool:
+        """So many, in so many bursts that shares can settle where so few were not asked for that they never do."""
+        bursts = [burst for burst in self.taken if not burst.disturbed]
+        return self.undisturbed >= runs and (runs < LEAST_RUNS or len(bursts) >= LEAST_BURSTS)
+
+    def is_too_many(self, runs: int) -> bool:
+        """Where other processes disturb most of them, there is an end."""
+        return self.all_runs >= MOST_TIMES * runs and len(self.taken) >= MOST_TIMES * LEAST_BURSTS
 
     @property
     def latencies_ns(self) -> npt.NDArray[np.int64]:
@@ -83,6 +95,12 @@ class Profiled:
         """An instrumented inference as a whole, median."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(np.median(every)) if every else None
+
+    def plain_ns(self, burst: BurstTaken) -> int | None:
+        """Median of the inferences just before a burst that were not instrumented; None: not known."""
+        if burst.plain_disturbed:
+            return None
+        return plain_ns(np.concatenate([NO_INFERENCES, *self.records]), burst.monotonic_ns)
 
 
 class Profiling:
@@ -114,7 +132,7 @@ class Profiling:
             for _ in range(MAX_BURSTS_A_RUN * runs):
                 self._measure()
                 self._burst()
-                if self.profiled.runs >= runs or self.profiled.all_runs >= MAX_RUNS_FOR_ONE * runs:
+                if self.profiled.has(runs) or self.profiled.is_too_many(runs):
                     break
             self._measure()
         finally:

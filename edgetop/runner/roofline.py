@@ -74,6 +74,7 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
         runs=None,
         duration_ns=None,
         profile_every_ns=PROFILE_EVERY_NS,
+        whole=False,
     )
     try:
         profiled = Profiling(engine_for(probe)).run(RUNS)

@@ -34,8 +34,8 @@ from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor
 from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import Lost, Manifest, SensorInfo, lost_in_all
-from edgetop.session.operators import Burst, burst_of
-from edgetop.session.records import FIRST, MEASURE, WARMUP, Inferences, last_end_ns, measured
+from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
+from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
 CLOCK_STEP = timedelta(seconds=0.1)
 
@@ -69,6 +69,7 @@ class Story:
         self._events: list[Event] = []
         self._bursts: list[Burst] = []
         self._last_burst: Burst | None = None
+        self._before = self._latest = NO_INFERENCES  # measured: the last ones before an update, and those of it
         self._warmup_runs = 0
         self._warmup_ns = 0
         self._measured_runs = 0
@@ -139,6 +140,12 @@ class Story:
         self._amend(sensors=sensors)
         for gap in missing:
             self.tell("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
+
+    def records_come(self, records: Inferences) -> None:
+        """Those of an update, on the engine's clock, before what is said in it: a burst is compared with them."""
+        if self.profiles:
+            self._before = np.concatenate([self._before, self._latest])[-NEIGHBOURS:]
+            self._latest = measured(records)
 
     def inferences_came(self, inferences: Inferences) -> None:
         """Count phases, and remember when the last inference ended."""
@@ -223,6 +230,9 @@ class Story:
             text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
             self.tell("provider-dropped", "critical", "engine", text)
 
+        if loaded.left:
+            self.tell("partly-accelerated", "warning", "engine", loaded.left)
+
     def _stage_reached(self, memory: StageMemory) -> None:
         """Kept as an event: a value that is taken five times in a session is no sensor."""
         when = _STAGES.get(memory.stage, memory.stage)
@@ -258,6 +268,7 @@ class Story:
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
         number = 0 if last is None else last.number + 1
+        before = np.concatenate([self._before, self._latest])
         t_ns = message.monotonic_ns - self._origin_ns
         self._last_burst = burst_of(t_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
@@ -266,6 +277,12 @@ class Story:
             "duration_ns": message.duration_ns,
             "runs": len(message.run_ns),
             "run_ns": int(np.median(message.run_ns)),
+            "plain_ns": None if message.plain_disturbed else plain_ns(before, message.monotonic_ns),
+            "left_out_runs": len(message.left_out_ns),
+            "disturbed_runs": len(message.run_ns) if message.disturbed else 0,
+            "preempted": message.preempted,
+            "waited_ns": message.waited_ns,
+            "stolen_ns": message.stolen_ns,
             **(message.threads.to_json() if message.threads else {}),
         }
         text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"

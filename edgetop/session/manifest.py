@@ -77,6 +77,13 @@ class EngineInfo:
     init_ns: int | None = None  # model file to ready to run, runtime import included
     first_ns: int | None = None  # latency of the first inference
     partitions: int | None = None
+    asked: tuple[str, ...] = ()  # providers, accelerators or paths of delegates, first choice first; (): none
+    xnnpack: bool | None = None  # False: switched off; None: nothing was asked
+
+    @property
+    def preferred(self) -> tuple[str, ...]:
+        """Whoever was asked for, and then what the engine has: first choice first."""
+        return (*self.asked, *self.providers)
 
 
 MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6

@@ -5,15 +5,26 @@ A session of a day has thousands of bursts of the same operators, so a burst is 
 is the same in each of them is held once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.session.records import Inferences
+
 Numbers = npt.NDArray[np.int64]
 
 BASELINE_BURSTS = 3  # after the warm-up, with which everything later is compared
+
+# The least from which shares are told without a question mark, and advice follows: undisturbed bursts and inferences.
+# With three, one that was disturbed unseen makes the interval wide, and the median does not follow it.
+LEAST_BURSTS, LEAST_RUNS = 3, 10
+LEAST_AVERAGED = 100  # inferences, of what another tool has made one figure of: it tells of no bursts
+
+NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # inferences that are not instrumented, with which those of a burst are compared
+
+CPU, XNNPACK = "CPU", "XNNPACK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,24 @@ class Burst:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays have none
+
+
+def hosts(providers: Sequence[str]) -> frozenset[str]:
+    """Who runs what those did not take who should: the CPU, and XNNPACK, whose kernels are the CPU's.
+
+    `providers`: whoever was asked for, before those that the engine has, in the order in which it prefers them.
+    Nobody, where the CPU is what was asked for, or all there is.
+    """
+    first = providers[0].upper() if providers else CPU
+    if first == CPU:
+        return frozenset()
+    return frozenset({CPU}) if XNNPACK in first else frozenset({CPU, XNNPACK})
+
+
+def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
+    """Median of the last inferences that began before a burst, none of them instrumented; None: too few of these."""
+    latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
+    return int(np.median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
 
 
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:

@@ -1,9 +1,13 @@
 """Advice from where the time goes: each holds where it should and nowhere else."""
 
+from dataclasses import replace
+
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.operator_hints import fell_back, operator_hints, slow_kernels
-from edgetop.analysis.operators import OperatorView
+from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.report import report_document
+from edgetop.analysis.threads import ThreadView
+from edgetop.session.manifest import EngineInfo
 from edgetop.session.operators import Operator
 from tests.support.scripts import measured
 
@@ -40,6 +44,89 @@ def test_nothing_fell_back_where_the_cpu_is_what_was_meant():
     assert fell_back([op("a", 1.0)], ("CPU",)) == []
     assert fell_back([op("a", 1.0)], ()) == []
     assert fell_back([op("a", 1.0, provider="XNNPACK")], ("XNNPACK", "CPU")) == []
+
+
+def test_what_xnnpack_and_the_cpu_take_of_a_delegates_model_fell_back():
+    mixed = [op("a", 0.5, provider="Claiming"), op("b", 0.3, provider="XNNPACK"), op("c", 0.2)]
+    told = hints(*mixed, providers=("/lib/libclaiming.so", "XNNPACK", "CPU"))
+    assert [o.name for o in fell_back(mixed, ("/lib/libclaiming.so", "CPU"))] == ["b", "c"]
+    message = told["fell-back"].message
+    assert "2 operators ran on the CPU and XNNPACK and not on /lib/libclaiming.so, 50.0 % of the time" in message
+    assert "2 crossings between 3 partitions" in message
+    assert "crossings" not in told
+
+
+def test_a_provider_that_was_asked_for_and_dropped_has_all_of_it_fall_back():
+    asked = EngineInfo(asked=("CUDA",), providers=("CPU",))
+    assert len(fell_back(EVEN, asked.preferred)) == 4
+    assert "fell-back" in hints(*EVEN, providers=asked.preferred)
+
+
+def test_where_xnnpack_was_asked_for_the_cpu_alone_is_a_fallback():
+    mixed = [op("a", 0.5, provider="XNNPACK"), op("b", 0.5)]
+    for asked in ("XNNPACK", "Xnnpack", "/usr/lib/libxnnpack.so"):
+        assert [o.name for o in fell_back(mixed, (asked, "CPU"))] == ["b"]
+
+
+def test_crossings_are_told_whoever_takes_the_rest():
+    two = [op("a", 0.6, provider="TensorRT"), op("b", 0.2, provider="CUDA"), op("c", 0.2, provider="TensorRT")]
+    told = hints(*two, providers=("TensorRT", "CUDA", "CPU"))
+    assert "2 crossings between 3 partitions of CUDA and TensorRT" in told["crossings"].message
+    assert "fell-back" not in told
+
+
+def unsettled(operator, ci95=(0.0, 1.0)):
+    return replace(operator, settled=False, share_ci95=ci95)
+
+
+def test_operators_that_are_not_settled_give_no_hint_on_their_time():
+    every = [
+        op("big", 0.88, "Gemm"),
+        op("q", 0.1, "QuantizeLinear"),
+        op("d", 0.2, "DynamicQuantizeLinear"),
+        op("c", 0.2),
+        op("relu", 0.2, "Relu"),
+        *(op(f"c{i}", 0.1, flops=10**9, moved=10**7) for i in range(4)),
+        op("slow", 0.5, flops=10**9, moved=10**7),
+    ]
+    assert len(hints(*every)) >= 5
+    assert hints(*map(unsettled, every)) == {}
+
+
+def test_where_an_operator_ran_is_told_from_the_first_inference_on_and_its_share_once_it_is_settled():
+    told = hints(op("a", 0.6, provider="CUDA"), unsettled(op("b", 0.4)), providers=("CUDA", "CPU"))
+    assert "%" not in told["fell-back"].message
+    assert (
+        "1 operator ran on the CPU and not on CUDA, with 1 crossing between 2 partitions: b (Conv)"
+        in told["fell-back"].message
+    )
+
+
+def test_what_may_be_less_than_half_is_not_called_dominant():
+    rest = op("rest", 0.45)
+    assert "dominant-operator" not in hints(replace(op("big", 0.55), share_ci95=(0.48, 0.62)), rest)
+    assert "dominant-operator" in hints(replace(op("big", 0.55), share_ci95=(0.52, 0.58)), rest)
+
+
+def test_how_long_an_inference_takes_and_how_threads_share_it_is_no_advice_before_enough_was_measured():
+    threads = ThreadView(4, 0.5, "a", 100, 50.0)
+    on_gpu = [op("a", 1.0, provider="CUDA")]
+    few = operator_hints(on_gpu, 1 * MS, ("CUDA",), threads, is_enough=False)
+    assert {notice.code for notice in few} == {"dominant-operator"}
+    enough = {notice.code for notice in operator_hints(on_gpu, 1 * MS, ("CUDA",), threads)}
+    assert enough == {"dominant-operator", "small-for-delegate", "thread-imbalance", "threads-moved"}
+
+
+def test_one_burst_that_a_preemption_hit_gives_no_advice_anywhere():
+    script = measured(10)
+    script.profile([Operator("hit", "Add", "CPU", 1, 88_000), Operator("rest", "Conv", "CPU", 1, 12_000)], runs=1)
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    document = report_document(analysis)
+    codes = {"dominant-operator", "slow-kernel", "conversions-time", "not-fused", "small-for-delegate"}
+    assert not codes & {warning["code"] for warning in document["warnings"]}
+    assert not codes & {notice.code for notice in analysis.view(None).notices}
+    assert [(o["settled"], o["share_ci95"]) for o in document["operators"]] == [(False, None)] * 2
 
 
 def test_an_operator_of_more_than_half_of_the_time_is_named():

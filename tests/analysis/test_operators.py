@@ -1,14 +1,17 @@
 """Hotspots: shares of the time, what moved, and what bursts cost."""
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.operators import MAX_OPERATORS, MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
+from edgetop.analysis.operator_shares import MAX_OPERATORS, MOST_GROUPS, BurstInfo, Tally
+from edgetop.analysis.operators import MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
 from edgetop.analysis.report import report_document
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event
-from edgetop.session.operators import Operator, burst_of
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.operators import Burst, Operator, burst_of
 from tests.support.scripts import measured
 from tests.support.sessions import differences
 
@@ -16,9 +19,11 @@ MS = 1_000_000
 CONV, ADD, RELU = ("conv", "Conv", "CPU"), ("add", "Add", "CPU"), ("relu", "Relu", "CUDA")
 
 
-def burst_batch(number: int, operators: tuple[Operator, ...], runs: int = 2, run_ns: int = 10 * MS) -> Batch:
+def burst_batch(
+    number: int, operators: tuple[Operator, ...], runs: int = 2, run_ns: int = 10 * MS, **told: JsonValue
+) -> Batch:
     t_ns = number * 10_000 * MS
-    data = {"burst": number, "duration_ns": 25 * MS, "runs": runs, "run_ns": run_ns}
+    data = {"burst": number, "duration_ns": 25 * MS, "runs": runs, "run_ns": run_ns, **told}
     event = Event(t_ns, "profile-burst", "info", "engine", "a burst", data)
     return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, number, operators),))
 
@@ -57,9 +62,9 @@ def test_types_are_added_up_the_largest_first() -> None:
 
 
 def test_a_change_is_of_the_operators_own_time_against_the_first_three_bursts() -> None:
-    batches = [burst_batch(i, of(conv_ms)) for i, conv_ms in enumerate((3, 4, 5))]
+    batches = [burst_batch(i, of(conv_ms, runs=5), 5) for i, conv_ms in enumerate((3.9, 4, 4.1))]
     assert [o.change for o in folded(*batches).operators] == [None, None]
-    batches += [burst_batch(i, of(6), run_ns=12 * MS) for i in (3, 4, 5)]
+    batches += [burst_batch(i, of(6, runs=5), 5, run_ns=12 * MS) for i in (3, 4, 5)]
     assert [round(o.change, 9) for o in folded(*batches).operators if o.change is not None] == [0.5, 0.0]
 
 
@@ -81,25 +86,97 @@ def conv_ms(*batches: Batch) -> float:
     return round(2 * share / (1 - share), 9)
 
 
-def test_bursts_of_one_run_are_averaged_over_ten_of_them_while_these_are_alike() -> None:
+def test_of_bursts_of_one_run_ten_are_now_while_these_are_alike() -> None:
     steady = single_runs(*[8] * 5, 8.5, 7.5, 8.5, 7.5, 8.5, 7.5, 8.5, 7.5, 8.5, 7.5)
-    assert conv_ms(*steady) == 8
-    assert conv_ms(*steady[:-1]) == 8.05
-    assert folded(*steady).run_ns == 10 * MS
+    view = folded(*steady)
+    assert (view.counted, view.counted_runs, view.is_enough) == (10, 10, True)
+    assert conv_ms(*steady) == pytest.approx(8, rel=0.01)
+    assert view.run_ns == 10 * MS
 
 
 def test_three_bursts_after_a_board_throttles_only_throttled_ones_count() -> None:
     before, throttled = [8.0] * 12, [12.0] * 3
-    assert [conv_ms(*single_runs(*before, *throttled[:n])) for n in range(4)] == [8, 8.4, round(32 / 3, 9), 12]
+    assert [conv_ms(*single_runs(*before, *throttled[:n])) for n in (0, 1, 3)] == [8, 8, 12]
 
 
-def test_a_disturbed_burst_is_left_out_once_it_is_no_longer_among_the_last() -> None:
-    assert conv_ms(*single_runs(*[8] * 6, 30, 8, 8, 8)) == 8
+def test_a_burst_that_was_disturbed_unseen_does_not_move_shares_and_unsettles_them() -> None:
+    even = [undisturbed(i, 0.1) for i in range(3)]
+    hit = [*even[:2], undisturbed(2, 15)]  # it takes 88 % of one burst, and 4.8 % of the others
+    assert [o.share for o in folded(*hit).operators] == pytest.approx([o.share for o in folded(*even).operators])
+    assert all(o.settled for o in folded(*even).operators)
+    assert not any(o.settled for o in folded(*hit).operators)
 
 
-def test_what_is_older_than_two_minutes_is_not_now() -> None:
-    seldom = ((8, 9.0), (11, 8.0), (22, 8.0), (23, 8.0))
-    assert conv_ms(*(burst_batch(number, of(ms, runs=1), runs=1) for number, ms in seldom)) == 8
+def disturbed(number: int, conv_ms: float, runs: int = 5) -> Batch:
+    return burst_batch(number, of(conv_ms, runs=runs), runs, disturbed_runs=runs)
+
+
+def undisturbed(number: int, conv_ms: float, **told: JsonValue) -> Batch:
+    return burst_batch(number, of(conv_ms, runs=5), 5, **told)
+
+
+def test_shares_settle_from_three_undisturbed_bursts_with_ten_inferences_on() -> None:
+    batches = [undisturbed(i, ms) for i, ms in enumerate((3.0, 3.01, 2.99))]
+    views = [folded(*batches[: n + 1]) for n in range(3)]
+    assert [view.is_enough for view in views] == [False, False, True]
+    assert [view.operators[0].settled for view in views] == [False, False, True]
+    assert [view.operators[0].share_ci95 is None for view in views] == [True, True, False]
+    low, high = views[2].operators[0].share_ci95
+    assert low < 0.6 < high
+    assert high - low < 0.02
+    few = [burst_batch(i, of(3, runs=3), 3) for i in range(3)]
+    assert not folded(*few).operators[0].settled
+    assert folded(*few).operators[0].share_ci95 is not None
+
+
+def test_shares_that_differ_from_burst_to_burst_are_not_settled() -> None:
+    view = folded(*(undisturbed(i, ms) for i, ms in enumerate((1, 9, 3))))
+    conv, _ = view.operators
+    assert conv.share == pytest.approx(0.6)
+    assert not conv.settled
+    assert conv.share_ci95 == (pytest.approx(0.0, abs=0.1), pytest.approx(1.0, abs=0.1))
+
+
+def test_bursts_from_which_others_took_count_only_while_there_is_no_other() -> None:
+    first = [disturbed(i, 100) for i in range(4)]
+    alone = folded(*first)
+    assert (alone.is_disturbed, alone.left_out_runs, alone.counted) == (True, 0, 3)
+    assert not any(o.settled for o in alone.operators)
+    then = folded(*first, undisturbed(4, 3, left_out_runs=2), disturbed(5, 100))
+    assert [o.share for o in then.operators] == pytest.approx([0.6, 0.4])
+    assert (then.is_disturbed, then.left_out_runs, then.counted) == (False, 4 * 5 + 2 + 5, 1)
+    assert (then.bursts, then.operators[0].settled) == (6, False)
+
+
+def test_what_another_tool_has_averaged_over_many_inferences_is_settled_without_an_interval() -> None:
+    many, few = (folded(burst_batch(0, of(3, runs=n), n, averaged=True)) for n in (400, 20))
+    assert [(o.settled, o.share_ci95) for o in many.operators] == [(True, None)] * 2
+    assert [o.settled for o in few.operators] == [False, False]
+
+
+def test_the_overhead_is_that_over_inferences_at_the_same_time_where_it_is_known() -> None:
+    def of_ratios(*ratios: float | None) -> float | None:
+        plain = [None if ratio is None else int(10 * MS / ratio) for ratio in ratios]
+        return folded(*(undisturbed(i, 3, plain_ns=ns) for i, ns in enumerate(plain))).overhead
+
+    assert of_ratios(1.07, 1.08, 1.09) == pytest.approx(1.08)
+    assert of_ratios(1.07, 1.08) is None  # too few
+    assert of_ratios(1.07, 1.08, None) is None
+    assert of_ratios(0.4, 1.08, 3.0) is None  # they do not agree
+    assert of_ratios(0.43, 0.44, 0.43) is None  # an instrumented inference cannot be the faster one
+
+
+def test_a_day_of_bursts_is_as_many_groups_as_it_needs_and_no_more() -> None:
+    tally = Tally()
+    infos = burst_of(0, 0, of(3)).infos
+    for number in range(1_000):
+        ms = np.array([3 * MS if number % 2 else 3.2 * MS, 2 * MS], np.int64)
+        tally.add(Burst(number, number, infos, np.array([1, 1]), ms), BurstInfo(1, 5 * MS))
+    assert (tally.bursts, tally.runs) == (1_000, 1_000)
+    assert len(tally._groups) <= MOST_GROUPS
+    conv, add = tally.views()
+    assert conv.share == pytest.approx(3.1 / 5.1, rel=1e-3)
+    assert (conv.calls, add.calls, conv.settled) == (1, 1, True)
 
 
 def test_it_tells_what_bursts_cost() -> None:
@@ -153,7 +230,8 @@ def test_an_operator_that_a_runtime_tells_of_twice_in_a_burst_is_one() -> None:
 
 def test_operators_that_come_later_are_told_behind_the_others() -> None:
     view = folded(burst_batch(0, of(3)), burst_batch(1, (Operator(*RELU, 2, 10 * MS), *of(3))))
-    assert [(o.name, o.share) for o in view.operators] == [("conv", 0.4), ("add", 4 / 15), ("relu", 1 / 3)]
+    assert [o.name for o in view.operators] == ["conv", "add", "relu"]
+    assert [o.share for o in view.operators] == pytest.approx([0.45, 0.3, 0.25])  # between 60, 40, 0 and 30, 20, 50 %
 
 
 def test_why_there_is_no_profile_is_told() -> None:

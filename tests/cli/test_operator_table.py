@@ -12,7 +12,7 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.runner.profiling import Profiled
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import TensorInfo
-from edgetop.session.operators import Operator
+from edgetop.session.operators import LEAST_BURSTS, Operator
 from tests.support.onnx_models import LADDER, onnx_ladder
 from tests.support.scripted_engine import inferences
 
@@ -22,7 +22,13 @@ RUNS = 4
 
 
 def made(
-    path: Path, *, slow: str = "", on_cpu: str = "", ceilings: Ceilings | None = ROOF, way: str = "made up"
+    path: Path,
+    *,
+    slow: str = "",
+    on_cpu: str = "",
+    ceilings: Ceilings | None = ROOF,
+    way: str = "made up",
+    bursts: int = LEAST_BURSTS,
 ) -> OperatorProfile:
     """The products of a ladder at 5 GFLOP/s each, but for one that is `slow`; on CUDA, but for one."""
     path.write_bytes(onnx_ladder())
@@ -36,7 +42,7 @@ def made(
     profiled = Profiled(
         Loaded("onnxruntime", "1.31.1", "", ("CUDA", "CPU"), (), (TensorInfo("x", (64, 256), "float32"),), (), 1),
         ProfilerChosen(way, ""),
-        [BurstTaken(0, 1, (run_ns,) * RUNS, tuple(operators), first_run)],
+        [BurstTaken(0, 1, (run_ns,) * RUNS, tuple(operators), first_run)] * bursts,
         [inferences([0, 1, 2], run_ns)],
     )
     return put_together(profiled, EngineSpec(str(path), "onnx"), ceilings)
@@ -52,14 +58,15 @@ def test_times_start_one_behind_the_other_and_rates_follow_from_the_file(tmp_pat
     first, second = rows(operator_tables("m.onnx", found), "operators in run order")[:2]
     assert first[:2] == ["0.000", "13.422"]
     assert second[0] == first[2] == "13.422"
-    assert first[6] == "5.0"
-    assert first[8:] == ["compute-bound", "CUDA", "MatMul", "rung0"]
+    assert first[5] == "36.5-36.5"
+    assert first[7] == "5.0"
+    assert first[9:] == ["compute-bound", "CUDA", "MatMul", "rung0"]
 
 
 def test_an_estimate_is_called_one(tmp_path: Path) -> None:
     way = "estimate (isolated): each operator run by itself in a helper process"
     found = made(tmp_path / "m.onnx", way=way)
-    assert f"profiled   {RUNS} inferences by {way}" in operator_tables("m.onnx", found)
+    assert f"profiled   {3 * RUNS} inferences by {way}" in operator_tables("m.onnx", found)
     assert operator_document("m.onnx", found)["way"] == way
 
 
@@ -68,6 +75,17 @@ def test_the_largest_come_first_by_time_and_shares_add_up(tmp_path: Path) -> Non
     assert [row[-1] for row in table[:2]] == ["rung4", "rung0"]
     assert table[0][3] == table[0][4]
     assert table[-1][4] == "100.0"
+
+
+def test_before_shares_settle_they_have_a_question_mark_and_no_hint_follows(tmp_path: Path) -> None:
+    found = made(tmp_path / "m.onnx", slow="rung1", bursts=2)
+    text = operator_tables("m.onnx", found)
+    assert "unsettled  2 bursts with 8 inferences: shares settle from 3 bursts and 10 inferences on" in text
+    assert {row[4] for row in rows(text, "operators in run order")} == {"?"}
+    assert "hint" not in text
+    document = operator_document("m.onnx", found)
+    assert {(o["settled"], o["share_ci95"]) for o in document["operators"]} == {(False, None)}
+    assert document["overhead_ratio"] is None
 
 
 def test_of_a_slow_kernel_the_shapes_are_shown(tmp_path: Path) -> None:

@@ -398,7 +398,18 @@ def test_bursts_are_recorded_and_shown_with_an_event_each() -> None:
     assert session.sink.all.bursts == recorder.all.bursts == expected
     first, second = session.sink.events("profile-burst")
     assert (first.t_ns, first.severity) == (NS, "info")
-    assert first.data == {"burst": 0, "duration_ns": 20 * MS, "runs": 3, "run_ns": 6 * MS}
+    assert first.data == {
+        "burst": 0,
+        "duration_ns": 20 * MS,
+        "runs": 3,
+        "run_ns": 6 * MS,
+        "plain_ns": None,
+        "left_out_runs": 0,
+        "disturbed_runs": 0,
+        "preempted": 0,
+        "waited_ns": None,
+        "stolen_ns": None,
+    }
     assert second.data["burst"] == 1
     assert len(session.sink.all.inferences) == 0
 

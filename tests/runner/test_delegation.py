@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.engines.protocol import BurstTaken, EngineUpdate, Failed, LogLine, Message, ProfilerChosen
+from edgetop.engines.protocol import (
+    BurstTaken,
+    Ended,
+    EngineUpdate,
+    Failed,
+    LogLine,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+)
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.session.operators import Operator
@@ -17,8 +26,11 @@ PLAIN = EngineSpec("m.onnx", "onnx")
 ASKED = EngineSpec("m.onnx", "onnx", providers=(("CUDA", {}),))
 
 
-def polled(spec: EngineSpec, providers: tuple[str, ...], *messages: Message) -> list[EngineUpdate]:
-    loaded = replace(LOADED, providers=providers)
+SHOWN = ProfilerChosen("runs", "", (ON_GPU,))
+
+
+def polled(spec: EngineSpec, providers: tuple[str, ...], *messages: Message, **loaded_so: object) -> list[EngineUpdate]:
+    loaded = replace(LOADED, providers=providers, **loaded_so)  # type: ignore[arg-type]
     engine = FullyDelegated(ScriptedEngine(said(loaded), said(*messages, records=inferences([1])), said()), spec)
     return [engine.poll() for _ in range(3)]
 
@@ -43,6 +55,45 @@ def test_on_the_cpu_alone_nothing_is_refused_unless_something_else_was_asked_for
     assert "100.0 % of the time" in failures(ASKED, ("CPU",), ON_CPU)[0].message
     assert len(failures(EngineSpec("m.tflite", "tflite", delegates=(("libx.so", {}),)), ("CPU",), ON_CPU)) == 1
     assert len(failures(PLAIN, ("XNNPACK", "CPU"), ON_CPU)) == 1
+
+
+def failed(spec: EngineSpec, providers: tuple[str, ...], *messages: Message, **loaded_so: object) -> list[str]:
+    updates = polled(spec, providers, *messages, **loaded_so)
+    return [message.message for update in updates for message in update.messages if isinstance(message, Failed)]
+
+
+def test_the_run_with_which_a_profiler_is_tried_shows_it_long_before_the_first_burst() -> None:
+    (told,) = failed(ASKED, ("CUDA", "CPU"), ProfilerChosen("runs", "", (ON_GPU, ON_CPU)))
+    assert "1 of 2 operators, 10.0 % of the time, ran on the CPU: Where b" in told
+    assert failed(ASKED, ("CUDA", "CPU"), SHOWN, PhaseBegan("measure", 0), Ended("duration", 0)) == []
+
+
+def test_a_provider_that_was_dropped_is_named() -> None:
+    (told,) = failed(ASKED, ("CPU",), ProfilerChosen("runs", "", (ON_CPU,)), dropped_providers=("CUDA",))
+    assert "CUDA was left out by the runtime; 1 of 1 operators, 100.0 % of the time, ran on the CPU" in told
+
+
+@pytest.mark.parametrize("last", [PhaseBegan("measure", 0), Ended("duration", 0), Ended("runs", 0)])
+def test_a_run_that_shows_nothing_is_refused_and_not_believed(last: Message) -> None:
+    (told,) = failed(ASKED, ("CUDA", "CPU"), ProfilerChosen("runs", ""), last)
+    assert "was not shown" in told
+    assert failed(PLAIN, ("CPU",), ProfilerChosen("runs", ""), last) == []
+    assert failed(ASKED, ("CUDA", "CPU"), Ended("stop", 0)) == []
+
+
+def test_what_a_runtime_made_for_an_accelerator_alone_runs_there() -> None:
+    spec = EngineSpec("m.tflite", "tflite", providers=(("GPU", {}),), whole=True)
+    nothing = ProfilerChosen("", "LiteRT tells of no operators with --provider GPU")
+    assert failed(spec, ("GPU",), nothing, PhaseBegan("measure", 0), whole=True) == []
+    assert "cannot be told" in failed(spec, ("GPU", "XNNPACK", "CPU"), nothing)[0]
+
+
+def test_what_xnnpack_takes_of_a_delegates_model_was_not_delegated() -> None:
+    spec = EngineSpec("m.tflite", "tflite", delegates=(("/lib/libclaiming.so", {}),))
+    taken, left = Operator("a", "DELEGATE", "Claiming", 2, 60), Operator("b", "CONV_2D", "XNNPACK", 2, 40)
+    (told,) = failed(spec, ("/lib/libclaiming.so", "XNNPACK", "CPU"), ProfilerChosen("x", "", (taken, left)))
+    assert "1 of 2 operators, 40.0 % of the time, ran on XNNPACK: CONV_2D b" in told
+    assert failed(spec, ("/lib/libclaiming.so", "CPU"), ProfilerChosen("x", "", (taken,))) == []
 
 
 def test_where_it_cannot_be_told_it_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Profiling alone: bursts among inferences that are not instrumented, and an end whatever the engine says."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,8 +16,8 @@ from edgetop.engines.protocol import (
     ProfilerChosen,
 )
 from edgetop.errors import EngineDiedError, InputError
-from edgetop.runner.profiling import BETWEEN_BURSTS, MAX_BURSTS_A_RUN, Profiled, Profiling
-from edgetop.session.operators import Operator
+from edgetop.runner.profiling import BETWEEN_BURSTS, MAX_BURSTS_A_RUN, MOST_TIMES, Profiled, Profiling
+from edgetop.session.operators import LEAST_BURSTS, Operator
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 
 MS = 1_000_000
@@ -33,15 +34,15 @@ class Board:
         self,
         *,
         bursts_fail: bool = False,
-        run_ms: Callable[[int], int] = lambda _: 2,
+        disturbed: Callable[[int], bool] = lambda _: False,
         opening: tuple[Message, ...] = (CHOSEN, PhaseBegan("measure", 0)),
     ) -> None:
-        """`run_ms`: of which burst, from 1, how long an instrumented inference takes."""
+        """`disturbed`: whether others took from every inference of which burst, from 1."""
         self.now_ns = 0
         self.asked = 0
         self.calls: list[str] = []
         self._bursts_fail = bursts_fail
-        self._run_ms = run_ms
+        self._disturbed = disturbed
         self._opening = opening
         self._due = False
 
@@ -57,8 +58,11 @@ class Board:
             self._due = False
             self.now_ns += 10 * MS
             if not self._bursts_fail:
-                run_ns = self._run_ms(self.asked) * MS
-                messages.append(BurstTaken(self.now_ns, 10 * MS, (run_ns,) * 5, OPERATORS, ((0, MS),)))
+                disturbed = self._disturbed(self.asked)
+                runs = (9 * MS if disturbed else 2 * MS,) * 5
+                left_out = () if disturbed else (20 * MS,)
+                taken = BurstTaken(self.now_ns, 10 * MS, runs, OPERATORS, ((0, MS),))
+                messages.append(replace(taken, left_out_ns=left_out, disturbed=disturbed))
         starts = [self.now_ns + i * MS for i in range(10)]
         self.now_ns += 10 * MS
         return said(*messages, records=inferences(starts))
@@ -85,14 +89,36 @@ def test_there_are_as_many_runs_as_were_asked_for_and_others_between_them() -> N
     assert board.calls == ["start", "close"]
 
 
-def test_bursts_that_something_else_disturbed_are_left_out_and_others_had_for_them() -> None:
-    profiled = Board(run_ms=lambda burst: 3 if burst == 1 else 2).profiled(10)
-    assert (profiled.all_runs, profiled.runs, profiled.run_ns) == (15, 10, 2 * MS)
+def test_bursts_from_which_others_took_are_left_out_and_others_had_for_them() -> None:
+    profiled = Board(disturbed=lambda burst: burst == 1).profiled(10)
+    assert (profiled.runs, len(profiled.bursts), profiled.run_ns) == (15, 3, 2 * MS)
+    assert profiled.all_runs - profiled.runs == 5 + 3
 
 
-def test_where_most_are_disturbed_there_is_an_end() -> None:
-    profiled = Board(run_ms=lambda burst: 2 if burst == 1 else 3).profiled(10)
-    assert (profiled.all_runs, profiled.runs) == (30, 5)
+def test_a_burst_that_takes_longer_by_itself_counts() -> None:
+    """What is fastest is no evidence."""
+    profiled = Profiled(taken=[BurstTaken(0, 1, (ns,), OPERATORS) for ns in (2 * MS, 3 * MS, 9 * MS)])
+    assert len(profiled.bursts) == 3
+
+
+def test_where_all_are_disturbed_there_is_an_end_and_they_are_what_there_is() -> None:
+    profiled = Board(disturbed=lambda _: True).profiled(10)
+    assert len(profiled.bursts) == MOST_TIMES * LEAST_BURSTS
+    assert profiled.all_runs == profiled.runs == 45
+
+
+def test_few_runs_are_no_more_than_what_was_asked_for() -> None:
+    assert Board().profiled(3).runs == 5
+
+
+def test_a_burst_is_compared_with_the_inferences_just_before_it() -> None:
+    slow = inferences([i * MS for i in range(30)])
+    slow["latency_ns"][10:] = 3 * MS
+    taken = BurstTaken(30 * MS, 1, (4 * MS,), OPERATORS)
+    profiled = Profiled(taken=[taken], records=[slow, inferences([31 * MS + i for i in range(50)])])
+    assert profiled.plain_ns(taken) == 3 * MS
+    assert profiled.plain_ns(replace(taken, plain_disturbed=True)) is None
+    assert profiled.plain_ns(replace(taken, monotonic_ns=3 * MS)) is None  # too few
 
 
 def test_progress_is_told() -> None:

@@ -267,13 +267,21 @@ class Script:
             self._add(records=records)
         return self
 
-    def profile(self, operators: Iterable[Operator] = (), *, runs: int = 8, slower: float = 1.08) -> "Script":
-        """A burst, of inferences that are so much `slower` than the 5 ms of `measure`."""
+    def profile(
+        self, operators: Iterable[Operator] = (), *, runs: int = 8, slower: float = 1.08, **told: JsonValue
+    ) -> "Script":
+        """A burst, of inferences that are so much `slower` than the 5 ms of `measure`. `told`: more of its event."""
         if not self._bursts:
             way = "run-level profiling of the live session"
             self.tell("profiler", message=f"operators: {way}", way=way, reason="", every_ns=10 * NS)
         run_ns = int(5_000_000 * slower)
-        data = {"burst": self._bursts, "duration_ns": runs * run_ns, "runs": runs, "run_ns": run_ns}
+        data: dict[str, JsonValue] = {
+            "burst": self._bursts,
+            "duration_ns": runs * run_ns,
+            "runs": runs,
+            "run_ns": run_ns,
+        }
+        data |= {"plain_ns": 5_000_000, **told}
         self.tell("profile-burst", message=f"{runs} instrumented inferences", **data)
         burst = burst_of(self.now_ns, self._bursts, tuple(operators) or squeezenet(runs, run_ns))
         self.batches.append(Batch(self.now_ns, bursts=(burst,)))

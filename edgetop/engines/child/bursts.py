@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import frames
 from .errors import one_line
 from .profilers import Allowance, Profile, ProfilingError
+from .profilers.others import DISTURBED, Since, stolen_ns
 
 MAX_DUTY = 0.01  # of the time since measuring began, from the first burst on
 RESERVE = 1.25  # a burst may take so much longer than the one before
@@ -54,10 +55,12 @@ class Bursts:
         self._clock = clock
         self._due_ns = NEVER
         self._failures_in_a_row = 0
+        self._since = Since()  # the last burst, or the beginning
 
     def begin(self) -> None:
         """The measured phase begins."""
         self._began_ns, self._used_ns = self._clock(), 0
+        self._since = Since()
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
@@ -72,7 +75,7 @@ class Bursts:
         is_asked_for, self._control.profile_requested = self._control.profile_requested, False
         if self._profiler is None:
             return
-        begin = self._clock()
+        begin, plain_disturbed = self._clock(), self._since.was_busy()
         budget_ns = int(self._every_ns * MAX_DUTY)
         if not is_asked_for:  # the first one shows what they take: it has one inference
             earned_ns = int((begin - self._began_ns) * MAX_DUTY) - self._used_ns
@@ -88,7 +91,9 @@ class Bursts:
             due_ns = begin + min(self._every_ns, self._full_ns(described["run_ns"] if described else []))
             self._due_ns = max(due_ns, self._affordable_ns())
         if described and described["run_ns"]:
-            self._outlet.send(frames.BURST, dict(described, t_ns=begin, duration_ns=took))
+            described.update(t_ns=begin, duration_ns=took, plain_disturbed=plain_disturbed)
+            self._outlet.send(frames.BURST, described)
+        self._since = Since()
 
     def _full_ns(self, run_ns: List[int]) -> int:
         """How long the runtime may go on noting what threads do, at so long an inference."""
@@ -97,9 +102,11 @@ class Bursts:
 
     def _profiled(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
         """What a burst showed. When this returns, an inference takes again what it did before."""
+        stolen_before, begin = stolen_ns(), self._clock()
         try:
             profile: Profile = self._profiler.burst(self._allowance(budget_ns))
             described = profile.describe()
+            _add_stolen(described, stolen_before, self._clock() - begin)
             self._settling_ns = _settling_ns(described["run_ns"])
             self._settle(call, described["run_ns"])
         except Exception as error:  # a runtime's own; profiling is not worth a session
@@ -140,6 +147,14 @@ def _settling_ns(run_ns: List[int]) -> int:
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0
 
 
+def _add_stolen(described: Dict[str, Any], before: Optional[int], took_ns: int) -> None:
+    """What a hypervisor gave to others during the burst; where it shows, none of its runs was undisturbed."""
+    now = stolen_ns()
+    lost = described["stolen_ns"] = None if before is None or now is None else max(0, now - before)
+    if lost is not None and lost > DISTURBED * took_ns:
+        described["disturbed"] = True
+
+
 def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -> Optional[Bursts]:
     """Bursts as `spec` wants them, proven by one that is not reported; or None, and the reason is told.
 
@@ -148,36 +163,39 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
     every_ns = spec.get("profile_every_ns") or 0
     if not every_ns:
         return None
-    profiler, takes_ns, reason = _proven(adapter, control)
+    profiler, takes_ns, operators, reason = _proven(adapter, control)
     way = "" if profiler is None else profiler.way
-    outlet.send(frames.PROFILER, {"way": way, "reason": reason})
+    outlet.send(frames.PROFILER, {"way": way, "reason": reason, "operators": operators})
     return None if profiler is None else Bursts(profiler, outlet, control, every_ns, takes_ns)
 
 
-def _proven(adapter: Any, control: Any) -> Tuple[Any, int, str]:
-    """The first of the adapter's ways that works, what a burst took, and why not the ways before it."""
+def _proven(adapter: Any, control: Any) -> Tuple[Any, int, List[Any], str]:
+    """The first of the adapter's ways that works, what a burst took and showed, and why not the ways before it."""
     reasons: List[str] = []
     for make in adapter.profilers():
         try:
             return (*_tried(make, control), "; ".join(reasons))
         except Exception as error:  # ProfilingError, or whatever a runtime that differs from what is known raises
             reasons.append(one_line(error))
-    return None, 0, "; ".join(reasons)
+    return None, 0, [], "; ".join(reasons)
 
 
-def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int]:
-    """A profiler that has told of operators once, and how long a burst such as that one takes in ns."""
+def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
+    """A profiler that has told of operators once, how long a burst such as that one takes in ns, and the operators."""
     profiler = make()
     begin = time.monotonic_ns()
     try:
         profile = profiler.burst(Allowance(0, lambda: control.stop_requested))
-        _require_operators(profile, profiler.way)
+        operators = _operators(profile, profiler.way)
     except BaseException:
         profiler.close()
         raise
-    return profiler, time.monotonic_ns() - begin + _settling_ns(profile.run_ns)
+    return profiler, time.monotonic_ns() - begin + _settling_ns(profile.run_ns), operators
 
 
-def _require_operators(profile: Profile, way: str) -> None:
-    if profile.run_ns and not profile.describe()["operators"]:
+def _operators(profile: Profile, way: str) -> List[Any]:
+    """As `Profile.describe` has them. Raises ProfilingError where something ran and nothing is told of it."""
+    operators: List[Any] = profile.describe()["operators"]
+    if profile.run_ns and not operators:
         raise ProfilingError("%s told of no operator" % way)
+    return operators

@@ -42,7 +42,7 @@ OOM_SCORE_ADJ = "500"
 def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     """Run `spec` to its end and tell `outlet` what happens. Never raises.
 
-    spec: {"model", "format", "engine", "threads", "batch", "providers", "delegates",
+    spec: {"model", "format", "engine", "threads", "batch", "providers", "delegates", "xnnpack", "whole",
     "inputs", "shapes", "seed", "idle_ns", "warmup_runs", "warmup_ns", "warmup_until_steady",
     "runs", "duration_ns", "profile_every_ns", "rate_hz", "arrivals", "streams", "delay_ns",
     "duty_ns", "virtual_board"}; see `edgetop.engines.spec`.
@@ -65,7 +65,7 @@ def _fail(outlet: Any, stage: str, message: str, advice: str = "") -> None:
 def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     memory.tell(outlet, memory.INTERPRETER)
     begin = time.monotonic_ns()
-    adapter, why = choose(spec["engine"], spec["format"])
+    adapter, why = choose(spec["engine"], spec["format"], spec["providers"])
     adapter.open(spec, lambda: memory.tell(outlet, memory.RUNTIME))
     shapes, assumptions = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
     adapter.reshape(shapes)

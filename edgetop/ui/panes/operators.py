@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.operator_hints import fell_back
-from edgetop.analysis.operators import OperatorView, each_call_ns, full_name, scaled_ns, short_name
+from edgetop.analysis.operator_hints import fell_back, where
+from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.operators import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.roofline import applicable, bound, rates
 from edgetop.formatting import UNKNOWN, clean
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import Column, Line, Piece, as_fits, fit, line, table, wrapped
 
@@ -59,8 +61,8 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
         f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
         f", {duty} of the time", f", last {last} of {operators.last_runs}",
     ]  # fmt: skip
-    p50_ns, run_ns = _p50_ns(view), operators.run_ns
-    overhead = UNKNOWN if not p50_ns or not run_ns else f"{100 * (run_ns / p50_ns - 1):+.1f} %"
+    p50_ns, ratio = _p50_ns(view), operators.overhead
+    overhead = UNKNOWN if ratio is None else f"{100 * (ratio - 1):+.1f} %"
     times = UNKNOWN if not p50_ns else f"{formatting.milliseconds(p50_ns)} ms"
     costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
     if operators.partitions and operators.partitions > 1:
@@ -75,18 +77,33 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
         if operators.way
         else wrapped(clean(operators.reason, ascii_only=area.look.ascii_only), area.width, "warning")
     )
-    return [*ended, *(as_fits(area.width, *row) for row in rows), *_where(view, area)]
+    return [*ended, *(as_fits(area.width, *row) for row in rows), *_doubts(operators, area), *_where(view, area)]
+
+
+def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
+    """One line where shares are not settled, or something was left out."""
+    told = []
+    if not operators.is_enough and not operators.is_disturbed:
+        bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
+        told.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
+    elif not all(operator.settled for operator in operators.operators):
+        told.append("? not settled: instead of a bar the 95 % interval")
+    if operators.is_disturbed:
+        told.append("others took CPU time from each instrumented inference")
+    elif operators.left_out_runs:
+        told.append(f"{operators.left_out_runs} inferences left out, from which others took CPU time")
+    return [fit(line(("; ".join(told), "warning" if operators.is_disturbed else "dim")), area.width)] if told else []
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
     """One line where the CPU ran what something else should have."""
-    providers = view.manifest.engine.providers if view.manifest else ()
-    found = fell_back(view.operators.operators, providers)
+    found = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not found:
         return []
     share = formatting.percent(sum(operator.share for operator in found))
+    doubt = "" if all(operator.settled for operator in found) else " ?"
     many = f"{len(found)} operator{'' if len(found) == 1 else 's'}"
-    text = f"{many} fell back to the CPU, {share}: {', '.join(short_name(o) for o in found)}"
+    text = f"{many} fell back to {where(found)}, {share}{doubt}: {', '.join(short_name(o) for o in found)}"
     return [fit(line((_clean(text, area), "warning")), area.width)]
 
 
@@ -104,7 +121,7 @@ def _p50_ns(view: MonitorView) -> float | None:
 
 def _columns(area: Area) -> list[Column]:
     columns = [
-        Column("%", 5),
+        Column("%  ", 7),
         Column("", BAR_CELLS, right=False),
         Column("us", 9),
         Column("change", 7),
@@ -121,8 +138,14 @@ def _columns(area: Area) -> list[Column]:
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
     p50_ns = _p50_ns(view)
     us = UNKNOWN if p50_ns is None else f"{scaled_ns(operator, p50_ns) / 1e3:.1f}"
-    bar = (_bar(operator.share / largest if largest else 0.0, area), "graph")
-    cells: list[Piece] = [f"{100 * operator.share:.1f}", bar, us, _change(operator), _clean(operator.provider, area)]
+    bar: Piece = (_bar(operator.share / largest if largest else 0.0, area), "graph")
+    if not operator.settled:
+        bar = (formatting.interval_text(operator.share_ci95), "dim")
+    share: Piece = (
+        formatting.share_text(operator.share, settled=operator.settled),
+        "text" if operator.settled else "dim",
+    )
+    cells: list[Piece] = [share, bar, us, _change(operator), _clean(operator.provider, area)]
     if area.width >= WORK_FROM_CELLS:
         cells += _work(operator, view)
     if area.width >= TYPE_FROM_CELLS:

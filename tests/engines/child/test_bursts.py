@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from edgetop.engines.child.bursts import (
 from edgetop.engines.child.loop import Control, Loop
 from edgetop.engines.child.outlet import QueueOutlet
 from edgetop.engines.child.profilers import MAX_RUNS, Allowance, Profile, ProfilingError
+from edgetop.engines.child.profilers.others import Taken
 from edgetop.session.records import INFERENCE
 
 MS = 1_000_000
@@ -248,7 +250,7 @@ def refuses() -> object:
     raise ProfilingError("too old")
 
 
-def chosen(*makes: Callable[[], object], every_ns: int = SECOND) -> tuple[Bursts | None, list[dict[str, str]]]:
+def chosen(*makes: Callable[[], object], every_ns: int = SECOND) -> tuple[Bursts | None, list[dict[str, Any]]]:
     outlet = QueueOutlet()
     bursts = open_bursts(Adapter(*makes), {"profile_every_ns": every_ns}, outlet, Control())
     return bursts, [json.loads(payload) for _, payload in outlet.take()]
@@ -257,7 +259,8 @@ def chosen(*makes: Callable[[], object], every_ns: int = SECOND) -> tuple[Bursts
 def test_the_first_way_that_works_is_taken_and_why_not_a_better_one_is_told() -> None:
     bursts, told = chosen(refuses, lambda: Profiler(Clock()), refuses)
     assert bursts
-    assert told == [{"way": "a test", "reason": "too old"}]
+    shown = [["conv", "Conv", "CPU", 1, 3 * MS]]  # by the run with which it was tried
+    assert told == [{"way": "a test", "reason": "too old", "operators": shown}]
 
 
 def test_a_way_that_fails_or_tells_of_nothing_when_it_is_tried_is_closed_and_not_taken() -> None:
@@ -267,7 +270,7 @@ def test_a_way_that_fails_or_tells_of_nothing_when_it_is_tried_is_closed_and_not
     silent.burst = lambda allowance: nothing  # type: ignore[method-assign]
     bursts, told = chosen(lambda: crashing, lambda: silent)
     assert bursts is None
-    assert told == [{"way": "", "reason": "layout; a test told of no operator"}]
+    assert told == [{"way": "", "reason": "layout; a test told of no operator", "operators": []}]
     assert (crashing.closed, silent.closed) == (1, 1)
 
 
@@ -284,14 +287,30 @@ def test_an_allowance_gives_one_run_and_then_what_fits() -> None:
     assert [stopped.takes_another() for _ in range(2)] == [True, False]
 
 
-def test_runs_that_something_disturbed_do_not_count() -> None:
+def described(*runs: tuple[int, int, Taken | None]) -> dict[str, Any]:
+    """Each so long, of which the convolution took so much, and others so much."""
     profile = Profile()
-    for run_ns, conv_ns in ((100, 60), (900, 850), (120, 70)):
-        profile.begin_run(run_ns)
+    for run_ns, conv_ns, taken in runs:
+        profile.begin_run(run_ns, taken)
         profile.add("conv", "Conv", "CPU", conv_ns)
         profile.add("add", "Add", "CPU", 10)
-    assert profile.describe() == {
-        "run_ns": [100, 120],
+    return profile.describe()
+
+
+def test_runs_from_which_others_took_do_not_count_and_those_that_took_longer_by_themselves_do() -> None:
+    found = described((100, 60, Taken(0, 1)), (150, 60, Taken(2, 40)), (900, 850, Taken(0, 0)))
+    assert found == {
+        "run_ns": [100, 900],
+        "left_out_ns": [150],
+        "disturbed": False,
+        "preempted": 2,
+        "waited_ns": 41,
         "first_run": [[0, 60], [1, 10]],
-        "operators": [["conv", "Conv", "CPU", 2, 130], ["add", "Add", "CPU", 2, 20]],
+        "operators": [["conv", "Conv", "CPU", 2, 910], ["add", "Add", "CPU", 2, 20]],
     }
+
+
+def test_where_others_took_from_each_run_all_are_told_and_that_it_is_so() -> None:
+    found = described((100, 60, Taken(1, 50)), (120, 60, Taken(1, 60)))
+    assert (found["run_ns"], found["left_out_ns"], found["disturbed"]) == ([100, 120], [], True)
+    assert found["operators"][0] == ["conv", "Conv", "CPU", 2, 120]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.operators import OperatorView
+from edgetop.analysis.operator_shares import OperatorView
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.operators import Operator
 from edgetop.ui.panes.operators import OPERATORS

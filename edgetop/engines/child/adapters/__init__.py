@@ -1,7 +1,8 @@
 """The runtimes the child can drive, listed without importing one.
 
-An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)` and `describe()`; one
-file each. `choose` takes the first that is installed, and says what it passed over.
+An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)` and `describe()`; one file each, and one more
+where a runtime can run models in another way (`variant`). `choose` takes the first that is installed, and says what it
+passed over.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ..errors import EngineError, one_line
 
@@ -21,8 +22,8 @@ RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
 }
 
 
-def choose(engine: str, model_format: str) -> Tuple[Any, str]:
-    """An adapter for the model, and the sentence that says why this one.
+def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
+    """An adapter for the model that is to run on these providers, and the sentence that says why this one.
 
     `engine` is a name of RUNTIMES, or "auto" for the first installed one of the format.
     Raises EngineError("runtime") where none is there or the one asked for is not.
@@ -30,7 +31,7 @@ def choose(engine: str, model_format: str) -> Tuple[Any, str]:
     if engine != "auto":
         if not _installed(engine):
             raise EngineError("runtime", "%s is not installed for %s" % (engine, sys.executable), _install_hint(engine))
-        return _adapter(engine), "asked for"
+        return _adapter(engine).variant(providers), "asked for"
     names = [name for name, runtime in RUNTIMES.items() if runtime[0] == model_format]
     found = [name for name in names if _installed(name)]
     if not found:
@@ -39,7 +40,8 @@ def choose(engine: str, model_format: str) -> Tuple[Any, str]:
             "no runtime for %s models is installed for %s" % (model_format, sys.executable),
             _install_hint(names[0]),
         )
-    return _first_usable(found)
+    adapter, why = _first_usable(found)
+    return adapter.variant(providers), why
 
 
 def _first_usable(found: List[str]) -> Tuple[Any, str]:

@@ -45,6 +45,9 @@ class OnnxRuntime:
     def unusable(self) -> str:
         return ""
 
+    def variant(self, providers: List[Any]) -> "OnnxRuntime":  # noqa: ARG002  as LiteRT needs them
+        return self
+
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
         """Create the session; `imported` is called when the runtime is there.
 
@@ -52,6 +55,8 @@ class OnnxRuntime:
         """
         if spec["delegates"]:
             raise EngineError("input", "--delegate is for TFLite models; ONNX Runtime takes --provider")
+        if not spec.get("xnnpack", True):
+            raise EngineError("input", "--no-xnnpack is for TFLite models; ONNX Runtime has it with --provider only")
         self._spec = spec
         onnxruntime = import_runtime("onnxruntime")
         imported()

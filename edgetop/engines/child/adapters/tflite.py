@@ -50,11 +50,10 @@ class _Interpreter:
         why = self.unusable()
         if why:
             raise EngineError("runtime", why, "name an interpreter where it fits with --engine-python")
-        if spec["providers"]:
-            raise EngineError("input", "--provider is for ONNX models; a TFLite model takes --delegate")
+        self.refuse_providers(spec["providers"])
         runtime = self.import_runtime()
         imported()
-        self._version = _version(self.package)
+        self._version = package_version(self.package)
         self._spec = spec
         delegates = self.load_delegates()
         try:
@@ -62,6 +61,7 @@ class _Interpreter:
                 model_path=spec["model"],
                 num_threads=spec["threads"] or None,
                 experimental_delegates=delegates or None,
+                **self.resolver(),
             )
             details = self.interpreter.get_input_details()
         except Exception as error:
@@ -69,6 +69,28 @@ class _Interpreter:
         self._details = _by_name(details)
         self.inputs = [_tensor(name, detail) for name, detail in self._details.items()]
         self._delegates = [path for path, _ in spec["delegates"]]
+
+    def variant(self, providers: List[Any]) -> Any:  # noqa: ARG002  as LiteRT needs them
+        """The adapter that runs a model there."""
+        return self
+
+    def refuse_providers(self, providers: List[Any]) -> None:
+        """Raises EngineError("input") where any is asked for."""
+        if providers:
+            text = "--provider %s: %s has no accelerators of its own" % (providers[0][0], self.name)
+            raise EngineError("input", text, "give a TFLite model's --delegate, or --engine litert")
+
+    def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
+        """The interpreter's argument that leaves XNNPACK out, where it is to be. Raises EngineError("input").
+
+        `has_default`: whether it may have the default delegate; None: as was asked for.
+        """
+        if self._spec.get("xnnpack", True) if has_default is None else has_default:
+            return {}
+        resolvers: Any = getattr(self.import_runtime(), "OpResolverType", None)
+        if not hasattr(resolvers, "BUILTIN_WITHOUT_DEFAULT_DELEGATES"):
+            raise EngineError("input", "--no-xnnpack: %s %s cannot leave it out" % (self.name, self._version))
+        return {"experimental_op_resolver_type": resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
 
     def import_runtime(self) -> Any:
         return import_runtime(self.module)
@@ -124,19 +146,22 @@ class _Interpreter:
             "runtime": self.name,
             "version": self._version,
             "providers": self._executors(),
-            "dropped_providers": [],
+            "dropped_providers": self._dropped(),
         }
+
+    def _dropped(self) -> List[str]:
+        """Delegates of the user's, where nothing was delegated at all."""
+        return self._delegates if self._delegates and self._executors() == ["CPU"] else []
 
     def _executors(self) -> List[str]:
         """Who runs operators: delegates that took a partition, and the CPU kernels."""
+        default = ["XNNPACK"] if self._spec.get("xnnpack", True) else []
         try:
             names = [op["op_name"] for op in self.interpreter._get_ops_details()]  # noqa: SLF001
         except Exception:  # a private call: absent or changed in some version
             return [*self._delegates, "CPU"]
-        if "DELEGATE" not in names:
-            return ["CPU"]
-        # Without a delegate of the user's, the one that took operators is XNNPACK, the default.
-        return (self._delegates or ["XNNPACK"]) + ["CPU"]
+        # Who took them is not told here. XNNPACK, the default, takes what the user's delegates left.
+        return [*self._delegates, *default, "CPU"] if "DELEGATE" in names else ["CPU"]
 
 
 class LiteRt(_Interpreter):
@@ -144,6 +169,19 @@ class LiteRt(_Interpreter):
     module = "ai_edge_litert.interpreter"
     package = "ai-edge-litert"
     profiler = "litert"
+
+    def variant(self, providers: List[Any]) -> Any:
+        """An interpreter is what runs on the CPU; LiteRT's own accelerators take a compiled model."""
+        if all(name.upper() == "CPU" for name, _ in providers):
+            return self
+        from .litert_compiled import CompiledLiteRt  # noqa: PLC0415  which imports this module
+
+        return CompiledLiteRt()
+
+    def refuse_providers(self, providers: List[Any]) -> None:
+        for name, options in providers:
+            if options:
+                raise EngineError("input", "--provider %s: takes no options; --threads and --no-xnnpack do" % name)
 
 
 class TfliteRuntime(_Interpreter):
@@ -193,7 +231,7 @@ def _load_delegate(runtime: Any, path: str, options: Dict[str, str]) -> Any:
         raise EngineError("input", "--delegate %s: cannot be loaded: %s" % (path, one_line(error))) from None
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import time
 from typing import Any, Dict, List
 
 import numpy as np
@@ -24,6 +23,7 @@ from .tflite_interpreter import names_of
 
 WARMUP_RUNS = 2
 CPU = 1  # kLiteRtHwAcceleratorCpu
+BUILTIN = 2  # CpuKernelMode.BUILTIN (ai_edge_litert/cpu_kernel_mode.py): the CPU's own kernels, and no delegate
 WRITE = 1  # kLiteRtTensorBufferLockModeWrite
 KNOWN_TYPES = frozenset((1, OPERATOR, DELEGATE, INSIDE_DELEGATE, 16, 32, 64, 128, 256, 512, 1024))
 MAX_RANK = 8
@@ -82,13 +82,16 @@ class Service:
         bound(adapter, dict(spec, profile_every_ns=0))
         self._inputs = adapter.input_arrays()
         self._name_of = names_of(adapter.interpreter)
-        self._threads = max(1, spec["threads"])  # the Interpreter's own default is 1
+        self._cpu_options = "num_threads = %d\n" % max(1, spec["threads"])  # the Interpreter's own default is 1
+        self._has_xnnpack = spec.get("xnnpack", True)
+        if not self._has_xnnpack:
+            self._cpu_options += "kernel_mode = %d\n" % BUILTIN
         self._library = Library(path)
         self._model = self._library.model(spec["model"])
         self._run: Run
 
     def make_ready(self) -> None:
-        self._run = Run(self._library, self._model, self._threads, self._inputs)
+        self._run = Run(self._library, self._model, self._cpu_options, self._inputs)
         for _ in range(WARMUP_RUNS):
             self._run.run()
 
@@ -96,10 +99,12 @@ class Service:
         profile = Profile()
         try:
             while allowance.takes_another():
-                begin = time.monotonic_ns()
-                events = self._run.profiled()
-                profile.begin_run(time.monotonic_ns() - begin)
+                self._run.start_profiling()
+                profile.timed(self._run.run)
+                events = self._run.events()
                 require_sense(events, profile.run_ns[-1])
+                if not self._has_xnnpack and any(event.kind == INSIDE_DELEGATE for event in events):
+                    raise ProfilingError("LiteRT's profiler cannot be had with --no-xnnpack in this version")
                 add_events(profile, events, self._name_of, "XNNPACK")
         finally:
             self._run.close()
@@ -148,15 +153,15 @@ class Library:
 class Run:
     """A compiled model with its profiler and buffers, until `close`."""
 
-    def __init__(self, library: Library, model: Any, threads: int, inputs: List[Any]) -> None:
-        """`inputs`: an array for each input of the model."""
+    def __init__(self, library: Library, model: Any, cpu_options: str, inputs: List[Any]) -> None:
+        """`cpu_options`: TOML. `inputs`: an array for each input of the model."""
         self._library = library
         self._kept: List[Any] = []  # what the options point to
         self._buffers: List[Any] = []
         options = library.made("LiteRtCreateOptions")
         library.call("LiteRtSetOptionsHardwareAccelerators", options, CPU)
         self._add_options(options, "runtime_options_string", "enable_profiling = true\n")
-        self._add_options(options, "xnnpack", "num_threads = %d\n" % threads)
+        self._add_options(options, "xnnpack", cpu_options)
         self._compiled = library.made("LiteRtCreateCompiledModel", library.environment, model, options)
         self._profiler = library.made("LiteRtCompiledModelGetProfiler", self._compiled)
         signature = library.made("LiteRtGetModelSignature", model, _SIZE(0))
@@ -214,12 +219,13 @@ class Run:
             self._outputs,
         )
 
-    def profiled(self) -> List[Event]:
-        """The events of one run."""
+    def start_profiling(self) -> None:
+        self._library.call("LiteRtResetProfiler", self._profiler)
+        self._library.call("LiteRtStartProfiler", self._profiler)
+
+    def events(self) -> List[Event]:
+        """Of what has run since the profiler was started, which is stopped."""
         library = self._library
-        library.call("LiteRtResetProfiler", self._profiler)
-        library.call("LiteRtStartProfiler", self._profiler)
-        self.run()
         library.call("LiteRtStopProfiler", self._profiler)
         count = library.made("LiteRtGetNumProfilerEvents", self._profiler, of=ctypes.c_int)
         events = (_Event * count.value)()

@@ -22,7 +22,7 @@ import re
 import shutil
 import struct
 import time
-from typing import Any, Callable, List
+from typing import Any, Callable
 
 from . import Allowance, Profile, ProfilingError
 from .onnx_threads import loops_of
@@ -94,31 +94,27 @@ class RunProfiler:
         """Traces are read when all runs are over: reading one leaves cold caches to the run after it."""
         profile = Profile()
         folder = make_folder()
-        took: List[int] = []
         try:
             if self._has_threads and self._last_ns < SLOW_NS:
-                self._profiled_run(folder, _THROWN_AWAY)
+                self._profiled_run(folder, _THROWN_AWAY, Profile())
             while allowance.takes_another():
-                took.append(self._profiled_run(folder, len(took)))
+                self._profiled_run(folder, len(profile.run_ns), profile)
                 allowance.budget_ns -= self._reading_ns
             begin = time.monotonic_ns()
             traces = {int(name.split("_")[0]): os.path.join(folder, name) for name in os.listdir(folder)}
-            for run, ns in enumerate(took):
-                profile.begin_run(ns)
+            for run in range(len(profile.run_ns)):
+                profile.return_to(run)
                 self._read(traces[run], profile)
-            self._reading_ns = (time.monotonic_ns() - begin) // len(took)
-            self._last_ns = took[-1]
+            self._reading_ns = (time.monotonic_ns() - begin) // len(profile.run_ns)
+            self._last_ns = profile.run_ns[-1]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return profile
 
-    def _profiled_run(self, folder: str, number: int) -> int:
-        """What it took in ns."""
+    def _profiled_run(self, folder: str, number: int, profile: Profile) -> None:
         # Names differ by milliseconds only, and what exists is overwritten: so each run has its own.
         self._set_prefix(os.path.join(folder, str(number)).encode())
-        begin = time.monotonic_ns()
-        self._run(self._options)
-        return time.monotonic_ns() - begin
+        profile.timed(lambda: self._run(self._options))
 
     def _read(self, path: str, profile: Profile) -> None:
         with open(path, encoding="utf-8", errors="backslashreplace") as file:

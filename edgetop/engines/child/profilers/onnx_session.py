@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict
 
 from . import Allowance, Profile
 from .onnx_trace import add_runs, read_events
+from .others import watched
 from .sessions import bound
 from .trace_folder import make_folder
 
@@ -49,12 +50,11 @@ class Service:
         """The runs that are allowed, and the end of the session."""
         profile = Profile()
         try:
-            runs = 0
+            taken = []
             while allowance.takes_another():
-                self._call()
-                runs += 1
+                taken.append(watched(self._call)[2])
             with open(self._adapter.end_profiling(), encoding="utf-8", errors="backslashreplace") as file:
-                add_runs(profile, read_events(file), runs)
+                add_runs(profile, read_events(file), taken)
         finally:
             self._adapter = None
             del self._call

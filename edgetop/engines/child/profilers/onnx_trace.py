@@ -8,10 +8,11 @@ show as one, and inserted reorders and copies as what they are.
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from . import Profile
 from .onnx_threads import use_of
+from .others import Taken
 
 _KERNEL = "_kernel_time"
 _BLOCKS = '"block_size": ['
@@ -61,11 +62,11 @@ def is_run(event: Event) -> bool:
     return bool(event["cat"] == "Session" and event["name"] == "model_run")
 
 
-def add_runs(profile: Profile, events: List[Event], count: int) -> None:
-    """Put the last `count` runs into the profile."""
-    for run in [event for event in events if is_run(event)][-count:]:
+def add_runs(profile: Profile, events: List[Event], taken: Sequence[Optional[Taken]]) -> None:
+    """Put the last runs into the profile, as many as it is known of what others `taken` from them."""
+    for run, lost in zip([event for event in events if is_run(event)][-len(taken) :], taken):
         end = run["ts"] + run["dur"]
-        profile.begin_run(run["dur"] * 1000)
+        profile.begin_run(run["dur"] * 1000, lost)
         add_kernels(profile, [e for e in events if run["ts"] <= e["ts"] <= end and not is_run(e)])
 
 

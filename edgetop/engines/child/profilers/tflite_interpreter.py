@@ -136,9 +136,7 @@ class InterpreterProfiler:
         self._name_of = self._name_of or names_of(self._interpreter)  # once the tensors are allocated
         self._listener.take()
         while allowance.takes_another():
-            begin = time.monotonic_ns()
-            self._interpreter.invoke()
-            profile.begin_run(time.monotonic_ns() - begin)
+            profile.timed(self._interpreter.invoke)
             add_events(profile, self._listener.take(), self._name_of, "XNNPACK")
         return profile
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from ..errors import one_line
 from . import Allowance, Profile, ProfilingError
+from .others import Taken, watched
 from .sessions import bound
 from .tflite_file import Part, TfliteFile, parts
 
 WARMUP_RUNS = 2
 RUNS = 15
 ENOUGH_RUNS, ENOUGH_NS = 3, 20_000_000  # of one operator that takes long
+TRIES = 3  # of an operator that others disturb
+UNDISTURBED = Taken(0, 0)
 
 
 class Slice:
@@ -73,34 +76,33 @@ class Service:
         runtime = self._adapter.import_runtime()
         whole = runtime.Interpreter(
             model_path=self._spec["model"],
-            experimental_op_resolver_type=runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             experimental_preserve_all_tensors=True,
+            **self._adapter.resolver(has_default=False),
         )
         run_with(whole, self._adapter.input_arrays())
         return whole
 
     def _identify(self, slice_: Slice) -> None:
         """What it is, and who runs it: a delegate of the user's, the one that is the runtime's default, or the CPU."""
-        resolvers = self._adapter.import_runtime().OpResolverType
-        tried = [(resolvers.AUTO, "XNNPACK")]
+        tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]  # and where that is left out, nobody
         if self._spec["delegates"]:
-            tried.insert(0, (resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES, short_path(self._spec["delegates"][0][0])))
+            tried.insert(0, (False, short_path(self._spec["delegates"][0][0])))
         slice_.provider = "CPU"
-        for resolver, provider in tried:
-            names = _operators(self._opened(slice_, resolver))
+        for has_default, provider in tried:
+            names = _operators(self._opened(slice_, has_default=has_default))
             slice_.op_type = names[len(slice_.part.operators) - 1]
             if "DELEGATE" in names:
                 slice_.provider = provider
                 break
 
-    def _opened(self, slice_: Slice, resolver: Any) -> Any:
+    def _opened(self, slice_: Slice, *, has_default: Optional[bool] = None) -> Any:
         runtime = self._adapter.import_runtime()
         part = slice_.part
         interpreter = runtime.Interpreter(
             model_content=self._file.cut(part.operators, part.inputs, part.outputs),
             num_threads=self._spec["threads"] or None,
             experimental_delegates=self._adapter.load_delegates() or None,
-            experimental_op_resolver_type=resolver,
+            **self._adapter.resolver(has_default=has_default),
         )
         run_with(interpreter, slice_.arrays)
         return interpreter
@@ -109,14 +111,16 @@ class Service:
         """Nothing: one operator's model is held at a time."""
 
     def burst(self, allowance: Allowance) -> Profile:
-        """One run, put together from the medians of the operators."""
+        """Runs of the medians of the operators, as many as each operator had at least."""
         allowance.takes_another()
-        resolver = self._adapter.import_runtime().OpResolverType.AUTO
-        took = [_median_ns(self._opened(slice_, resolver).invoke) for slice_ in self._slices]
+        timed = [_timed(self._opened(slice_).invoke) for slice_ in self._slices]
+        taken = Taken(sum(of.preempted for _, of in timed), _sum(of.waited_ns for _, of in timed))
         profile = Profile()
-        profile.begin_run(sum(took))
-        for slice_, ns in zip(self._slices, took):
-            profile.add(slice_.name, slice_.op_type, slice_.provider, ns)
+        for _ in range(min(len(times) for times, _ in timed)):
+            took = [int(statistics.median(times)) for times, _ in timed]
+            profile.begin_run(sum(took), taken)
+            for slice_, ns in zip(self._slices, took):
+                profile.add(slice_.name, slice_.op_type, slice_.provider, ns)
         return profile
 
 
@@ -132,15 +136,31 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
     interpreter.invoke()
 
 
-def _median_ns(invoke: Any) -> int:
+def _timed(invoke: Any) -> Tuple[List[int], Taken]:
+    """How long the operator took each time, and what others took from it: from the least disturbed of some tries."""
     for _ in range(WARMUP_RUNS - 1):
         invoke()
+    tries = []
+    for _ in range(TRIES):
+        times, ns, taken = watched(lambda: _times(invoke))
+        tries.append((times, taken if taken.disturbs(ns) else UNDISTURBED))
+        if tries[-1][1] is UNDISTURBED:
+            break
+    return tries[-1]
+
+
+def _times(invoke: Any) -> List[int]:
     times: List[int] = []
     while len(times) < ENOUGH_RUNS or (len(times) < RUNS and sum(times) < ENOUGH_NS):
         begin = time.monotonic_ns()
         invoke()
         times.append(time.monotonic_ns() - begin)
-    return int(statistics.median(times))
+    return times
+
+
+def _sum(waits: Iterable[Optional[int]]) -> Optional[int]:
+    known = list(waits)
+    return None if None in known else sum(ns or 0 for ns in known)
 
 
 def _operators(interpreter: Any) -> Tuple[str, ...]:

@@ -17,6 +17,7 @@ from edgetop.engines.child.program import run_model
 from edgetop.engines.decode import decode
 from edgetop.engines.protocol import Failed, Loaded, ProfilerChosen
 from tests.support import onnx_models, tflite_models
+from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, spec_for
 
 
@@ -143,3 +144,81 @@ def test_a_fast_model_with_several_threads_is_not_profiled_in_the_session_that_i
     chosen = heard.one(ProfilerChosen)
     expected = len(os.sched_getaffinity(0)) > 1 or "older than" in chosen.reason
     assert (chosen.way == "a profiled session in a helper process") is expected
+
+
+# LiteRT's own accelerators, and XNNPACK switched off.
+
+
+def failure(model: Path, **options: Any) -> Failed:
+    return run(model, engine="litert", runs=3, **options).one(Failed)
+
+
+def provider(name: str, **options: str) -> tuple[tuple[str, dict[str, str]], ...]:
+    return ((name, options),)
+
+
+@pytest.mark.parametrize(
+    ("providers", "words"),
+    [
+        (provider("TPU"), "--provider TPU: LiteRT has no such accelerator"),
+        (provider("GPU", frob="1"), "no such option: frob"),
+        (provider("NPU", frob="1"), "no such option: frob"),
+        (provider("CPU", frob="1"), "--provider CPU: takes no options"),
+    ],
+)
+def test_an_accelerator_or_an_option_that_litert_has_not_is_bad_input(
+    tflite: Path, tmp_path: Path, providers: Any, words: str
+) -> None:
+    if providers[0][0] == "NPU":
+        providers = provider("NPU", **providers[0][1], dispatch_library_path=str(npu_library(tmp_path)))
+    failed = failure(tflite, providers=providers)
+    assert failed.is_input_error
+    assert words in failed.message
+
+
+def test_an_npu_without_a_library_that_can_be_loaded_is_refused_though_litert_would_say_nothing(
+    tflite: Path, tmp_path: Path
+) -> None:
+    none = failure(tflite, providers=provider("NPU", dispatch_library_path=str(tmp_path)))
+    assert none.is_input_error
+    assert "has no library of an NPU" in none.message
+    (tmp_path / "libLiteRtDispatch_Broken.so").write_bytes(b"no library")
+    broken = failure(tflite, providers=provider("npu", dispatch_library_path=str(tmp_path)))
+    assert "libLiteRtDispatch_Broken.so cannot be loaded" in broken.message
+
+
+def npu_library(folder: Path) -> Path:
+    """A folder with a library that can be loaded, and is none of an NPU."""
+    claiming_delegate(folder).rename(folder / "libLiteRtDispatch_Idle.so")
+    return folder
+
+
+def test_what_an_accelerator_does_not_run_whole_is_run_with_the_cpu_and_said(tflite: Path, tmp_path: Path) -> None:
+    asked = provider("NPU", dispatch_library_path=str(npu_library(tmp_path)))
+    heard = run(tflite, engine="litert", runs=3, providers=asked, profile_every_ns=10**9)
+    loaded = heard.one(Loaded)
+    assert loaded.providers == ("NPU", "XNNPACK", "CPU")
+    assert "has not every operator of the model for the NPU: the rest, or all of it, runs on the CPU" in loaded.left
+    assert not loaded.whole
+    assert "LiteRT tells of no operators" in heard.one(ProfilerChosen).reason
+    assert not [message for message in heard.messages if isinstance(message, Failed)]
+    whole = failure(tflite, providers=asked, whole=True)
+    assert whole.is_input_error
+    assert "has not every operator of the model for it" in whole.message
+
+
+def test_the_cpu_is_an_accelerator_of_litert_that_an_interpreter_is(tflite: Path) -> None:
+    assert run(tflite, engine="litert", runs=3, providers=provider("cpu")).one(Loaded).providers[-1] == "CPU"
+
+
+def test_xnnpack_can_be_left_out_and_is_not_among_those_who_run_operators_then(tmp_path: Path) -> None:
+    path = tmp_path / "mobile.tflite"
+    path.write_bytes(tflite_models.tflite_mobile())
+    assert run(path, engine="litert", runs=3).one(Loaded).providers == ("XNNPACK", "CPU")
+    heard = run(path, engine="litert", runs=3, xnnpack=False, profile_every_ns=10**9)
+    assert heard.one(Loaded).providers == ("CPU",)
+    assert {operator.provider for operator in heard.one(ProfilerChosen).operators} == {"CPU"}
+
+
+def test_onnx_runtime_has_no_xnnpack_to_leave_out(onnx: Path) -> None:
+    assert "--no-xnnpack is for TFLite models" in run(onnx, runs=3, xnnpack=False).one(Failed).message

@@ -6,6 +6,7 @@ import pytest
 
 from edgetop.engines.child.profilers import Profile
 from edgetop.engines.child.profilers.onnx_trace import add_kernels, add_runs, is_run, read_events
+from edgetop.engines.child.profilers.others import Taken
 
 
 def node(name: str, ts: int, dur: int, op: str = "Conv", provider: str = "CPUExecutionProvider") -> dict[str, object]:
@@ -79,11 +80,15 @@ def test_the_last_runs_of_a_session_are_told_apart() -> None:
     events = [session("model_run", 100 * i, 50) for i in range(4)]
     events += [node("a", 100 * i + 5, 10 + i) for i in range(4)]
     profile = Profile()
-    add_runs(profile, read_events(lines(*events)), 2)
+    add_runs(profile, read_events(lines(*events)), [Taken(), Taken(3, 20_000)])
     assert profile.describe() == {
-        "run_ns": [50_000] * 2,
+        "run_ns": [50_000],
+        "left_out_ns": [50_000],
+        "disturbed": False,
+        "preempted": 3,
+        "waited_ns": None,
         "first_run": [[0, 12_000]],
-        "operators": [["a", "Conv", "CPU", 2, 25_000]],
+        "operators": [["a", "Conv", "CPU", 1, 12_000]],
     }
 
 

@@ -1,0 +1,203 @@
+"""What share of an inference each operator takes, and how well that is known, from bursts of instrumented inferences.
+
+The estimate is the median of bursts, so that one that was disturbed unseen does not move it; the interval follows from
+how much bursts differ, so that it does show there. Both are of the bursts that nothing is known to have disturbed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.blocks import LEAST_FREEDOM, T_975
+from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, OperatorInfo
+
+MAX_OPERATORS = 20_000  # told apart, whatever a runtime may call them
+# A session of a day has thousands of bursts: neighbours are joined in pairs, so that there are so many at most.
+MOST_GROUPS = 64
+
+# Settled: the half of the 95 % interval is no more than half a point, or a fifth of the share.
+SETTLED_SHARE, SETTLED_PART = 0.005, 0.20
+# The standard error of a median over that of a mean: sqrt(pi/2) of many normal values, and less of few
+# (Kenney and Keeping 1962, Mathematics of Statistics, part 1, section 14.9).
+MEDIAN_ERROR = math.sqrt(math.pi / 2)
+OVERHEAD_KNOWN = 0.20  # half of its 95 % interval, at most so much of it
+
+Key = tuple[str, str, str]  # name, type, provider
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorView:
+    position: int  # run order
+    name: str
+    op_type: str
+    provider: str
+    calls: float  # an inference
+    share: float  # of the time of all operators, over the last bursts
+    change: float | None  # of its time against the baseline: 0.1 is 10 % longer; None: not known
+    flops: int | None = None  # of a call; None: not known
+    bytes: int | None = None  # that a call moves; None: not known
+    origin: str | None = None  # its name in the model's file; None: not known
+    share_ci95: Interval | None = None  # None: too few bursts
+    settled: bool = True  # enough undisturbed bursts and inferences, and an interval that is narrow
+
+
+@dataclass(frozen=True, slots=True)
+class BurstInfo:
+    """What is known of a burst beside its operators. Inferences here are instrumented ones."""
+
+    runs: int
+    run_ns: int  # median of its inferences as a whole
+    disturbed: bool = False  # others took from each of them
+    averaged: bool = False  # by another tool, over all of them: it tells no more
+    plain_ns: int | None = None  # the same of those just before, not instrumented or disturbed; None: not known
+
+
+class Tally:
+    """Time and calls of each operator, over the bursts put in."""
+
+    def __init__(self) -> None:
+        self.runs = self.bursts = 0
+        self.is_disturbed = self._is_averaged = False
+        self._infos: dict[Key, OperatorInfo] = {}  # in run order
+        self._places: dict[Key, int] = {}
+        self._calls = np.zeros(0)  # floats, which numbers of an odd file do not overflow; exact up to 100 days
+        # Of each group of bursts: how many, their inferences, the sum of their `run_ns`, and the time of each operator.
+        self._groups: list[tuple[int, int, int, Floats]] = []
+        # Of the last burst: its operators, which of its rows count, and where.
+        self._last: tuple[tuple[OperatorInfo, ...], Places, Places] | None = None
+
+    def add(self, burst: Burst, info: BurstInfo) -> None:
+        self.runs += info.runs
+        self.bursts += 1
+        self.is_disturbed |= info.disturbed
+        self._is_averaged |= info.averaged and info.runs >= LEAST_AVERAGED
+        if self._last is None or self._last[0] is not burst.infos:
+            self._last = (burst.infos, *self._find(burst.infos))
+        _, rows, places = self._last
+        self._calls += np.bincount(places, burst.calls[rows], minlength=len(self._calls))
+        ns = np.bincount(places, burst.total_ns[rows], minlength=len(self._calls)).astype(np.float64)
+        self._groups.append((1, info.runs, info.run_ns, ns))
+        if len(self._groups) > MOST_GROUPS:
+            self._join()
+
+    def _join(self) -> None:
+        """Each group with the next; the last one, of an odd number, stays."""
+        pairs = zip(self._groups[::2], self._groups[1::2], strict=False)
+        last = self._groups[len(self._groups) // 2 * 2 :]
+        self._groups = [
+            (a[0] + b[0], a[1] + b[1], a[2] + b[2], _longer(a[3], len(b[3])) + _longer(b[3], len(a[3])))
+            for a, b in pairs
+        ]
+        self._groups += last
+
+    def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
+        """Which of them count, all but those that are too many, and the place of each."""
+        for info in infos:
+            key = _key(info)
+            if key not in self._places and len(self._places) < MAX_OPERATORS:
+                self._places[key] = len(self._places)
+            if key in self._places and (key not in self._infos or info.origin is not None):
+                self._infos[key] = info
+        self._calls = _longer(self._calls, len(self._places))
+        places = np.array([self._places.get(_key(info), -1) for info in infos], np.int64)
+        rows = np.flatnonzero(places >= 0)
+        return rows, places[rows]
+
+    @property
+    def is_enough(self) -> bool:
+        """For what is said of shares to be advice."""
+        is_enough = self.bursts >= LEAST_BURSTS and self.runs >= LEAST_RUNS and not self.is_disturbed
+        return is_enough or self._is_averaged
+
+    @property
+    def run_ns(self) -> float | None:
+        """An instrumented inference as a whole."""
+        return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
+
+    def _times(self) -> Floats:
+        """What each operator takes in one inference: a row for each group."""
+        rows = [_longer(ns, len(self._places)) / max(runs, 1) for _, runs, _, ns in self._groups]
+        return np.array(rows).reshape(len(self._groups), len(self._places))
+
+    def means_ns(self) -> dict[Key, float]:
+        """What each operator takes in one instrumented inference."""
+        if not self._groups:
+            return {}
+        return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
+
+    def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
+        """`baseline`: what changes are told against; None: none are."""
+        if not self._groups:
+            return ()
+        times = self._times()
+        shares = times / np.maximum(times.sum(axis=1, keepdims=True), 1.0)
+        middle = np.median(shares, axis=0)
+        whole = float(middle.sum()) or 1.0
+        halves = half_widths(shares)
+        now, then = self.means_ns(), baseline.means_ns() if baseline else {}
+        views = []
+        for position, (key, info) in enumerate(self._infos.items()):
+            share = float(middle[position]) / whole
+            half = None if halves is None else float(halves[position]) / whole
+            is_narrow = half is not None and half <= max(SETTLED_SHARE, SETTLED_PART * share)
+            settled = self._is_averaged or (self.is_enough and is_narrow)
+            views.append(
+                OperatorView(
+                    position=position,
+                    name=info.name,
+                    op_type=info.op_type,
+                    provider=info.provider,
+                    calls=float(self._calls[position]) / max(self.runs, 1),
+                    share=share,
+                    change=now[key] / then[key] - 1 if settled and then.get(key) else None,
+                    flops=info.flops,
+                    bytes=info.bytes,
+                    origin=info.origin,
+                    share_ci95=None if half is None else (max(0.0, share - half), min(1.0, share + half)),
+                    settled=settled,
+                )
+            )
+        return tuple(views)
+
+
+def half_widths(values: Floats) -> Floats | None:
+    """Of each column, half of the 95 % interval of its median, by Student's t; None: fewer rows than it takes.
+
+    From the standard deviation, which one value that is far off makes large: then nothing is settled.
+    """
+    count = len(values)
+    if count < LEAST_BURSTS:
+        return None
+    t = T_975[min(count - 1 - LEAST_FREEDOM, len(T_975) - 1)]
+    found: Floats = t * MEDIAN_ERROR * values.std(axis=0, ddof=1) / math.sqrt(count)
+    return found
+
+
+def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
+    """How much longer an instrumented inference takes than others at the same time; None: not known.
+
+    The median of each burst is compared with that of the inferences just before it, others having taken from neither.
+    Not known: of too few bursts, where these differ too much, or where instrumented ones came out as faster, which
+    they cannot be.
+    """
+    ratios = np.array([of.run_ns / of.plain_ns for of in bursts if of.plain_ns and not of.disturbed])
+    halves = half_widths(ratios.reshape(-1, 1))
+    if halves is None:
+        return None
+    ratio, half = float(np.median(ratios)), float(halves[0])
+    return None if half > OVERHEAD_KNOWN * ratio or ratio + half < 1 else ratio
+
+
+def _key(info: OperatorInfo) -> Key:
+    return info.name, info.op_type, info.provider
+
+
+def _longer(values: Floats, length: int) -> Floats:
+    """With zeros behind, to that length at least."""
+    return np.append(values, np.zeros(max(0, length - len(values))))

@@ -1,0 +1,222 @@
+"""LiteRT's own accelerators: a compiled model on the GPU or the NPU. The timed call is `CompiledModel.run_by_index`.
+
+An accelerator alone is tried first: LiteRT refuses that where it cannot run every operator there, so that what is made
+runs there as a whole. With the CPU for the rest it runs anything, in silence on the CPU alone where there is no NPU,
+and says that it is "fully accelerated": so the NPU's library is looked at before.
+
+API: ai_edge_litert/compiled_model.py, hardware_accelerator.py, environment.py and gpu_options.py of 2.3.0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import glob
+import os
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy as np
+
+from ..errors import EngineError, one_line
+from ..inputs import Tensor, format_shape
+from ..profilers import ProfilingError
+from . import import_runtime
+from .tflite import package_version
+
+KNOWN = ("CPU", "GPU", "NPU")
+LIBRARY_OPTIONS = ("dispatch_library_path", "compiler_plugin_path")  # of EnvironmentOptions: folders
+DISPATCH = "libLiteRtDispatch_*.so"
+NOT_WHOLE = "ops are not accelerated"  # LiteRT's words where an accelerator has not every operator
+
+
+class CompiledLiteRt:
+    name = "litert"
+
+    def __init__(self) -> None:
+        self.inputs: List[Tensor] = []
+        self._spec: Dict[str, Any] = {}
+        self._version = ""
+        self._runtime: Any = None
+        self._environment: Any = None
+        self._model: Any = None
+        self._buffers: Tuple[List[Any], List[Any]] = ([], [])
+        self._left = ""  # why the accelerators do not run all of it; "": they do
+
+    def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
+        """Compile the model; `imported` is called when the runtime is there.
+
+        Raises EngineError("input") where this build has not what was asked for, EngineError("model").
+        """
+        self._spec = spec
+        asked = _asked(spec)
+        if spec["delegates"]:
+            raise EngineError(
+                "input", "--delegate cannot be had with --provider %s: it takes an interpreter" % asked[0]
+            )
+        self._version = package_version("ai-edge-litert")
+        self._runtime = self._imported(asked)
+        imported()
+        self._environment = self._made_environment(asked)
+        try:
+            self._model = self._compiled([name for name in asked if name != "CPU"])
+        except EngineError:
+            raise
+        except Exception as error:
+            if NOT_WHOLE not in str(error) or spec.get("whole"):
+                raise self._refused(asked, error) from None
+            text = "LiteRT %s has not every operator of the model for the %s: the rest, or all of it, runs on the CPU"
+            self._left = text % (self._version, asked[0])
+            self._model = self._with_the_cpu(asked)
+        self.inputs = self._tensors()
+
+    def _imported(self, asked: List[str]) -> Any:
+        try:
+            return import_runtime("ai_edge_litert.compiled_model")
+        except EngineError as error:
+            text = "--provider %s: ai-edge-litert %s has no accelerators of its own" % (asked[0], self._version)
+            raise EngineError("input", text, error.message) from None
+
+    def _made_environment(self, asked: List[str]) -> Any:
+        folders = {
+            key: value for _, options in self._spec["providers"] for key, value in options.items()
+            if key in LIBRARY_OPTIONS
+        }  # fmt: skip
+        if "NPU" in asked:
+            _require_npu(folders.get("dispatch_library_path"), os.path.dirname(self._runtime.__file__))
+        try:
+            return self._runtime.Environment.create(options=self._runtime.EnvironmentOptions(**folders))
+        except Exception as error:
+            raise self._refused(asked, error) from None
+
+    def _compiled(self, accelerators: List[str]) -> Any:
+        runtime = self._runtime
+        mask = functools.reduce(lambda all_, name: all_ | runtime.HardwareAccelerator[name], accelerators, 0)
+        mode = {} if self._spec.get("xnnpack", True) else {"kernel_mode": runtime.CpuKernelMode.BUILTIN}
+        options = runtime.Options(
+            hardware_accelerators=runtime.HardwareAccelerator(mask),
+            cpu_options=runtime.CpuOptions(num_threads=max(1, self._spec["threads"]), **mode),
+            gpu_options=runtime.GpuOptions(**_gpu_options(self._spec, runtime.GpuOptions())),
+        )
+        return runtime.CompiledModel.from_file(self._spec["model"], options=options, environment=self._environment)
+
+    def _with_the_cpu(self, asked: List[str]) -> Any:
+        try:
+            return self._compiled([*dict.fromkeys([*asked, "CPU"])])
+        except Exception as error:
+            raise self._refused(asked, error) from None
+
+    def _refused(self, asked: List[str], error: Exception) -> EngineError:
+        words = one_line(error)
+        if NOT_WHOLE in words:
+            text = "LiteRT %s has not every operator of the model for it" % self._version
+            return EngineError("input", "--provider %s: %s" % (asked[0], text), "without --require-full-delegation")
+        text = "LiteRT %s cannot use it here: %s" % (self._version, words)
+        return EngineError(
+            "input", "--provider %s: %s" % (asked[0], text), "its own words are on stderr, or in run.log"
+        )
+
+    def _tensors(self) -> List[Tensor]:
+        details = self._model.get_input_tensor_details(self._signature["key"])
+        found = []
+        for name in self._signature["inputs"]:
+            try:
+                dtype = np.dtype(details[name]["dtype"])
+            except TypeError:
+                text = "input %s is %s, which edgetop cannot feed" % (name, details[name]["dtype"])
+                raise EngineError("input", text) from None
+            shape = [None if dim < 0 else int(dim) for dim in details[name]["shape"]]
+            found.append(Tensor(name, shape, dtype, resizable=True))
+        return found
+
+    @property
+    def _signature(self) -> Dict[str, Any]:
+        signature: Dict[str, Any] = self._model.get_signature_by_index(0)
+        return signature
+
+    def reshape(self, shapes: Dict[str, List[int]]) -> None:
+        """Give the inputs their shapes, and make the buffers. Raises EngineError where the model refuses."""
+        resized = []
+        try:
+            for place, tensor in enumerate(self.inputs):
+                if shapes[tensor.name] != tensor.shape:
+                    resized.append(" with input %s as %s" % (tensor.name, format_shape(shapes[tensor.name])))
+                    self._model.resize_input_tensor(place, shapes[tensor.name], 0, strict=False)
+            self._buffers = self._model.create_input_buffers(0), self._model.create_output_buffers(0)
+        except Exception as error:
+            text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
+            raise EngineError("model", text) from None
+
+    def another(self, shapes: Dict[str, List[int]]) -> "CompiledLiteRt":
+        """The same for another stream, in buffers of its own."""
+        adapter = CompiledLiteRt()
+        adapter.open(self._spec)
+        adapter.reshape(shapes)
+        return adapter
+
+    def profilers(self) -> Iterator[Callable[[], Any]]:
+        yield self._no_profiler
+
+    def _no_profiler(self) -> Any:
+        raise ProfilingError("LiteRT tells of no operators with --provider %s" % self._spec["providers"][0][0])
+
+    def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
+        taken, given = self._buffers
+        for buffer, tensor in zip(taken, self.inputs):
+            buffer.write(np.ascontiguousarray(feeds[tensor.name]))
+        return functools.partial(self._model.run_by_index, 0, taken, given)
+
+    def describe(self) -> Dict[str, Any]:
+        rest = ["XNNPACK", "CPU"] if self._spec.get("xnnpack", True) else ["CPU"]
+        accelerators = [name for name in _asked(self._spec) if name != "CPU"]
+        return {
+            "runtime": self.name,
+            "version": self._version,
+            "providers": [*accelerators, *rest] if self._left else accelerators,
+            "dropped_providers": [],
+            "left": self._left,
+            "whole": not self._left,
+        }
+
+
+def _asked(spec: Dict[str, Any]) -> List[str]:
+    """Names in upper case, first choice first. Raises EngineError("input") for one that is unknown."""
+    names = [name.upper() for name, _ in spec["providers"]]
+    for (name, _), upper in zip(spec["providers"], names):
+        if upper not in KNOWN:
+            text = "--provider %s: LiteRT has no such accelerator" % name
+            raise EngineError("input", text, "it has %s; others come as a --delegate" % ", ".join(KNOWN))
+    return names
+
+
+def _gpu_options(spec: Dict[str, Any], defaults: Any) -> Dict[str, bool]:
+    """`GPU:enforce_f32=true`: fields of LiteRT's GpuOptions. Raises EngineError("input") for what is none."""
+    found: Dict[str, bool] = {}
+    for name, options in spec["providers"]:
+        known = {"GPU": list(vars(defaults)), "NPU": list(LIBRARY_OPTIONS)}.get(name.upper(), [])
+        for key, value in options.items():
+            if key not in known:
+                has = "it has %s" % ", ".join(known) if known else "it has none"
+                raise EngineError("input", "--provider %s: no such option: %s" % (name, key), has)
+            if name.upper() == "GPU":
+                found[key] = value.lower() in ("1", "true", "yes", "on")
+    return found
+
+
+def _require_npu(folder: Any, package: str) -> None:
+    """A library of an NPU's vendor that can be loaded. Raises EngineError("input"): LiteRT itself would say nothing."""
+    folders = [folder] if folder else sorted(glob.glob(os.path.join(glob.escape(package), "vendors", "*", "dispatch")))
+    libraries = [path for place in folders for path in sorted(glob.glob(os.path.join(glob.escape(place), DISPATCH)))]
+    if not libraries:
+        where = folder or "this installation"
+        text = "--provider NPU: %s has no library of an NPU (%s)" % (where, DISPATCH)
+        raise EngineError("input", text, "name its folder: --provider NPU:dispatch_library_path=FOLDER")
+    errors = []
+    for path in libraries:
+        try:
+            ctypes.CDLL(path)
+        except OSError as error:
+            errors.append(one_line(error))
+        else:
+            return
+    text = "--provider NPU: %s cannot be loaded: %s" % (os.path.basename(libraries[0]), errors[0])
+    raise EngineError("input", text, "install the NPU's own runtime, or name another folder with dispatch_library_path")

@@ -1,0 +1,94 @@
+"""What others took from an instrumented inference, by the kernel's own account: evidence, never a guess from its time.
+
+Asked before and after each instrumented inference, outside of its time. `ru_nivcsw` of getrusage(2) counts how often
+a thread was taken off its CPU against its will; the second number of /proc/PID/task/TID/schedstat is the time in ns
+in which a thread could have run and waited for a CPU (Documentation/scheduler/sched-stats.rst); `steal` in /proc/stat
+is the time in which a hypervisor ran somebody else, in ticks (proc(5)).
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+DISTURBED = 0.02  # of an inference's time, waited by a process that was preempted, or stolen from the system
+# A thread that sleeps until there is work waits a little each time it is woken: without being preempted, it takes this.
+DISTURBED_AWAKE = 0.20
+BUSY = 0.05  # of a longer time, waited
+# What a preemption costs at least where the kernel keeps no account of waiting: the shortest slice of common kernels.
+SLICE_NS = 3_000_000
+
+
+class Taken(NamedTuple):
+    preempted: int = 0  # involuntary switches of the engine's threads
+    waited_ns: Optional[int] = None  # of all these threads; None: the kernel keeps no account
+
+    def disturbs(self, run_ns: int) -> bool:
+        """Whether an inference of so long tells more of others than of its operators."""
+        if self.waited_ns is None:
+            return self.preempted * SLICE_NS > DISTURBED * run_ns
+        return self.waited_ns > (DISTURBED if self.preempted else DISTURBED_AWAKE) * run_ns
+
+
+class Since:
+    """What others take from this process from now on."""
+
+    def __init__(self) -> None:
+        self._before = _counted()
+        self._begin_ns = time.monotonic_ns()
+
+    def taken(self) -> Tuple[int, Taken]:
+        """How many ns have passed, and what they took in these."""
+        span_ns = time.monotonic_ns() - self._begin_ns
+        (preempted_before, before), (preempted, after) = self._before, _counted()
+        waited = None
+        if before and after:
+            # A thread that was not there before counts from its beginning.
+            waited = sum(max(0, ns - before.get(task, 0)) for task, ns in after.items())
+        return span_ns, Taken(preempted - preempted_before, waited)
+
+    def was_busy(self) -> bool:
+        """Whether they took so much that the median of what ran in this time tells of them too."""
+        span_ns, taken = self.taken()
+        lost_ns = taken.preempted * SLICE_NS if taken.waited_ns is None else taken.waited_ns
+        return lost_ns > BUSY * span_ns
+
+
+def watched(call: Callable[[], Any]) -> Tuple[Any, int, Taken]:
+    """What the call gives, how many ns it took, and what others took from it."""
+    since = Since()
+    result = call()
+    return (result, *since.taken())
+
+
+def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
+    """So far, on all CPUs together; None: not known."""
+    try:
+        with open(path, "rb") as file:
+            return int(file.readline().split()[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _counted() -> Tuple[int, Dict[str, int]]:
+    """Involuntary switches, and what each thread has waited; none where the kernel keeps no account.
+
+    The runtime's own threads can be what is held up. They are this process's alone where its main thread runs the
+    model; in a thread of the app only that one can be told apart.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
+    waited: Dict[str, int] = {}
+    tasks = "/proc/self/task"
+    try:
+        for task in os.listdir(tasks) if is_main else [str(threading.get_native_id())]:
+            with open("%s/%s/schedstat" % (tasks, task), "rb") as file:
+                ran, ns = file.read().split()[:2]
+                if int(ran):  # "0 0 0" where the kernel keeps no account
+                    waited[task] = int(ns)
+    except (OSError, ValueError):
+        pass  # a thread has ended between two looks, or there is no such file
+    return resource.getrusage(who).ru_nivcsw, waited

@@ -1,0 +1,68 @@
+"""What others take from an inference is seen in the kernel's counters, and not in how long it took."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from edgetop.engines.child.profilers.others import SLICE_NS, Since, Taken, stolen_ns, watched
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("taken", "run_ms", "disturbs"),
+    [
+        (Taken(0, 0), 10, False),
+        (Taken(1, MS // 10), 10, False),  # 1 %
+        (Taken(1, MS), 10, True),
+        (Taken(0, MS), 10, False),  # threads that are woken wait a little, though nobody took their CPU
+        (Taken(0, 3 * MS), 10, True),
+        (Taken(1, None), 10, True),  # the kernel keeps no account of waiting
+        (Taken(0, None), 10, False),
+        (Taken(1, None), 1000, False),
+    ],
+)
+def test_what_disturbs_is_what_others_took_beside_the_time_of_the_inference(
+    taken: Taken, run_ms: int, disturbs: bool
+) -> None:
+    assert taken.disturbs(run_ms * MS) is disturbs
+
+
+@pytest.fixture
+def shared_cpu() -> Iterator[None]:
+    """This process on one CPU, together with another that never rests."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    burner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        burner.kill()
+        burner.wait()
+        os.sched_setaffinity(0, before)
+
+
+def work(for_ns: int) -> None:
+    until = time.thread_time_ns() + for_ns
+    while time.thread_time_ns() < until:
+        pass
+
+
+@pytest.mark.usefixtures("shared_cpu")
+def test_a_process_that_takes_the_cpu_is_seen() -> None:
+    since = Since()
+    _, took, taken = watched(lambda: work(100 * MS))
+    assert taken.preempted > 0
+    assert taken.disturbs(took)
+    assert since.was_busy()
+    assert Taken(taken.preempted, None).disturbs(SLICE_NS)
+
+
+def test_what_a_hypervisor_gave_to_others_is_a_time_or_is_not_known(tmp_path: object) -> None:
+    now = stolen_ns()
+    assert now is None or now >= 0
+    assert stolen_ns(f"{tmp_path}/none") is None
