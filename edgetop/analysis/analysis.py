@@ -248,8 +248,7 @@ class Analysis:
 
     def throttles_view(self) -> ThrottlesView:
         """When the board was slowed, by what it says itself."""
-        burst, _ = self.spans()
-        return self.throttles.view(burst.p50_ns if burst else None)
+        return self.throttles.view()
 
     def precision_view(self) -> PrecisionView:
         """How well the percentiles of the whole session are known."""

@@ -35,7 +35,7 @@ class ThrottleSpan:
     sensor: str  # the id of the signal that began it
     min_clock_mhz: float | None
     max_temp_c: float | None
-    latency_ratio: float | None  # the median of its seconds' p50 to that of the burst; None: one is not known
+    latency_ratio: float | None  # the median of its seconds' p50 to that of the first 30 measured seconds in no span; None: unknown
     begin_clock_mhz: float | None = None  # the lowest clock of its first seconds
     begin_temp_c: float | None = None  # the highest temperature of them
     was_cut: bool = False  # by the end of the measurement
@@ -85,7 +85,7 @@ class Throttles:
         self._read_ns = 0  # the newest reading: a past that comes in pieces says of each how late it is now
         self._ended_ns: int | None = None  # the measurement
         self._tells = False
-        self._view: tuple[float | None, ThrottlesView] | None = None
+        self._view: ThrottlesView | None = None
 
     def fold(self, batch: Batch) -> None:
         self._view = None
@@ -139,22 +139,19 @@ class Throttles:
         readings: Readings = self._readings[np.argsort(self._readings["t_ns"], kind="stable")]
         spans.measure(readings, self._rows, measured_ns, board)
 
-    def view(self, burst_p50_ns: float | None = None) -> ThrottlesView:
-        """`burst_p50_ns`: what latencies are compared with; None: with the seconds in no span.
+    def view(self) -> ThrottlesView:
+        """The same object until something comes."""
+        if self._view is None:
+            self._view = self._viewed()
+        return self._view
 
-        The same object until something comes.
-        """
-        if self._view is None or self._view[0] != burst_p50_ns:
-            self._view = burst_p50_ns, self._viewed(burst_p50_ns)
-        return self._view[1]
-
-    def _viewed(self, burst_p50_ns: float | None) -> ThrottlesView:
+    def _viewed(self) -> ThrottlesView:
         board = self._board
-        if board is None or not board.is_of_spans.any():
+        if board is None:
             return NO_THROTTLES
         spans = self._spans.copy()
         self._settle(spans, self._now_ns, self._now_ns, board)
-        base_ns = spans.free.median_ns if burst_p50_ns is None else burst_p50_ns
+        base_ns = spans.free.median_ns
         views = tuple(self._span(span, base_ns) for span in spans.spans)
         until_ns = self._now_ns if self._ended_ns is None else self._ended_ns
         began_ns = until_ns if spans.began_ns is None else spans.began_ns
