@@ -35,7 +35,7 @@ class ThrottleSpan:
     sensor: str  # the id of the signal that began it
     min_clock_mhz: float | None
     max_temp_c: float | None
-    latency_ratio: float | None  # the median of its seconds' p50 to that of the first 30 measured seconds in no span; None: unknown
+    latency_ratio: float | None  # of its seconds' median p50 to that of the first 30 in no span; None: unknown
     begin_clock_mhz: float | None = None  # the lowest clock of its first seconds
     begin_temp_c: float | None = None  # the highest temperature of them
     was_cut: bool = False  # by the end of the measurement

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.alerts.found import Findings, found
+from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.analysis.slowdowns.judgement import Slowdown
@@ -92,6 +93,20 @@ def test_a_slowdown_that_the_board_explains_is_one_alert_and_another_is_its_own(
         (44, "throttled", "30 % slower: thermal"),
         (50, "throttled", "thermal, cpu 1728 to 1267 MHz at 85.0 C"),
     ]
+
+
+def test_a_rule_about_throttled_sees_the_spans() -> None:
+    batch = whole({**HOT, "throttle/power-limit": {0: 0, 35: 1, 45: 0}}, slow_s=SLOW_S)
+    for text, expected in (
+        ("throttled", [(20, 45), (50, None)]),
+        ("throttled for=15s", [(20, 45)]),
+        ("throttled for=30s", []),
+    ):
+        analysis = Analysis((parse_rule(text),))
+        analysis.fold(batch)
+        alerts = [alert for alert in analysis.alerts_view().newest_first if alert.name == "alert"]
+        assert [(a.begin_ns // NS, a.end_ns and a.end_ns // NS) for a in reversed(alerts)] == expected
+        assert {alert.rule for alert in alerts} <= {text}
 
 
 def test_the_report_lists_them() -> None:

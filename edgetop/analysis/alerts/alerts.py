@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
 from edgetop.analysis.alerts.excursions import Excursions
-from edgetop.analysis.alerts.found import Findings, found
+from edgetop.analysis.alerts.found import Findings, found, of_throttling
 from edgetop.analysis.alerts.incidents import Incidents
-from edgetop.analysis.alerts.rules import AlertRule, parse_rule
+from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
 from edgetop.analysis.alerts.silences import Silences
 from edgetop.analysis.alerts.values import InferenceValues, Piece, SensorValues
 from edgetop.session.batch import Batch
@@ -79,8 +79,11 @@ class Alerts:
     def view(self, findings: Findings) -> AlertsView:
         """The latest of the session up to now, and all that go on."""
         alerts = [*found(findings), *self._incidents.alerts()]
-        for rule in self._rules:
-            alerts += rule.alerts()
+        for excursions in self._rules:
+            if excursions.rule.series == THROTTLED:
+                alerts += of_throttling(excursions.rule, findings.throttles, self._now_ns)
+            else:
+                alerts += excursions.alerts()
         alerts.sort(key=_begin, reverse=True)
         told = tuple(alert for place, alert in enumerate(alerts) if place < KEPT or alert.end_ns is None)
         return AlertsView(told, self._now_ns)

@@ -1,9 +1,11 @@
 """Alerts that follow from what the other folds have found."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from edgetop.analysis.alerts.alert import Alert, Figures
+from edgetop.analysis.alerts.alert import RULE, Alert, Figures
+from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.growth import GrowthView, leak_rate
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
@@ -11,6 +13,7 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.words import is_throttling, told
 from edgetop.analysis.throttle_words import begun_words
 from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, overlaps
+from edgetop.session.seconds import NS
 
 NO_GROWTH = GrowthView()
 
@@ -58,3 +61,20 @@ def _slower(findings: Findings) -> Iterator[Alert]:
             yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, told(slowdown))
         elif not any(overlaps(span, slowdown) for span in findings.throttles.spans):
             yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, told(slowdown))
+
+
+def of_throttling(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
+    """What a rule about `throttled` makes of the spans, whatever their causes; oldest first."""
+    joined: list[tuple[int, float]] = []
+    for span in throttles.spans:
+        end_ns = math.inf if span.end_ns is None else span.end_ns
+        if joined and span.start_ns <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end_ns))
+        else:
+            joined.append((span.start_ns, end_ns))
+    for begin_ns, end_ns in joined:
+        if min(end_ns, now_ns) - begin_ns >= rule.for_s * NS:
+            yield Alert(
+                RULE, "warning", begin_ns, None if end_ns == math.inf else int(end_ns), rule.text, rule.text,
+                is_told_once=rule.is_told_once, repeat_ns=rule.repeat_ns,
+            )  # fmt: skip

@@ -27,6 +27,7 @@ NS = 1_000_000_000
 _COMPARE: dict[str, Callable[[Floats, float], Bools]] = {
     ">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal,
 }  # fmt: skip
+THROTTLED = "throttled"  # what the board says of itself: in spans, not second by second
 ONCE = "once"
 WORDS = ("for", "until", "repeat")
 _WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from edgetop.analysis.alerts.rules import Bools, Floats
 from edgetop.analysis.power import ACCURACIES
-from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import NO_READINGS, Readings, of_sensors
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
@@ -26,11 +25,11 @@ Piece = tuple[int, Mapping[str, Floats]]  # the first second, and of each series
 
 LATENCY_SERIES = (*(name.removesuffix("_ns") for name in PERCENTILE_FIELDS), "mean", "max")
 INFERENCE_SERIES = (*LATENCY_SERIES, "misses", "misses%", "errors", "errors%")
-SENSOR_SERIES = ("temp", "headroom", "power", "rss", "throttled")
+SENSOR_SERIES = ("temp", "headroom", "power", "rss")
 
 
 class SensorValues:
-    """Of each second: `temp`, `headroom` to the nearest trip, `power`, `rss` and `throttled`. NaN: not known."""
+    """Of each second: `temp`, `headroom` to the nearest trip, `power` and `rss`. NaN: not known."""
 
     def __init__(self, wanted: Collection[str] = SENSOR_SERIES) -> None:
         """`wanted`: of these; a day of readings costs as much as the rest of the analysis."""
@@ -126,14 +125,12 @@ class SensorValues:
 
 def _places(infos: Sequence[SensorInfo]) -> dict[str, list[int]]:
     """Of which sensors each series is made."""
-    slowing = throttling_sensors(infos)
     totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
     return {
         "temp": [place for place, info in enumerate(infos) if info.kind == "temp"],
         "headroom": [place for place, info in enumerate(infos) if "passive" in (info.trips or {})],
         "power": sorted(totals, key=lambda place: _rank(infos[place])),
         "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
-        "throttled": [place for place, info in enumerate(infos) if info.id in slowing],
     }
 
 

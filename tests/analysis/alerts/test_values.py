@@ -23,7 +23,7 @@ SENSORS = (
     make_sensor("mem/rss"),
 )
 CPU, GPU, CAP, STICKY, PMIC, SHUNT, RSS = range(len(SENSORS))
-SERIES = ("temp", "headroom", "power", "rss", "throttled")
+SERIES = ("temp", "headroom", "power", "rss")
 
 
 def joined(pieces: Iterable[Piece], name: str, seconds: int) -> list[float]:
@@ -58,10 +58,6 @@ def test_a_value_stands_until_it_is_too_old() -> None:
 
 def test_of_several_totals_the_best_instrument_counts_where_it_is_read() -> None:
     assert read(20, (0.1, PMIC, 5.0), (2.0, SHUNT, 6.0))["power"][:3] == [5.0, 5.0, 6.0]
-
-
-def test_flags_since_boot_are_not_in_force() -> None:
-    assert read(6, (0.5, STICKY, 1.0), (0.5, CAP, 0.0), (1.5, CAP, 1.0))["throttled"] == [0.0, 1.0]
 
 
 def test_what_the_board_has_not_is_not_known() -> None:
