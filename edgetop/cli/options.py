@@ -120,10 +120,10 @@ def session_time(text: str) -> int:
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`NAME:1,3,224,224`; names may hold colons themselves. `NAME:` is a scalar's."""
+    """`NAME:1,3,224,224`; names may hold colons themselves. `NAME:` is a scalar's; with a 0 there is no element."""
     name, colon, dims = text.rpartition(":")
     sizes = [size.strip() for size in dims.split(",")] if dims.strip() else []
-    if not (name and colon and all(size.isdecimal() and int(size) > 0 for size in sizes)):
+    if not (name and colon and all(size.isdecimal() for size in sizes)):
         raise BadParameter(f"{text!r} is not a shape; write NAME:1,3,224,224")
     return name, tuple(int(size) for size in sizes)
 

@@ -66,6 +66,17 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "GATHER": {"axis": (0, "i32"), "batch_dims": (1, "i32")},
     "RESHAPE": {"new_shape": (0, "i32s")},
     "SQUEEZE": {"squeeze_dims": (0, "i32s")},
+    "ONE_HOT": {"axis": (0, "i32")},
+    "STRIDED_SLICE": {
+        **{f"{name}_mask": (field, "i32") for field, name in enumerate(("begin", "end", "ellipsis", "new_axis",
+                                                                        "shrink_axis"))},
+        "offset": (5, "bool"),
+    },
+    "SVDF": {"rank": (0, "i32")},
+    "CONV_3D": {
+        "padding": (0, "u8"), "stride_d": (1, "i32"), "stride_w": (2, "i32"), "stride_h": (3, "i32"),
+        "activation": (4, "u8"), "dilation_d": (5, "i32", 1), "dilation_w": (6, "i32", 1), "dilation_h": (7, "i32", 1),
+    },
     "SPACE_TO_DEPTH": {"block_size": (0, "i32")},
     "DEPTH_TO_SPACE": {"block_size": (0, "i32")},
 }  # fmt: skip

@@ -55,6 +55,7 @@ CASES = {
     "shape of another rank": (["good.onnx", "--shape", "x:1,3"], "--shape x:1,3"),
     "shape the model refuses": (["width.onnx"], "MatMul"),
     "shape of an input it has not": (["good.onnx", "--shape", "y:1"], "it has x"),
+    "shape without elements that the model has not": (["good.onnx", "--shape", "x:0"], "--shape x:0 does not fit"),
     "shape that is none": (["good.onnx", "--shape", "x:1,-3"], "NAME:1,3,224,224"),
     "array of another shape": (["good.onnx", "--input", "x=shape.npy", "--shape", "x:1,3,8,8"], "shape.npy"),
     "array of another dtype": (["good.onnx", "--input", "x=dtype.npy"], "int32"),

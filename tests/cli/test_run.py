@@ -149,6 +149,24 @@ def test_an_unknown_dimension_is_assumed_and_told(tmp_path):
     assert "assumed-shape" in [warning["code"] for warning in document["warnings"]]
 
 
+def test_a_dimension_of_no_length_runs_where_the_runtime_takes_it(tmp_path):
+    """As a batch without detections is, in deployment."""
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
+    given = ("--shape", "x:0,3,8,8", "--runs", "5", "--json")
+    done = edgetop("run", "model.onnx", "--headless", *given, home=tmp_path)
+    document = json.loads(done.stdout)
+    assert document["session"]["model"]["inputs"][0]["shape"] == [0, 3, 8, 8]
+    assert (document["latency"]["count"], document["latency"]["errors"]) == (5, 0)
+
+
+def test_a_dimension_of_no_length_that_the_runtime_refuses_is_told_in_its_words(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
+    done = edgetop("run", "model.onnx", "--headless", "--shape", "x:1,3,0,8", "--runs", "5", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("edgetop: the first inference failed: ")
+    assert done.stderr.splitlines()[-1].endswith("(see --input and --shape)")
+
+
 def test_a_thread_of_the_app_gives_the_same_document(model, tmp_path):
     done = edgetop("run", model, "--headless", "--runs", "300", "--isolation", "thread", "--json", home=tmp_path)
     document = json.loads(done.stdout)

@@ -95,10 +95,20 @@ def _scatter(call: Call) -> int:
     return 0 if call.attribute("reduction", "none") == "none" else call.elements(2)
 
 
+def _real_transform(call: Call) -> int:
+    """2.5 N log2 N each, as FFTW counts a real one (https://www.fftw.org/speed/method.html)."""
+    height, width = (int(length) for length in call.whole_numbers(1))
+    points = height * width
+    return round(call.out / (height * (width // 2 + 1)) * 2.5 * points * math.log2(points)) if points > 1 else 0
+
+
 _MOVING = (
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose", "Concat", "Split", "Slice",
     "Gather", "GatherElements", "GatherND", "Pad", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Shape", "Size",
     "ConstantOfShape", "Cast", "CastLike", "OneHot", "EyeLike", "Trilu", "ReverseSequence", "NonZero", "Where", "Range",
+    "TopK", "NonMaxSuppression", "Unique", "Compress", "QLinearConcat", "MaxUnpool", "CenterCropPad", "BitCast",
+    "TensorScatter", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+    "SequenceLength", "ConcatFromSequence", "SplitToSequence", "Optional", "OptionalGetElement", "OptionalHasElement",
 )  # fmt: skip
 
 ONNX: dict[str, Rule] = {
@@ -145,6 +155,10 @@ _TFLITE_MOVING = (
     "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "SHAPE", "RANK", "FILL", "ZEROS_LIKE",
     "CAST", "ONE_HOT", "REVERSE_V2", "REVERSE_SEQUENCE", "SELECT", "SELECT_V2", "WHERE", "RANGE", "BITCAST",
     "RESIZE_NEAREST_NEIGHBOR", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "DYNAMIC_UPDATE_SLICE", "SCATTER_ND",
+    "TOPK_V2", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "UNIQUE", "BROADCAST_ARGS", "MATRIX_DIAG",
+    "MATRIX_SET_DIAG", "SPARSE_TO_DENSE", "DENSIFY", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT",
+    "HASHTABLE_LOOKUP", "HASHTABLE_SIZE", "IMAG", "REAL",
+    "CALL_ONCE",  # in the first inference of a session only (kernels/call_once.cc)
 )  # fmt: skip
 
 TFLITE: dict[str, Rule] = {
@@ -159,6 +173,9 @@ TFLITE: dict[str, Rule] = {
     "MEAN": _each_input(1),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _tflite_pool),
     "RESIZE_BILINEAR": _each(8),
+    "COMPLEX_ABS": _each(4),  # two squares, their sum, its root
+    "RFFT2D": _real_transform,
+    **dict.fromkeys(("BITWISE_XOR", "RIGHT_SHIFT"), _each(1)),
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "CONV_3D"), _bias(2)),
     "TRANSPOSE_CONV": _bias(3),
     "BATCH_MATMUL": _none,

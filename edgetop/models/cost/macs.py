@@ -129,6 +129,19 @@ ONNX: dict[str, Rule] = {
     "MultiHeadAttention": _multi_head,
 }
 
+# Operators without products whose other arithmetic is not counted: random numbers, windows, samples between pixels,
+# transforms (whose algorithms are the runtime's), texts.
+WITHOUT = {
+    "Bernoulli", "BlackmanWindow", "Col2Im", "CumProd", "DFT", "EmbedLayerNormalization", "GlobalLpPool", "GridSample",
+    "HammingWindow", "HannWindow", "ImageDecoder", "MaxRoiPool", "MelWeightMatrix", "Multinomial",
+    "NegativeLogLikelihoodLoss", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+    "RegexFullMatch", "RoiAlign", "STFT", "SoftmaxCrossEntropyLoss", "StringConcat", "StringNormalizer", "StringSplit",
+    "SwiGLU", "TfIdfVectorizer", "BUCKETIZE", "EMBEDDING_LOOKUP_SPARSE", "FAKE_QUANT", "LOCAL_RESPONSE_NORMALIZATION",
+    "LSH_PROJECTION", "MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "REDUCE_WINDOW", "SEGMENT_SUM",
+    "SKIP_GRAM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_SUM",
+}  # fmt: skip
+CUSTOM_WITHOUT = {"TFLite_Detection_PostProcess"}  # tensorflow/lite/kernels/detection_postprocess.cc
+
 TFLITE: dict[str, Rule] = {
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": _depthwise,

@@ -85,7 +85,7 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
     constants = [tensor for tensor in call.inputs if tensor is not None and tensor.is_constant]
     weights = weight_places(graph, operator)
     largest = max(weights, key=lambda place: graph.tensors[place].elements or 0, default=None)
-    opaque = bool(operator.subgraphs)  # what it moves is moved in there
+    opaque = bool(operator.subgraphs) and operator.op_type != "CALL_ONCE"  # what it moves is moved in there
     return OperatorCost(
         operator,
         is_folded=False,
@@ -131,7 +131,9 @@ def _products(call: Call) -> int | None:
     """None of an operator of which nothing is known, 0 of one that is known to have none."""
     if _has_products(call.operator):
         return _counted(_rule(macs.ONNX, macs.TFLITE, call.operator), call)
-    return None if _rule(arithmetic.ONNX, arithmetic.TFLITE, call.operator) is None else 0
+    without = macs.CUSTOM_WITHOUT if call.operator.domain == "custom" else macs.WITHOUT
+    has_none = call.operator.op_type in without and call.operator.domain in {*DOMAINS, "tflite", "custom"}
+    return 0 if has_none or _rule(arithmetic.ONNX, arithmetic.TFLITE, call.operator) is not None else None
 
 
 def _counted(rule: Rule | None, call: Call) -> int | None:

@@ -40,6 +40,13 @@ class Call:
     def elements(self, place: int = 0) -> int:
         return math.prod(self.sizes(place))
 
+    def whole_numbers(self, place: int) -> list[int]:
+        """What a small input holds. Raises UncountedError."""
+        tensor = self.inputs[place] if place < len(self.inputs) else None
+        if tensor is None or tensor.value is None:
+            raise UncountedError
+        return [int(number) for number in tensor.value.reshape(-1)]
+
     @property
     def out(self) -> int:
         """Elements of the first output."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edgetop.models.graph import Array, Operator, Sizes
 
 
@@ -47,10 +49,12 @@ class Node:
         return complete(self.sizes(place))
 
     def value(self, place: int) -> Array:
-        value = self.fact(place).value
-        if value is None:
+        fact = self.fact(place)
+        if fact.value is not None:
+            return fact.value
+        if fact.sizes is None or 0 not in fact.sizes or None in fact.sizes:
             raise UnknownError
-        return value
+        return np.empty(self.known(place), np.int32)  # of no element, as the shape of a scalar is
 
     def attribute(self, name: str, default: Any = None) -> Any:
         value = self.operator.attributes.get(name)

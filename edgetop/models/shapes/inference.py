@@ -6,12 +6,14 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TypeVar
 
+import numpy as np
+
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Sizes, Tensor
 from edgetop.models.limits import BROKEN_NODE, MAX_RANK
 from edgetop.models.shapes import onnx_rules, tflite_rules
 from edgetop.models.shapes.dtypes import output_dtypes
 from edgetop.models.shapes.facts import Fact, Node
-from edgetop.models.shapes.folding import FOLDS, folded
+from edgetop.models.shapes.folding import FOLDS, TFLITE_FOLDS, folded
 
 T = TypeVar("T")
 
@@ -48,6 +50,8 @@ def _infer_onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> Graph:
     graph = model.graph
     names = _named_sizes(graph, inputs)
     facts = [_first_fact(tensor, names) for tensor in graph.tensors]
+    for place in _overruled(graph):
+        facts[place] = replace(facts[place], sizes=None)
     for place in graph.inputs:
         given = inputs.get(graph.tensors[place].name)
         if given is not None:
@@ -61,6 +65,18 @@ def _infer_onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> Graph:
     return _settled(graph, facts)
 
 
+def _overruled(graph: Graph) -> set[int]:
+    """Outputs of the model whose declared sizes say nothing where the rule of their operator cannot tell them.
+
+    Where inputs are open, exporters write of outputs what they saw, or a name that nobody checks: [batch] of 4.
+    Of an operator without a rule there is nothing better.
+    """
+    if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
+        return set()
+    ruled = (op for op in graph.operators if op.domain in onnx_rules.DOMAINS and op.op_type in onnx_rules.RULES)
+    return set(graph.outputs) & {place for op in ruled for place in op.outputs}
+
+
 def _onnx_outputs(node: Node) -> list[Fact]:
     """As much as is known of each output; at least an empty fact for each."""
     number = len(node.operator.outputs)
@@ -69,16 +85,21 @@ def _onnx_outputs(node: Node) -> list[Fact]:
     sizes = _attempt(onnx_rules.output_sizes, node, number)
     dtypes = _attempt(output_dtypes, node, number)
     facts = [Fact(_possible(size), dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
-    if node.operator.op_type in FOLDS and facts:
-        try:
-            values = folded(node, facts[0].sizes)
-        except BROKEN_NODE:
-            return facts
-        facts = [
-            fact if value is None else replace(fact, sizes=value.shape, value=value)
-            for fact, value in zip_longest(facts, values[:number])
-        ]
-    return facts
+    return _with_values(node, facts) if node.operator.op_type in FOLDS else facts
+
+
+def _with_values(node: Node, facts: list[Fact]) -> list[Fact]:
+    """What is known of outputs, with the values of small ones where these follow."""
+    if not facts:
+        return facts
+    try:
+        values = folded(node, facts[0].sizes)
+    except BROKEN_NODE:
+        return facts
+    return [
+        fact if value is None else replace(fact, sizes=value.shape, value=value)
+        for fact, value in zip_longest(facts, values[: len(facts)])
+    ]
 
 
 def _possible(sizes: Sizes | None) -> Sizes | None:
@@ -141,29 +162,67 @@ def _is_constant(node: Node) -> bool:
 
 
 def _infer_tflite(model: Model, inputs: Mapping[str, Sequence[int]]) -> Graph:
-    """The file has every shape; with inputs of another, those that do not follow from them are unknown."""
+    """The file has every shape, but for the sizes that it leaves open.
+
+    With inputs of other sizes than it was made for, those that do not follow from them are unknown; where only
+    open ones were filled, the others of the file stand.
+    """
     graph = model.graph
     facts = [Fact(_stored_sizes(tensor), tensor.dtype, tensor.value, tensor.is_constant) for tensor in graph.tensors]
-    changed = set()
+    changed, only_open = set(), True
     for place, name in zip(graph.inputs, input_names(model), strict=True):
-        given = tuple(inputs.get(name, facts[place].sizes or ()))
-        if given != facts[place].sizes:
+        given, stored = tuple(inputs.get(name, facts[place].sizes or ())), facts[place].sizes
+        if given != stored:
+            only_open = only_open and _fills(given, stored)
             facts[place] = replace(facts[place], sizes=given)
             changed.add(place)
     for operator in graph.operators:
         node = _node(operator, facts)
+        is_changed = bool(changed.intersection(operator.inputs))
+        found = _tflite_outputs(node) if is_changed or _leaves_open(operator, facts) else []
         is_kept = operator.op_type in _KEPT_BY_TFLITE and all(
             fact is not None and fact.is_constant for fact in node.inputs
         )
-        is_changed = bool(changed.intersection(operator.inputs))
-        sizes = _attempt(tflite_rules.output_sizes, node, len(operator.outputs)) if is_changed else []
-        for place, size in zip_longest(operator.outputs, sizes):
-            if place != OMITTED and is_changed:
-                facts[place] = replace(facts[place], sizes=_possible(size))
+        for place, fact in zip_longest(operator.outputs, found):
+            if place == OMITTED or facts[place].is_constant:
+                continue
+            declared = facts[place] if only_open or not is_changed else Fact(dtype=facts[place].dtype)
+            facts[place] = replace(
+                _merged(_as_stored(fact or Fact(), declared.dtype), declared), dtype=declared.dtype, is_constant=is_kept
+            )
+            if is_changed:
                 changed.add(place)
-            elif place != OMITTED and is_kept:
-                facts[place] = replace(facts[place], is_constant=True)
     return _settled(graph, facts)
+
+
+def _fills(given: Sizes, declared: Sizes | None) -> bool:
+    """Whether it says no more than what was left open."""
+    return (
+        declared is not None
+        and len(given) == len(declared)
+        and all(b is None or a == b for a, b in zip(given, declared, strict=True))
+    )
+
+
+def _as_stored(fact: Fact, dtype: str | None) -> Fact:
+    """With its value in the type that the file gives the tensor."""
+    if fact.value is None or dtype not in ("int32", "int64", "float32", "bool"):
+        return replace(fact, value=None)
+    with np.errstate(all="ignore"):
+        return replace(fact, value=fact.value.astype(dtype))
+
+
+def _leaves_open(operator: Operator, facts: Sequence[Fact]) -> bool:
+    sizes = (facts[place].sizes for place in operator.outputs if place != OMITTED)
+    return any(size is None or None in size for size in sizes)
+
+
+def _tflite_outputs(node: Node) -> list[Fact]:
+    """As `_onnx_outputs`; dtypes stand in the file."""
+    number = len(node.operator.outputs)
+    sizes = [_possible(size) for size in _attempt(tflite_rules.output_sizes, node, number)]
+    facts = [Fact(size) for size in sizes]
+    return _with_values(node, facts) if node.operator.op_type in TFLITE_FOLDS else facts
 
 
 def _stored_sizes(tensor: Tensor) -> Sizes | None:

@@ -1,9 +1,13 @@
-"""Rules for TFLite's operators, used where an input does not have the size that the file was made for.
+"""Rules for TFLite's operators, used where a size does not stand in the file: open ones, and those of a resized input.
 
 Sources: tensorflow/lite/kernels/*.cc, `Prepare` of each; kernels/padding.h for SAME and VALID.
 """
 
+import math
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from edgetop.models import tflite_schema as schema
 from edgetop.models.graph import Sizes
@@ -141,15 +145,132 @@ def _split(node: Node) -> list[Sizes | None]:
     return [(*sizes[:axis], sizes[axis] // parts, *sizes[axis + 1 :])] * parts
 
 
+def _shape(node: Node) -> list[Sizes | None]:
+    return [(len(node.sizes()),)]
+
+
+def _of_value(place: int) -> Rule:
+    """The size is what an input holds."""
+    return lambda node: [tuple(int(size) for size in node.value(place).reshape(-1))]
+
+
+def cut(node: Node) -> Any:
+    """What STRIDED_SLICE takes of a tensor, as numpy's index (kernels/internal/strided_slice_logic.h)."""
+    begin, end, stride = ([int(number) for number in node.value(place).reshape(-1)] for place in (1, 2, 3))
+    if node.attribute("offset"):
+        end = [first + length for first, length in zip(begin, end, strict=True)]
+
+    def has(mask: str, axis: int) -> bool:
+        return bool(node.attribute(f"{mask}_mask", 0) >> axis & 1)
+
+    def index(axis: int) -> Any:
+        if has("ellipsis", axis):
+            return Ellipsis
+        if has("new_axis", axis):
+            return np.newaxis
+        if has("shrink_axis", axis):
+            return begin[axis]
+        first, last = (None if has(mask, axis) else given[axis] for mask, given in (("begin", begin), ("end", end)))
+        return slice(first, last, stride[axis])
+
+    return tuple(index(axis) for axis in range(len(begin)))
+
+
+def _strided_slice(node: Node) -> list[Sizes | None]:
+    """By a tensor of that size that takes no memory."""
+    return [np.broadcast_to(np.empty((), np.bool_), node.known())[cut(node)].shape]
+
+
+def _slice(node: Node) -> list[Sizes | None]:
+    wanted = [int(size) for size in node.value(2).reshape(-1)]
+    if -1 not in wanted:
+        return [tuple(wanted)]
+    begin = [int(first) for first in node.value(1).reshape(-1)]
+    rests = [None if size is None else size - first for size, first in zip(node.sizes(), begin, strict=True)]
+    return [tuple(rest if size == -1 else size for size, rest in zip(wanted, rests, strict=True))]
+
+
+def _split_v(node: Node) -> list[Sizes | None]:
+    """By sizes, one of which may be -1: the rest."""
+    sizes, wanted = node.sizes(), [int(size) for size in node.value(1).reshape(-1)]
+    axis = axis_of(int(node.value(2).reshape(-1)[0]), len(sizes))
+    whole = sizes[axis]
+    rest = None if whole is None else whole - sum(size for size in wanted if size != -1)
+    return [(*sizes[:axis], rest if size == -1 else size, *sizes[axis + 1 :]) for size in wanted]
+
+
+def _unpack(node: Node) -> list[Sizes | None]:
+    sizes = node.sizes()
+    axis = axis_of(node.attribute("axis"), len(sizes))
+    return [(*sizes[:axis], *sizes[axis + 1 :])] * len(node.operator.outputs)
+
+
+def _rfft(node: Node) -> list[Sizes | None]:
+    """Of real numbers: half of the spectrum says all (kernels/rfft2d.cc)."""
+    height, width = (int(length) for length in node.value(1).reshape(-1))
+    return [(*node.sizes()[:-2], height, width // 2 + 1)]
+
+
+def _transpose_convolution(node: Node) -> list[Sizes | None]:
+    """The size comes first; its channels may be wrong there, and are those of the weights."""
+    batch, height, width, _ = (int(size) for size in node.value(0).reshape(-1))
+    return [(batch, height, width, node.sizes(1)[0])]
+
+
+def _convolution_3d(node: Node) -> list[Sizes | None]:
+    batch, *room, _ = node.known()
+    *kernel, _, channels = node.known(1)
+    places = (_places(node, size, width, side) for size, width, side in zip(room, kernel, "dhw", strict=True))
+    return [(batch, *places, channels)]
+
+
+def _batch_to_space(node: Node) -> list[Sizes | None]:
+    batch, *sizes = node.known()
+    blocks, crops = node.value(1).reshape(-1).tolist(), node.value(2).reshape(-1, 2).tolist()
+    sides = [size * block - sum(crop) for size, block, crop in zip(sizes, blocks, crops, strict=False)]
+    return [(batch // math.prod(blocks), *sides, *sizes[len(blocks) :])]
+
+
+def _space_to_batch(node: Node) -> list[Sizes | None]:
+    batch, *sizes = node.known()
+    blocks, pads = node.value(1).reshape(-1).tolist(), node.value(2).reshape(-1, 2).tolist()
+    sides = [(size + sum(pad)) // block for size, block, pad in zip(sizes, blocks, pads, strict=False)]
+    return [(batch * math.prod(blocks), *sides, *sizes[len(blocks) :])]
+
+
+def _top_k(node: Node) -> list[Sizes | None]:
+    return [(*node.sizes()[:-1], int(node.value(1).reshape(-1)[0]))] * 2
+
+
+def _embedding(node: Node) -> list[Sizes | None]:
+    return [(*node.sizes(0), *node.sizes(1)[1:])]
+
+
+def _recurrent(node: Node) -> list[Sizes | None]:
+    """Steps and batch, in whatever order, and what a step gives: as wide as what goes back into the cell."""
+    width = node.sizes(1)[0] if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else node.sizes(5)[1]
+    return [(*node.sizes()[:2], width)]
+
+
+def _svdf(node: Node) -> list[Sizes | None]:
+    return [(node.sizes()[0], node.known(1)[0] // node.attribute("rank"))]
+
+
+def _broadcast_args(node: Node) -> list[Sizes | None]:
+    return [(max(node.known(0)[0], node.known(1)[0]),)]
+
+
 _SAME = (
     "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "TANH", "LOGISTIC", "ELU", "HARD_SWISH", "LEAKY_RELU", "GELU",
     "SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION", "ABS", "NEG", "EXP", "LOG", "SQRT",
     "RSQRT", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND", "SIGN", "LOGICAL_NOT", "CAST", "QUANTIZE", "DEQUANTIZE",
-    "FAKE_QUANT", "CUMSUM", "ZEROS_LIKE", "REVERSE_V2", "PRELU",
+    "FAKE_QUANT", "CUMSUM", "ZEROS_LIKE", "REVERSE_V2", "PRELU", "REVERSE_SEQUENCE", "ADD_N", "DYNAMIC_UPDATE_SLICE",
+    "COMPLEX_ABS", "REAL", "IMAG", "BUCKETIZE",
 )  # fmt: skip
 _BROADCAST = (
     "ADD", "SUB", "MUL", "DIV", "POW", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE", "EQUAL",
     "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "SELECT_V2", "ATAN2",
+    "BITWISE_XOR", "RIGHT_SHIFT",
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {
@@ -173,6 +294,31 @@ RULES: dict[str, Rule] = {
     "PACK": _pack,
     "GATHER": _gather,
     "SPLIT": _split,
+    "SPLIT_V": _split_v,
+    "UNPACK": _unpack,
+    "STRIDED_SLICE": _strided_slice,
+    "SLICE": _slice,
+    "SHAPE": _shape,
+    "RANK": lambda _: [()],
+    "RANGE": layout.range_,
+    "RFFT2D": _rfft,
+    "FILL": _of_value(0),
+    "BROADCAST_TO": _of_value(1),
+    "BROADCAST_ARGS": _broadcast_args,
+    "SCATTER_ND": _of_value(2),
+    "TILE": layout.tile,
+    "GATHER_ND": layout.gather_nd,
+    "ONE_HOT": layout.one_hot,
+    "SELECT": lambda node: [node.sizes(1)],
+    "TOPK_V2": _top_k,
+    "EMBEDDING_LOOKUP": _embedding,
+    "TRANSPOSE_CONV": _transpose_convolution,
+    "CONV_3D": _convolution_3d,
+    "BATCH_TO_SPACE_ND": _batch_to_space,
+    "SPACE_TO_BATCH_ND": _space_to_batch,
+    **dict.fromkeys(("UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"), _recurrent),
+    "SVDF": _svdf,
+    "WHERE": lambda node: [(None, len(node.sizes()))],
 }
 
 

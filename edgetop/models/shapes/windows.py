@@ -23,9 +23,10 @@ class Window:
     pads: tuple[int, ...]  # before each axis, then after each
     auto_pad: str
     ceil_mode: bool
+    may_overhang: bool = False  # a window that is larger than the input is none to complain of
 
     @classmethod
-    def of(cls, node: Node, kernel: tuple[int, ...]) -> "Window":
+    def of(cls, node: Node, kernel: tuple[int, ...], *, may_overhang: bool = False) -> "Window":
         axes = len(kernel)
         window = cls(
             kernel,
@@ -34,6 +35,7 @@ class Window:
             tuple(node.attribute("pads", (0,) * 2 * axes)),
             node.attribute("auto_pad", "NOTSET"),
             bool(node.attribute("ceil_mode", 0)),
+            may_overhang,
         )
         if not len(window.strides) == len(window.dilations) == len(window.pads) / 2 == axes:
             raise UnknownError
@@ -51,12 +53,22 @@ class Window:
         before, after = (0, 0) if self.auto_pad == "VALID" else (self.pads[axis], self.pads[axis + len(self.kernel)])
         room = size + before + after - reach
         if room < 0:
-            raise UnknownError
+            return self._places_without_room(room, stride)
         if not self.ceil_mode:
             return room // stride + 1
         places = -(-room // stride) + 1
         # A window that would start in the padding behind the input is left out.
         return places - 1 if (places - 1) * stride >= size + before else places
+
+    def _places_without_room(self, room: int, stride: int) -> int:
+        """ONNX Runtime's pools cut the quotient towards 0, so that one place may be left, or none.
+
+        onnxruntime/core/providers/cpu/nn/pool_attributes.h (ComputeOutputSize). A convolution is refused.
+        """
+        places = 1 - -room // stride
+        if not self.may_overhang or places < 0:
+            raise UnknownError
+        return places
 
 
 def convolution(node: Node) -> list[Sizes | None]:
@@ -92,7 +104,8 @@ def pool(node: Node) -> list[Sizes | None]:
     sizes = node.sizes()
     last = bool(node.attribute("channels_last", 0))  # of com.microsoft's QLinearAveragePool
     head, spatial, tail = (sizes[:1], sizes[1:-1], sizes[-1:]) if last else (sizes[:2], sizes[2:], ())
-    places = Window.of(node, tuple(node.attribute("kernel_shape", ()))).places(spatial)
+    kernel = tuple(node.attribute("kernel_shape", ()))
+    places = Window.of(node, kernel, may_overhang=True).places(spatial)
     return [(*head, *places, *tail)] * 2
 
 

@@ -222,3 +222,20 @@ def test_the_precision_of_weights_is_the_stored_one():
     dequantise, product = all_costs(file.serialise())
     assert dequantise.is_folded
     assert (product.dtype, product.weights_dtype, product.weights_bytes) == ("float32", "float16", 240)
+
+
+@pytest.mark.parametrize("op_type", ["TopK", "NonMaxSuppression", "Unique"])
+def test_what_only_selects_has_no_work_and_so_makes_no_total_a_lower_bound(op_type):
+    found = cost(op_type, {"x": floats(4, 7), "k": ((1,), INT64)})
+    assert (found.macs, found.flops) == (0, 0)
+
+
+@pytest.mark.parametrize("op_type", ["RoiAlign", "RandomNormalLike", "DFT"])
+def test_without_products_there_are_no_multiply_accumulates_whatever_else_there_is(op_type):
+    found = cost(op_type, {"x": floats(1, 2, 8, 8)})
+    assert (found.macs, found.flops) == (0, None)
+
+
+def test_an_operator_of_another_domain_is_not_taken_for_one_without_products():
+    found = cost("TopK", {"x": floats(4, 7)}, domain="com.example")
+    assert (found.macs, found.flops) == (None, None)

@@ -6,6 +6,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from onnx import TensorProto, shape_inference
 from onnx.helper import make_node, make_tensor_value_info
+from onnxruntime import InferenceSession
 
 import edgetop.demo
 from edgetop.engines.child.adapters.tflite import _by_name
@@ -196,3 +197,33 @@ def test_inputs_have_the_names_that_the_engine_gives_them():
     content = tflite_models.tflite_nameless()
     interpreter = Interpreter(model_content=content)
     assert input_names(read(content)) == list(_by_name(interpreter.get_input_details()))
+
+
+@pytest.mark.parametrize("declared", [["N"], [1]], ids=["a name of an input's", "a number that an exporter saw"])
+def test_what_is_declared_of_an_output_does_not_stand_in_for_what_was_not_inferred(declared):
+    """Exporters name sizes as they are told to, and nobody checks it: four results of a batch of one."""
+    nodes = [make_node("Frob", ["x"], ["z"], domain="com.example"), make_node("Identity", ["z"], ["y"])]
+    model = onnx.load_from_string(model_of(nodes, [make_tensor_value_info("x", FLOAT, ["N", 3])], ["y"]))
+    model.graph.output[0].CopyFrom(make_tensor_value_info("y", FLOAT, declared))
+    assert found(settled(model.SerializeToString(), x=(1, 3)), "y").shape is None
+
+
+def test_what_is_declared_of_an_output_stands_where_no_size_is_open():
+    nodes = [make_node("Frob", ["x"], ["y"], domain="com.example")]
+    model = onnx.load_from_string(model_of(nodes, [make_tensor_value_info("x", FLOAT, [2, 3])], ["y"]))
+    model.graph.output[0].CopyFrom(make_tensor_value_info("y", FLOAT, [4]))
+    assert found(settled(model.SerializeToString()), "y").shape == (4,)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (2, 1), (5, 4), (5, 3)])
+def test_a_pool_over_less_than_its_window_has_the_size_that_onnx_runtime_gives_it(kernel, stride):
+    nodes = [make_node("MaxPool", ["x"], ["y"], kernel_shape=[kernel], strides=[stride])]
+    content = model_of(nodes, [make_tensor_value_info("x", FLOAT, [1, 2, "w"])], ["y"])
+    (expected,) = run_by_onnx_runtime(content, np.zeros((1, 2, 1), np.float32))
+    assert found(settled(content, x=(1, 2, 1)), "y").shape == expected.shape
+
+
+def run_by_onnx_runtime(content, x):
+    model = onnx.load_from_string(content)
+    model.graph.output[0].CopyFrom(make_tensor_value_info("y", FLOAT, None))
+    return InferenceSession(model.SerializeToString()).run(None, {"x": x})
