@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import select
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from edgetop.session.batch import Batch
     from edgetop.session.events import JsonValue
 
+GRACE_S = 10.0  # for an end in order
 NICENESS = 10  # it gives way to the model that it tells of
 
 
@@ -36,8 +40,22 @@ def command(session: str | None) -> int:
 
     clock = SystemClock()
     link = Link(sys.stdin.fileno(), sink, clock)
+    threading.Thread(target=_end_with, args=(sys.stdin.fileno(), sink), daemon=True).start()
     serve(link, lambda: _find(session), _give, clock, judge=_judge)
     return EXIT_DONE
+
+
+def _end_with(source: int, sink: int) -> None:
+    """End this process a while after the link, whatever it is busy with: only its reader wanted that.
+
+    Asked for no event, poll(2) tells of an end alone.
+    """
+    poll = select.poll()
+    poll.register(source, 0)
+    poll.register(sink, 0)
+    poll.poll()
+    time.sleep(GRACE_S)
+    os._exit(EXIT_DONE)
 
 
 def _judge(batches: Iterator["Batch"], from_s: int) -> Mapping[str, "JsonValue"] | None:

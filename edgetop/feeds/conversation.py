@@ -3,17 +3,21 @@
 What comes is a stranger's data. A stream that is not sound is a broken link, and no more than that.
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from edgetop.errors import InputError
+from edgetop.formatting import clean, cut
 from edgetop.relay import wire
 from edgetop.relay.encoding import Decoder, Position
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
 
-HELLO_S = 30.0  # for an answer where nobody has to type a password
+HELLO_S = 60.0  # for an answer, beside the time in which ssh asks for a password: Python starts slowly on small boards
+QUOTED = 160  # characters of what else was said
 
 
 class LinkEndedError(Exception):
@@ -25,11 +29,14 @@ class UnreachableError(InputError):
 
 
 class Link(Protocol):
-    def read(self, timeout_s: float | None) -> bytes:
+    def read(self, timeout_s: float) -> bytes:
         """What has come. Raises LinkEndedError, and TimeoutError where nothing does for so long."""
 
     def write(self, data: bytes) -> None:
         """Without waiting. Raises LinkEndedError."""
+
+    def answered(self) -> None:
+        """A relay is at the other end."""
 
     def hang_up(self) -> None:
         """From another thread than the one that reads, which then finds the link ended."""
@@ -59,7 +66,7 @@ Said = tuple[Batch, Position] | Confirmed | Over
 
 
 class Conversation:
-    def __init__(self, link: Link, where: str, position: Position | None, *, attended: bool) -> None:
+    def __init__(self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S) -> None:
         """Compares versions and asks for what lies behind `position`; `where`: the board, in words.
 
         Raises InputError where that board cannot or will not tell, UnreachableError where it may yet.
@@ -67,26 +74,54 @@ class Conversation:
         self._link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
         self._pending: list[Frame] = []
-        timeout_s = None if attended else HELLO_S
         try:
-            self._compare(self._next(timeout_s))
-            self._link.write(wire.hello(position=position))
-            begin = self._next(timeout_s)
-            self._fail(begin)
-            self.session = begin.words("session")  # what to ask for to come back to it
-        except (LinkEndedError, TimeoutError, ValueError) as error:
-            raise UnreachableError(link.close() or _words(error, where)) from None
-        except InputError:
+            self._begin(position, hello_s)
+        except LinkEndedError:
+            raise UnreachableError(self._ended(link.close())) from None
+        except TimeoutError:
+            link.close()
+            nothing = "and then nothing" if self._parser.noise else "nothing"
+            began = "answered, and then " if self._parser.has_begun else ""
+            words = f"{where} {began}said {self._quoted()}{nothing} for {hello_s:g} s"
+            raise UnreachableError(words, f"what starts there? ssh {where} edgetop --version") from None
+        except ValueError as error:
+            link.close()
+            raise UnreachableError(f"{where} said {self._quoted()}which no edgetop relay says: {error}") from None
+        except BaseException:
             link.close()
             raise
+
+    def _begin(self, position: Position | None, hello_s: float) -> None:
+        self._compare(self._next(hello_s))
+        self._link.answered()
+        self._link.write(wire.hello(position=position))
+        begin = self._next(hello_s)
+        self._fail(begin)
+        self.session = begin.words("session")  # what to ask for to come back to it
+
+    def _quoted(self) -> str:
+        """What came before any answer, for a sentence to go on."""
+        noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
+        return f'"{cut(clean(noise), QUOTED)}", ' if noise else ""
+
+    def _ended(self, why: str) -> str:
+        said = self._quoted()
+        return (why or f"{self._where} ended without an answer") + (f"; it said {said.rstrip(', ')}" if said else "")
 
     def _compare(self, hello: Frame) -> None:
         if why := wire.misfit(hello, f"on {self._where}"):
             raise InputError(why)
 
-    def _next(self, timeout_s: float | None) -> Frame:
+    def _next(self, timeout_s: float) -> Frame:
+        """Raises TimeoutError also where only noise comes for so long."""
+        until_s = math.inf
         while not self._pending:
-            self._pending += self._parser.feed(self._link.read(timeout_s))
+            left_s = min(timeout_s, until_s - time.monotonic())
+            if left_s <= 0:
+                raise TimeoutError
+            data = self._link.read(left_s)
+            until_s = min(until_s, time.monotonic() + timeout_s)
+            self._pending += self._parser.feed(data)
         return self._pending.pop(0)
 
     def listen(self, timeout_s: float) -> Iterator[Said]:
@@ -123,7 +158,3 @@ class Conversation:
 
     def close(self) -> str:
         return self._link.close()
-
-
-def _words(error: Exception, where: str) -> str:
-    return f"{where}: {error}" if str(error) else f"{where} does not answer"

@@ -50,7 +50,7 @@ class RemoteFeed:
         self.failure = ""  # why it was given up, in words
         self.arrived = threading.Event()  # set when there is something to read
         self._leaving = threading.Event()
-        self._talk = Conversation(connect(None, True), where, None, attended=True)
+        self._talk = Conversation(connect(None, True), where, None)
         self.session = self._talk.session
         self._thread = threading.Thread(target=self._run, name="remote session", daemon=True)
         self._thread.start()
@@ -192,6 +192,6 @@ class RemoteFeed:
         if self._leaving.wait(pause_s):
             return
         link = self._connect(self.session, False)
-        self._talk = Conversation(link, self._where, self._position, attended=False)
+        self._talk = Conversation(link, self._where, self._position)
         self._heard_ns = self._said_alive_ns = self._clock.monotonic_ns()
         self._lost = False

@@ -10,15 +10,19 @@ import os
 import re
 import select
 import shlex
+import signal
 import subprocess
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from edgetop.errors import InputError
 from edgetop.feeds.conversation import LinkEndedError
+from edgetop.feeds.foreground import LentTerminal
 
 # No name begins with a dash, which ssh might take for an option, and none holds what a shell would act on.
 _TARGET = re.compile(
@@ -28,7 +32,9 @@ _TARGET = re.compile(
 NOT_FOUND = 127  # sh(1): a command that is not there
 SSH_FAILED = 255  # ssh(1)
 _END_S, _LEAVE_S = 0.5, 5.0  # for an end by itself, and when it was told to
+_LOOK_S, _POLL_S = 0.5, 0.02
 _KEPT_LINES = 20
+_GROUP_OF_ITS_OWN = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 # A link that is dead is noticed within 15 s by either side.
 _KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=20")
 
@@ -73,12 +79,15 @@ class SshLink:
         line = ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
         self._target = target
         self._remote_command = remote_command
+        # A group of its own, with which whatever it has begun can be ended. Nobody to be asked: no terminal either.
+        apart: dict[str, Any] = _GROUP_OF_ITS_OWN if attended else {"start_new_session": True}
         try:
             self._process = subprocess.Popen(  # noqa: S603  an argument list, and `--` before the host
-                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, **apart
             )
         except OSError as error:
             raise InputError(f"ssh cannot be started: {error.strerror}", "install OpenSSH's client") from None
+        self._terminal = LentTerminal(self._process.pid) if attended else None
         assert self._process.stdin
         os.set_blocking(self._process.stdin.fileno(), False)
         self._said: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -95,15 +104,29 @@ class SshLink:
                     self._said.append(text)
                     self._hear(text)
 
-    def read(self, timeout_s: float | None) -> bytes:
-        """What has come; raises LinkEndedError at its end, and TimeoutError where nothing comes for so long."""
+    def read(self, timeout_s: float) -> bytes:
+        """What has come; raises LinkEndedError at its end, and TimeoutError where nothing comes for so long.
+
+        The time in which ssh asks its user something does not count.
+        """
         assert self._process.stdout
-        if not select.select([self._process.stdout], [], [], timeout_s)[0]:
-            raise TimeoutError
+        until_s = time.monotonic() + timeout_s
+        while not select.select([self._process.stdout], [], [], min(_LOOK_S, max(0.0, until_s - time.monotonic())))[0]:
+            if self._terminal:
+                self._terminal.follow_stop()
+                if self._terminal.is_asked:
+                    until_s = time.monotonic() + timeout_s
+            if time.monotonic() >= until_s:
+                raise TimeoutError
         data = os.read(self._process.stdout.fileno(), 65_536)
         if not data:
             raise LinkEndedError
         return data
+
+    def answered(self) -> None:
+        """Nobody will be asked any more: the terminal is this process's again."""
+        if self._terminal:
+            self._terminal.take_back()
 
     def write(self, data: bytes) -> None:
         """Raises LinkEndedError where it is not taken at once: what is said here is little, and the pipe has room."""
@@ -116,25 +139,41 @@ class SshLink:
             raise LinkEndedError
 
     def hang_up(self) -> None:
-        self._process.terminate()
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        """To it and what it has begun: a proxy, a jump host's ssh."""
+        if self._process.returncode is None:
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, number)
+
+    def _ends_within(self, seconds: float) -> bool:
+        """It is not reaped then: as long as it is not, its group's number is nobody else's."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            try:
+                if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    return True
+            except ChildProcessError:
+                return True
+            time.sleep(_POLL_S)
+        return False
 
     def close(self) -> str:
-        """End it; why it ended by itself, in words, where it had."""
+        """End it; why it ended by itself, in words, where it had. Raises KeyboardInterrupt where its user ended it."""
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.terminate()
-            code = 0
-            try:
-                self._process.wait(_LEAVE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        has_ended = self._ends_within(_END_S)
+        self._signal(signal.SIGTERM)
+        self._ends_within(_LEAVE_S)
+        self._signal(signal.SIGKILL)
+        code = self._process.wait()
         self._listener.join(_LEAVE_S)
-        return self._why(code)
+        self.answered()
+        if has_ended and code == -signal.SIGINT and self._terminal:
+            raise KeyboardInterrupt
+        return self._why(code) if has_ended else ""
 
     def _why(self, code: int) -> str:
         last = self._said[-1] if self._said else ""
@@ -146,5 +185,5 @@ class SshLink:
         if code == SSH_FAILED:
             return last or f"ssh could not reach {self._target}"
         if code > 0:
-            return f"edgetop on {self._target} ended with exit code {code}: {last or 'it said nothing'}"
+            return f"edgetop on {self._target} ended with exit code {code}: {last or 'it said nothing on stderr'}"
         return last

@@ -11,7 +11,7 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PERIOD_NS = NS
 PATIENCE_NS = 60 * NS  # with a viewer that says nothing, or takes nothing
+ALIVE_EVERY_S = 5.0
 MAX_ORDERS = 16  # under way at once
 ORDERS = ("stop", "mark", "pause", "resume", "profile")
 _PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it takes something (pipe(7): PIPE_BUF)
@@ -49,9 +50,32 @@ class Link:
         self._unheeded: list[Frame] = []
         self._heard_ns = clock.monotonic_ns()
         self._wake, self._woken = socket.socketpair()
+        self._sending = threading.Lock()
 
     def send(self, frame: bytes) -> None:
-        """Raises LinkLostError where it is not taken."""
+        """From any thread. Raises LinkLostError where it is not taken."""
+        with self._sending:
+            self._send(frame)
+
+    @contextlib.contextmanager
+    def kept_alive(self, every_s: float = ALIVE_EVERY_S) -> Iterator[None]:
+        """While it lasts, a viewer hears that somebody is at work."""
+        is_over = threading.Event()
+
+        def say() -> None:
+            with contextlib.suppress(LinkLostError):
+                while not is_over.wait(every_s):
+                    self.send(wire.say(wire.ALIVE))
+
+        thread = threading.Thread(target=say, name="alive", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _send(self, frame: bytes) -> None:
         poll = select.poll()
         poll.register(self._sink, select.POLLOUT)
         rest = memoryview(frame)
@@ -84,7 +108,10 @@ class Link:
         if self._woken.fileno() in ready:
             self._woken.recv(_PIPE_BYTES)
         if self._source in ready:
-            data = os.read(self._source, 65_536)
+            try:
+                data = os.read(self._source, 65_536)
+            except OSError:
+                raise LinkLostError from None
             if not data:
                 raise LinkLostError
             self._heard_ns = self._clock.monotonic_ns()
@@ -167,7 +194,8 @@ class _Relay:
         self._period_ns = period_ns
 
     def run(self, position: Position | None) -> None:
-        self._send(self._session.begin(position))
+        with self._link.kept_alive():  # of a long past, a small board needs long to judge it
+            self._send(self._session.begin(position))
         gc.freeze()  # what is there by now stays, and is not looked through for garbage any more
         due_ns = self._clock.monotonic_ns()
         while not self._session.is_over:

@@ -28,7 +28,7 @@ ACK = 4  # from the board: {"number", "error"}: what became of a command; "" whe
 FAILED = 5  # from the board: {"message"}: why it cannot go on; the last frame
 END = 6  # from the board: {}: the session is over and all of it was sent; the last frame
 COMMAND = 7  # from the viewer: {"number", "do": "stop" | "mark" | "pause" | "resume" | "profile", "note"}
-ALIVE = 8  # from the viewer: {}
+ALIVE = 8  # from the viewer, and from a board that needs long for what comes next: {}
 
 MAX_PAYLOAD = 512 * 1024
 MAX_NOISE = 64 * 1024  # what a shell's start-up files may print before the first frame
@@ -91,15 +91,15 @@ class FrameParser:
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self._has_begun = False
+        self.has_begun = False
         self.noise = b""  # what came before the first frame
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Every frame that `data` completes. Raises WireError."""
         self._pending += data
-        if not self._has_begun:
+        if not self.has_begun:
             self._pass_over_noise()
-        while self._has_begun and len(self._pending) >= _HEADER.size:
+        while self.has_begun and len(self._pending) >= _HEADER.size:
             magic, kind, size, checksum = _HEADER.unpack_from(self._pending)
             if magic != MAGIC or size > MAX_PAYLOAD:
                 raise WireError("not a frame of edgetop relay")
@@ -113,7 +113,7 @@ class FrameParser:
 
     def _pass_over_noise(self) -> None:
         at = self._pending.find(MAGIC + bytes([HELLO]))
-        self._has_begun = at >= 0
+        self.has_begun = at >= 0
         self.noise = bytes(self._pending[: at if at >= 0 else MAX_NOISE])
         if at < 0 and len(self._pending) > MAX_NOISE:
             raise WireError("what answers is not edgetop relay")

@@ -21,7 +21,7 @@ from tests.support.commands import edgetop, environment
 from tests.support.relays import FakeSsh, LiveRecording, plant_program, read_until
 from tests.support.scripts import Script
 from tests.support.sessions import differences, folded
-from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal
+from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal, as_its_own
 from tests.support.waiting import wait_until
 
 # Through the system's ssh and a real sshd where one is installed, and through plain pipes always.
@@ -185,3 +185,88 @@ def test_without_a_terminal_nothing_is_started(home, ssh):
         "edgetop: the screen needs a terminal for its input and its drawing (ssh board edgetop report)\n",
     )
     assert not (ssh.folder / "arguments").exists()
+
+
+ASKING = """#!/bin/sh
+printf 'password: ' > /dev/tty
+read word < /dev/tty
+printf 'got %s\\n' "$word" > /dev/tty
+for last; do :; done
+exec sh -c "exec $last"
+"""
+
+
+@pytest.fixture
+def open_own_terminal(home, ssh):
+    """As the shell of a login: it is the controlling terminal of what runs there."""
+    terminals = []
+
+    def open_terminal(*arguments: str, then: str) -> Terminal:
+        argv = [
+            "bash",
+            "-mc",
+            f'cd "$0"; "$@"; {then}',
+            str(home),
+            sys.executable,
+            "-m",
+            "edgetop",
+            "attach",
+            *arguments,
+        ]
+        terminals.append(Terminal(as_its_own(argv), 80, 24, {**environment(home), **ssh.environment()}))
+        return terminals[-1]
+
+    yield open_terminal
+    for terminal in terminals:
+        terminal.close()
+
+
+def test_ssh_can_ask_for_a_password_and_the_screen_has_its_keys_then(open_own_terminal, ssh, live):
+    plant_program(ssh.folder, "ssh", ASKING)
+    terminal = open_own_terminal("ssh:pi@board", then='echo "back: $?"')
+    terminal.wait_for("password: ")
+    terminal.send("secret\r")
+    terminal.wait_for("got secret", "MEASURING")
+    terminal.send("q")
+    terminal.wait_for("back: 0")
+
+
+def test_ctrl_c_ends_a_wait_for_ssh(open_own_terminal, ssh):
+    plant_program(ssh.folder, "ssh", "#!/bin/sh\nprintf 'asking ' > /dev/tty\nexec sleep 1000\n")
+    terminal = open_own_terminal("ssh:pi@board", then='echo "back: $?"')
+    terminal.wait_for("asking")
+    terminal.send("\x03")
+    terminal.wait_for("edgetop: interrupted", "back: 130")
+
+
+def test_ctrl_z_stops_a_wait_for_ssh_and_it_goes_on(open_own_terminal, ssh, live):
+    plant_program(ssh.folder, "ssh", ASKING)
+    terminal = open_own_terminal("ssh:pi@board", then='echo "stopped: $?"; fg; echo "back: $?"')
+    terminal.wait_for("password: ")
+    terminal.send("\x1a")
+    terminal.wait_for("stopped: ")
+    terminal.send("secret\r")
+    terminal.wait_for("got secret", "MEASURING")
+    terminal.send("q")
+    terminal.wait_for("back: 0")
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("yes 'go away'", 'pi@board said "go away go away'),
+        (
+            "printf 'This account is \\033[2J closed\\n'",
+            'ended without an answer; it said "This account is \\x1b[2J closed"',
+        ),
+        ("echo oops; exit 3", 'edgetop on pi@board ended with exit code 3: it said nothing on stderr; it said "oops"'),
+    ],
+)
+def test_what_is_no_relay_is_one_line_with_what_it_said(open_terminal, ssh, program, words):
+    plant_program(ssh.folder, "ssh", f"#!/bin/sh\n{program}\n")
+    terminal = open_terminal("ssh:pi@board")
+    assert terminal.wait_for_exit() == 2
+    said = terminal.output.decode().replace("\r\n", "")
+    assert words in said
+    assert "could not reach" not in said
+    assert "\x1b" not in said

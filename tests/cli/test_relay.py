@@ -1,10 +1,12 @@
 """`edgetop relay`: frames on stdout and nothing else, and an end when its viewer goes."""
 
+import fcntl
 import subprocess
 import sys
 
 import pytest
 
+from edgetop.recording.files import LOCK
 from edgetop.relay import wire
 from edgetop.relay.wire import FrameParser
 from tests.support.commands import environment
@@ -60,3 +62,21 @@ def test_to_a_person_it_says_what_it_is(home):
     assert terminal.wait_for_exit() == 2
     terminal.close()
     assert "relay talks to another edgetop, not to a person (edgetop attach ssh:HOST starts it)" in terminal.text
+
+
+def test_it_ends_with_its_viewer_whatever_it_is_busy_with(home):
+    """Here it waits for another process that completes the session, and will not end."""
+    folder = home / "state/edgetop/soak.edgetop"
+    live = LiveRecording(folder, Script(step_s=0.5).load().warm_up().begin().measure(2).batches)
+    live.die()
+    with (folder / LOCK).open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        lock.write("\n")
+        lock.flush()
+        argv = [sys.executable, "-m", "edgetop", "relay", "--", "soak"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, bufsize=0, env=environment(home)) as relay:
+            assert FrameParser().feed(relay.stdout.read(65_536))
+            relay.stdin.write(wire.hello())
+            relay.stdin.close()
+            assert relay.wait(60) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import EdgetopError, InputError
-from edgetop.feeds.conversation import LinkEndedError, UnreachableError
+from edgetop.feeds.conversation import Conversation, LinkEndedError, UnreachableError
 from edgetop.feeds.protocol import Can
 from edgetop.feeds.remote import SILENCE_S, RemoteFeed
 from edgetop.relay import wire
@@ -232,6 +232,9 @@ class Scripted:
     def hang_up(self):
         self._ends = True
 
+    def answered(self):
+        pass
+
     def close(self):
         self.is_closed = True
         return self._why
@@ -258,9 +261,51 @@ def test_why_ssh_ended_is_told():
     assert fails(why="pi@board: Permission denied (publickey).") == "pi@board: Permission denied (publickey)."
 
 
-@pytest.mark.parametrize("said", [b"", b"\x00" * 100_000, wire.hello()[:-1] + b"?"])
-def test_what_is_no_relay_does_not_answer(said):
-    assert fails(said).startswith("pi@board")
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"", "pi@board ended without an answer"),
+        (b"\x1b[2JGo away\n", 'pi@board ended without an answer; it said "\\x1b[2JGo away"'),
+        (b"no " * 50_000, 'pi@board said "no no'),
+        (wire.hello()[:-1] + b"?", "pi@board said which no edgetop relay says: a frame was damaged on its way"),
+    ],
+)
+def test_what_is_no_relay_is_told_with_what_it_said(said, words):
+    assert fails(said).startswith(words)
+    assert len(fails(said)) < 400
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ((), "pi@board said nothing for 60 s (what starts there? ssh pi@board edgetop --version)"),
+        ((b"Welcome\xc2\x9b31m\n",), 'pi@board said "Welcome\\x9b31m", and then nothing for 60 s (what'),
+        ((wire.hello(),), "pi@board answered, and then said nothing for 60 s"),
+    ],
+)
+def test_who_says_nothing_is_given_up_and_not_called_an_ssh_that_failed(said, words):
+    link = Scripted(*said, ends=False, why="ssh could not reach pi@board")
+    with pytest.raises(InputError) as told:
+        RemoteFeed(lambda *_: link, "pi@board", SystemClock(), SOON)
+    assert str(told.value).startswith(words)
+    assert link.is_closed
+
+
+def test_noise_without_an_end_is_given_up_too():
+    class Dribbling(Scripted):
+        def read(self, timeout_s):
+            return super().read(timeout_s) if self._said else b""
+
+    with pytest.raises(UnreachableError, match=r'said "\.\.\.", and then nothing for 0.1 s'):
+        Conversation(Dribbling(b"..."), "pi@board", None, 0.1)
+
+
+def test_a_board_that_needs_long_says_so_and_is_waited_for():
+    good = [wire.hello(), wire.say(wire.BEGIN, session="/x"), wire.say(wire.ALIVE), wire.say(wire.END)]
+    feed = RemoteFeed(lambda *_: Scripted(*good, ends=False), "pi@board", SystemClock(), SOON)
+    wait_until(lambda: feed.is_over)
+    assert feed.failure == ""
+    feed.close(0.1)
 
 
 def test_garbage_in_the_stream_is_a_lost_link_and_not_more():

@@ -3,6 +3,7 @@
 import os
 import shlex
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +141,39 @@ def test_an_ssh_that_does_not_end_is_ended(ssh, tmp_path):
     link.close()
     with pytest.raises(ProcessLookupError):
         os.kill(ssh.pid, signal.SIGCONT)
+
+
+WITH_A_PROXY = "#!/bin/sh\nsleep 1000 &\necho $! > $FAKE_SSH/proxy; echo $$ > $FAKE_SSH/pid; {then}\n"
+
+
+@pytest.mark.parametrize("then", ["wait", "trap '' TERM; wait; wait; sleep 1000", "exit 0"])
+@pytest.mark.parametrize("attended", [True, False])
+def test_whatever_ssh_has_begun_is_ended_with_it(ssh, attended, then, tmp_path):
+    plant_program(tmp_path / "bin", "ssh", WITH_A_PROXY.format(then=then))
+    link = started(attended=attended)
+    wait_until(lambda: (tmp_path / "bin/pid").exists() and (tmp_path / "bin/pid").read_text().strip())
+    link.close()
+    proxy = int((tmp_path / "bin/proxy").read_text())
+    wait_until(lambda: is_gone(proxy) and is_gone(ssh.pid))
+
+
+def is_gone(pid: int) -> bool:
+    """Or a zombie, whom only its parent can remove."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_what_it_says_while_it_is_ended_is_not_why_it_ended(ssh, tmp_path):
+    plant_program(
+        tmp_path / "bin",
+        "ssh",
+        "#!/bin/sh\ntrap 'echo killed >&2; exit 255' TERM\necho > $FAKE_SSH/pid\nwhile :; do sleep 0.05; done\n",
+    )
+    link = started()
+    wait_until((tmp_path / "bin/pid").exists)
+    assert link.close() == ""
 
 
 def test_who_says_something_to_an_ended_ssh_is_told_that_it_ended(ssh, tmp_path):

@@ -233,6 +233,16 @@ def test_a_viewer_that_takes_nothing_for_a_minute_is_gone(ends, monkeypatch):
     assert select.select([source], [], [], 0)[0]
 
 
+def test_a_viewer_hears_of_one_that_is_at_work_and_frames_stay_whole(ends):
+    link, _, _, source = ends
+    parser, frames = FrameParser(), []
+    with link.kept_alive(0.001):
+        while sum(frame.kind == wire.ALIVE for frame in frames) < 3:
+            link.send(wire.hello())
+            frames += parser.feed(os.read(source, 65_536))
+    assert {frame.kind for frame in frames} == {wire.HELLO, wire.ALIVE}
+
+
 def test_a_viewer_that_is_gone_is_noticed_when_it_is_told_something():
     there, sink = os.pipe()
     source, back = os.pipe()

@@ -70,6 +70,9 @@ class PipeLink:
         os.close(source)
         os.close(sink)
 
+    def answered(self) -> None:
+        pass
+
     def read(self, timeout_s: float | None) -> bytes:
         if not select.select([self._source], [], [], timeout_s)[0]:
             raise TimeoutError
