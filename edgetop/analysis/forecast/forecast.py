@@ -10,7 +10,7 @@ import numpy as np
 
 from edgetop.analysis.forecast.history import Floats, History, Ints, Stretch
 from edgetop.analysis.forecast.load import Drives, Steady, is_fan, matters, steady_span
-from edgetop.analysis.forecast.model import Estimate, Fitted, fit
+from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, SensorInfo
 from edgetop.session.records import middles_ns
@@ -120,8 +120,8 @@ class Forecast:
         if view.trip_in_s is None or from_s is None:
             return view
         gone_s, trip = until_ns / NS - from_s, view.trip_in_s
-        left = Estimate(*(max(0.0, at_s - gone_s) for at_s in (trip.value, trip.low, trip.high)))
-        return replace(view, trip_in_s=left)
+        value_s, low_s, high_s = (max(0.0, at_s - gone_s) for at_s in (trip.value, trip.low, trip.high))
+        return replace(view, trip_in_s=Estimate(value_s, low_s, max(high_s, value_s + LEAST_RANGE_S)))
 
     def _judge(self, as_of_s: int) -> tuple[ForecastView, float | None]:
         """With the time to the trip from the second value on."""

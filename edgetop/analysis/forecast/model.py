@@ -38,6 +38,11 @@ LEAST_NOISE_C = 0.03
 TRIAL_NOISE_C2 = 0.05  # by which the noise is found
 MOST_CORRELATED = 0.9
 AMBIENT_C = 0.7  # by which the room, and what else is not modelled, changes meanwhile: standard deviation
+# How far a board is from the model, whatever the noise: of the time to the trip in nepers, standard deviation, near to
+# it and more the farther it lies beyond what was seen. A fit without noise is close, and no surer for that.
+LEAST_OFF, MOST_OFF = 0.05, 0.14
+STRAIGHT = 0.95  # of its slope before: a rise that keeps so much does not bend yet
+LEAST_RANGE_S = 1.0  # to either side: readings come once a second
 WEIGHTY = 1e-3  # of the best point's weight: others are left out
 HALF_SAMPLES = 12  # of each point, and as many mirrored
 TERMS = 5  # T0, A, B, and the derivatives by the logarithms of both time constants
@@ -141,13 +146,51 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
     crossing_s = np.maximum(_crossing_s(samples, trip_c), t_s[-1])
     value_s, sureness = _most_probable(crossing_s, samples.weight)
     low_c, middle_c, high_c = _quantiles(samples.steady_c, samples.weight, (LOW, 0.5, HIGH))
-    low_s, high_s = _quantiles(crossing_s, samples.weight, (LOW, HIGH))
+    low_s, high_s = _quantiles(_with_model_error(crossing_s, float(t_s[-1])), samples.weight, (LOW, HIGH))
+    least_s, most_s = _range_at_least(value_s, float(t_s[-1]))
+    least_s = min(least_s, _straight_on_s(t_s, celsius, trip_c))
     return Fitted(
-        Estimate(middle_c, low_c, high_c),
-        Estimate(value_s, min(low_s, value_s), max(high_s, value_s)),
+        Estimate(middle_c, min(low_c, middle_c - AMBIENT_C), max(high_c, middle_c + AMBIENT_C)),
+        Estimate(value_s, min(low_s, least_s), max(high_s, most_s)),
         float(samples.weight[samples.steady_c > trip_c].sum()),
         sureness,
     )
+
+
+def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
+    """When it is there if it rises on as it did, where so far it does not slow down: then the model cannot know."""
+    third = len(t_s) // 3
+    if third == 0:
+        return np.inf
+    (t0, c0), (t1, c1), (t2, c2) = (
+        (float(t_s[part].mean()), float(celsius[part].mean()))
+        for part in (slice(0, third), slice(third, 2 * third), slice(2 * third, None))
+    )
+    first, last = (c1 - c0) / (t1 - t0), (c2 - c1) / (t2 - t1)
+    if last <= 0 or last < STRAIGHT * first:
+        return np.inf
+    now_s = float(t_s[-1])
+    return now_s + max(t2 + (trip_c - c2) / last - now_s, 0.0) * float(np.exp(-LEAST_OFF))
+
+
+def _off(left_s: Floats, seen_s: float) -> Floats:
+    """The model's own error of such times that are left, in nepers, after so much was seen."""
+    return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
+
+
+def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
+    left_s = np.where(np.isfinite(crossing_s), crossing_s - now_s, 0.0)
+    chance = np.tile(_grid().normal[::-1, 1], len(crossing_s) // (2 * HALF_SAMPLES))
+    return np.where(np.isfinite(crossing_s), now_s + left_s * np.exp(_off(left_s, now_s) * chance), np.inf)
+
+
+def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
+    """That of the model's error alone: few boards of the grid may be left, and agree by chance."""
+    if not np.isfinite(value_s):
+        return value_s, value_s
+    left_s = value_s - now_s
+    factor = float(np.exp(_off(np.array([left_s]), now_s)[0]))
+    return min(now_s + left_s / factor, value_s - LEAST_RANGE_S), max(now_s + left_s * factor, value_s + LEAST_RANGE_S)
 
 
 def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _Samples | None:

@@ -174,8 +174,9 @@ def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
 
 def _load(row: dict[str, int]) -> Iterator[Channel]:
     wanted = ("load/cpu", "load/engine", "load/edgetop")
-    if all(sensor_id in row for sensor_id in wanted):
-        rows = tuple(row[sensor_id] for sensor_id in wanted)
+    if "load/others" in row or all(sensor_id in row for sensor_id in wanted):
+        of = ("load/others",) if "load/others" in row else wanted
+        rows = tuple(row[sensor_id] for sensor_id in of)
         yield Channel(
             "load of other processes", "contention", rows, reduction="others", least=30.0, weight=0.5, unit="%"
         )

@@ -50,6 +50,12 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
     return taken(dict(zip(rows, held, strict=True)), end_s - begin_s, signals.machine)
 
 
+def taken_of(signals: Signals, held: Floats) -> Taken:
+    """`held`: of every signal, shape (sensors, seconds)."""
+    known = {info.id: values for info, values in zip(signals.infos, held, strict=True) if info.id in ROWS}
+    return taken(known, held.shape[1], signals.machine)
+
+
 def taken(known: dict[str, Floats], seconds: int, machine: Machine) -> Taken:
     """`known`: of ROWS, in each of so many seconds."""
     unknown = np.full(seconds, np.nan)

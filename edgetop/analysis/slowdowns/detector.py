@@ -13,20 +13,24 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
-from edgetop.analysis.slowdowns.noise import EVERY, Noise
+from edgetop.analysis.slowdowns.noise import EVERY, OF_FIVE, Noise
 from edgetop.analysis.slowdowns.span import LEAST_S, SlowWindow, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
 INTERRUPTION_S = 10  # what is shorter belongs to it
 TOLERATED = round(np.log(1.06) * NEPER)  # a level that is none yet, however long it lasts
 CERTAIN = 16.0  # log-likelihood ratio: once in some months of independent windows
+CERTAIN_ALONE = 16.0  # the same of one that nothing explains, with as long a memory as the noise may have
 LIKELY = 2.0  # the same: two standard deviations
 REST_CERTAIN = 8.0  # the same, of a slowdown without its two slowest seconds: four standard deviations
+CALM_CERTAIN = 8.0  # the same, of single inferences that an interruption is made of
+SPARSE_S = 4  # a window that takes so long: few of them lie within an interruption
 FEWEST = 5  # inferences in a slowdown of a model that takes seconds, or of a slow pace
 FEW_BEFORE = 8  # windows, to know what was before a change
 SPAN = 64  # windows that are looked back over
 MOSTLY = 0.6  # so many windows of a span are above the level
 CLIP = round(np.log(1.3) * NEPER)  # one window speaks for no more
+SPARSE_CLIP = round(np.log(2) * NEPER)
 RISE_S = 60  # before the beginning, that a slow rise may have taken
 KEPT_WINDOWS, KEPT_POINTS = 2 * SPAN, 1_024  # of the last: at least what is looked back over
 
@@ -36,6 +40,7 @@ class Detector:
 
     def __init__(self) -> None:
         self.baseline: Baseline | None = None
+        self.baseline_windows = 1
         self.spans: list[Span] = []
         self.end_s = float("inf")  # of the measurement, which may have ended within a second
         self.ended_s = 0  # when the last one was over
@@ -99,6 +104,7 @@ class Detector:
         windows, points = _relative(self.kept_windows, found), _relative(self.kept_points, found)
         inside = windows["end_s"] <= found.to_s
         self.baseline = found
+        self.baseline_windows = max(1, int(np.count_nonzero(inside)))
         self.noise.begin(windows[inside], points[points["second"] < found.to_s])
         self.kept_windows = windows[inside][-KEPT_WINDOWS:]
         later = points["second"] >= found.to_s
@@ -139,7 +145,7 @@ class Detector:
         Either they are surely above what is tolerated for ever, or they surely changed from what
         was before them, and are likely above it.
         """
-        level = np.clip(windows["level"], -CLIP, CLIP)[::-1]
+        level = _clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
         mean = total / count
         mostly = np.cumsum(level >= SLOWER) >= MOSTLY * count
@@ -161,10 +167,20 @@ class Detector:
         usual = (total[-1] - total[best]) / before[best] if best < len(level) - FEW_BEFORE else 0.0
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(usual, TOLERATED)) else 0
 
+    def _is_certain(self, span: Span) -> bool:
+        """Whether it is a slowdown also if the noise has as long a memory as it may have by what was seen of it."""
+        assert self.baseline is not None
+        level = span.level_sum / span.windows
+        counts = np.array([span.windows, max(span.before, 1), self.baseline_windows])
+        spread, before, error = (NEPER * self.noise.of_means(counts)).tolist()
+        above = max(level - TOLERATED, 0) ** 2 / (2 * (spread**2 + error**2))
+        changed = max(level - span.usual, 0) ** 2 / (2 * (spread**2 + before**2))
+        return above >= CERTAIN_ALONE or (span.before >= FEW_BEFORE and changed >= CERTAIN_ALONE and above >= LIKELY)
+
     def _is_more_than_a_blip(self, windows: Windows, usual: float) -> bool:
         """Whether they are slow without those that a blip of two seconds could have made slow."""
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
-        rest = np.sort(np.clip(windows["level"], -CLIP, CLIP))[: len(windows) - (2 if is_dense else 0)]
+        rest = np.sort(_clipped(windows))[: len(windows) - (2 if is_dense else 0)]
         mean = float(np.mean(rest)) if len(rest) else 0.0
         ratio = len(rest) * (mean - usual) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
         return mean >= SLOWER and ratio >= REST_CERTAIN
@@ -189,8 +205,11 @@ class Detector:
         span = Span(start_s, self._rise(start_s, level, usual), apart, self.ended_s, self.noise.sigma)
         span.leave = self._leave(level)
         for window in map(SlowWindow._make, windows[first:].tolist()):
+            span.pass_by(window)
             if window.level >= span.leave:
                 span.take(window)
+        span.before, span.usual = first, int(median(windows["level"][:first])) if first else 0
+        span.is_certain = bool(span.recent) and self._is_certain(span)
         self.spans.append(span)
         self.kept_windows = windows
         self._forget_calm()
@@ -216,11 +235,16 @@ class Detector:
         span = self.spans[-1]
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
             self._heed_calm(span, window)
-            if window.level >= span.leave:
+            span.pass_by(window)
+            is_sparse = window.end_s - window.begin_s >= SPARSE_S
+            is_slow = window.level >= span.leave
+            is_over = self._is_over_by_points(span, window) if is_sparse else not is_slow and self._is_over(window)
+            if is_slow and not is_over:
                 span.take(window)
+                span.is_certain = span.is_certain or (span.slow % 4 == 0 and self._is_certain(span))
                 if span.slow % 16 == 0:
                     span.leave = self._leave(float(np.mean(span.recent)))
-            elif self._is_over(window):
+            elif is_over:
                 span.end_s = self.calm_from
                 self.ended_s = span.end_s or 0
                 self.kept_windows = np.concatenate([self.kept_windows, windows[: place + 1]])
@@ -249,9 +273,46 @@ class Detector:
         lasts = window.end_s - self.calm_from >= INTERRUPTION_S
         return lasts and self._calm_below >= MOSTLY * self._calm_count
 
+    def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
+        """Of inferences that are seconds apart few windows lie within an interruption, so they are told one by one.
+
+        They are over where they speak for the level of the baseline over that of the slowdown, by the likelihood ratio.
+        """
+        slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
+        second = self.kept_points["second"]
+        points = self.kept_points[(second >= span.start_s) & (second < window.end_s)][-SPAN:]
+        scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
+        most = slow * slow / (2 * scatter**2)
+        gain = np.clip(slow * (slow - 2 * points["level"]) / (2 * scatter**2), -most, most)
+        since = _last_run(gain)
+        total = np.cumsum(gain[since:])
+        upto = since + int(np.argmax(total)) + 1 if len(total) else since
+        calm = points[since:upto]
+        if len(calm) < 2 or float(total.max()) < CALM_CERTAIN or median(calm["level"]) >= SLOWER:
+            return False
+        to_s = int(points["second"][upto]) if upto < len(points) else window.end_s
+        if to_s - int(calm["second"][0]) < INTERRUPTION_S:
+            return False
+        self.calm_from = int(calm["second"][0])
+        return True
+
     def _forget_calm(self) -> None:
         self.calm_from = None
         self._calm_sum = self._calm_count = self._calm_below = 0
+
+
+def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
+    """The levels, of which one speaks for so much at most; a median of five that take seconds is no blip."""
+    reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
+    clipped: npt.NDArray[np.int64] = np.clip(windows["level"], -reach, reach)
+    return clipped
+
+
+def _last_run(gain: npt.NDArray[np.float64]) -> int:
+    """From where on Page's cumulative sum is above 0, at its end."""
+    total = np.concatenate([[0.0], np.cumsum(gain)])
+    lowest = np.minimum.accumulate(total)
+    return int(np.flatnonzero(total <= lowest)[-1])
 
 
 def _first_above(points: Points, border: float, reach: float) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edgetop.analysis.slowdowns.causes import CAUSES, LIMITS, Cause, Channel
+from edgetop.analysis.slowdowns.contention import taken_of
 from edgetop.analysis.slowdowns.signals import Bools, Floats, Signals
 from edgetop.analysis.slowdowns.span import SlowWindow
 from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
@@ -64,10 +65,13 @@ class Evidence:
         from_s = self.looked_s = onset.rise_s - NEAR_S - onset.slack_s
         self.near_s = onset.start_s + NEAR_S + onset.slack_s
         self.seconds = 0  # slow ones
+        self.stood = 0  # slow ones in which others took the CPU, as they did before
         self.explained = dict.fromkeys(CAUSES, 0)  # slow seconds, by cause
         begin_s = max(0, from_s - USUAL_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
         self.tallies = [_begin(channel, held, was_read, begin_s) for channel in channels]
+        contended = taken_of(signals, held).is_contended
+        self.stands = bool(np.count_nonzero(contended) * 2 > len(contended))  # others took the CPU before it
 
     @classmethod
     def empty(cls, channels: tuple[Channel, ...], floor: int, start_s: int, near_s: int) -> "Evidence":
@@ -75,12 +79,14 @@ class Evidence:
         made = object.__new__(cls)
         made.channels, made.floor, made.start_s, made.near_s = channels, floor, start_s, near_s
         made.looked_s, made.seconds, made.explained, made.tallies = start_s, 0, dict.fromkeys(CAUSES, 0), []
+        made.stood, made.stands = 0, False
         return made
 
     def copy(self) -> "Evidence":
         other = Evidence.empty(self.channels, self.floor, self.start_s, self.near_s)
         other.looked_s, other.seconds, other.explained = self.looked_s, self.seconds, dict(self.explained)
         other.tallies = [replace(tally) for tally in self.tallies]
+        other.stood, other.stands = self.stood, self.stands
         return other
 
     def resumed(self, at_s: int) -> "Evidence":
@@ -90,7 +96,7 @@ class Evidence:
         """
         other = self.copy()
         other.looked_s, other.start_s = at_s, at_s + STALE_S
-        other.seconds, other.explained = 0, dict.fromkeys(CAUSES, 0)
+        other.seconds, other.stood, other.explained = 0, 0, dict.fromkeys(CAUSES, 0)
         for tally in other.tallies:
             if tally.first_s == NEVER:
                 tally.first_s = tally.before_s = max(at_s, self.near_s + 1)  # what begins later began without it
@@ -109,6 +115,8 @@ class Evidence:
         if len(is_slow):
             held, was_read = signals.held(self.looked_s, end_s)
             self._count(held, was_read, is_slow)
+            if self.stands:
+                self.stood += int(np.count_nonzero(taken_of(signals, held).is_contended & is_slow))
             self.looked_s = end_s
 
     def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:

@@ -42,6 +42,8 @@ class _Look:
     seconds: int
     explained: dict[Cause, int]
     tallies: list[Tally]
+    stood: int
+    stands: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class _Part:
     slow_s: int
     level_sum: int
     recent: list[int]
+    named: Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class _Handed:
     open: _Open | None
     contention: Contention
     is_anew: bool
+    memory: noise.Memory
+    baseline_windows: int
 
 
 def is_quiet(judgement: Judgement) -> bool:
@@ -108,7 +113,7 @@ def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
         VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count, going_on,
-        judgement.contention, judgement.is_anew,
+        judgement.contention, judgement.is_anew, detector.noise.memory, detector.baseline_windows,
     )  # fmt: skip
     windows, points = detector.kept_windows, detector.kept_points
     if len(windows):  # none before is looked at again
@@ -128,10 +133,20 @@ def last_flag_ns(document: Mapping[str, Any], until_ns: int) -> int | None:
 
 def _part(stage: Stage) -> _Part:
     looks = [
-        _Look(of.floor, of.start_s, of.looked_s, of.near_s, of.seconds, of.explained, of.tallies)
+        _Look(of.floor, of.start_s, of.looked_s, of.near_s, of.seconds, of.explained, of.tallies, of.stood, of.stands)
         for of in stage.candidates
     ]
-    return _Part(stage.start_s, looks, stage.end_s, stage.then, stage.slow, stage.slow_s, stage.level_sum, stage.recent)
+    return _Part(
+        stage.start_s,
+        looks,
+        stage.end_s,
+        stage.then,
+        stage.slow,
+        stage.slow_s,
+        stage.level_sum,
+        stage.recent,
+        stage.named,
+    )
 
 
 def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
@@ -144,6 +159,8 @@ def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until
     _require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
     _require(0 <= state.opening_s <= state.until_s <= until_ns // NS and len(state.closed) <= KEPT)
     _require(state.closed_count >= len(state.closed) and state.sigma >= noise.LEAST)
+    _require(state.baseline_windows > 0 and 0 <= state.memory.correlation <= noise.MOST_MEMORY)
+    _require(state.memory.spread >= noise.LEAST)
     _require(len(state.levels) <= noise.KEPT and 0 <= state.since < noise.EVERY)
     _require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
     _require(state.ended_s == 0 or 0 < state.ended_s <= state.until_s - INTERRUPTION_S)
@@ -159,7 +176,8 @@ def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until
     detector = judgement.detector
     detector.baseline, detector.ended_s = state.baseline, state.ended_s
     detector.noise.levels = np.array(state.levels, np.int64)
-    detector.noise.since, detector.noise.sigma = state.since, state.sigma
+    detector.noise.since, detector.baseline_windows = state.since, state.baseline_windows
+    detector.noise.tell(state.sigma, state.memory)
     judgement.burst_rows = _table(tables[0], SECOND, KEPT_ROWS, state.until_s * NS)
     judgement.cutter.pending = _table(tables[3], SECOND, ENOUGH, state.until_s * NS)
     detector.kept_windows = _table(tables[1], WINDOW, KEPT_WINDOWS, state.until_s)
@@ -207,17 +225,21 @@ def _stage(part: _Part, channels: tuple[Channel, ...]) -> Stage:
     _require(part.slow > 0 and abs(part.level_sum) <= part.slow * MOST_LEVEL and _are_levels(part.recent))
     _require(len(part.looks) in (1, 2) and len(part.recent) > 0)
     candidates = tuple(_evidence(look, channels) for look in part.looks)
-    return Stage(part.start_s, candidates, part.end_s, part.then, part.slow, part.slow_s, part.level_sum, part.recent)
+    return Stage(
+        part.start_s, candidates, part.end_s, part.then, part.slow, part.slow_s, part.level_sum, part.recent,
+        named=part.named,
+    )  # fmt: skip
 
 
 def _evidence(look: _Look, channels: tuple[Channel, ...]) -> Evidence:
     _require(len(look.tallies) == len(channels) and abs(look.floor) <= MOST_LEVEL)
     _require(all(0 <= seconds <= look.seconds for seconds in look.explained.values()))
     _require(all(0 <= tally.beyond <= tally.known <= look.seconds for tally in look.tallies))
-    _require(set(look.explained) == set(CAUSES))
+    _require(set(look.explained) == set(CAUSES) and 0 <= look.stood <= look.seconds)
     evidence = Evidence.empty(channels, look.floor, look.start_s, look.near_s)
     evidence.looked_s, evidence.seconds = look.looked_s, look.seconds
     evidence.explained, evidence.tallies = look.explained, look.tallies
+    evidence.stood, evidence.stands = look.stood, look.stands
     return evidence
 
 

@@ -12,6 +12,7 @@ from edgetop.analysis.slowdowns.contention import Contention, now_words, read_ta
 from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
 from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.span import Span
 from edgetop.analysis.slowdowns.stages import Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import NEPER, WindowCutter, levels
 from edgetop.analysis.witnesses import Witnesses
@@ -21,6 +22,8 @@ KEPT = 500  # slowdowns, the latest
 
 # Ten windows that lie 8 % higher are then told from fifty before with less than the certainty of a slowdown.
 TOO_SCATTERED = 0.04
+
+LIKELY = 0.6  # confidence in a cause that makes up for a rise that noise may have made
 
 KEPT_ROWS = 512  # until there is a burst: it is found within three minutes
 
@@ -179,9 +182,15 @@ class Judgement:
                 self._close(over, witnesses)
             if self.detector.take_over() is None:
                 return
-            for over in self.stages.closed(span, signals):
+            for over in self._believed(span, self.stages.closed(span, signals)):
                 self._close(over, witnesses)
             self.stages = None
+
+    def _believed(self, span: Span, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        """None where the noise alone may have made it, and nothing speaks for another cause."""
+        findings = [stage.finding for stage in stages]
+        is_caused = any(finding.cause != "unknown" and finding.confidence >= LIKELY for finding in findings)
+        return stages if span.is_certain or is_caused else ()
 
     def _close(self, stage: Stage, witnesses: Witnesses) -> None:
         self.closed = (*self.closed, _slowdown(stage, witnesses, self.until_s))[-KEPT:]
@@ -191,7 +200,8 @@ class Judgement:
         found = list(self.closed)
         total = self.closed_count
         if self.detector.open and self.stages:
-            now = [_slowdown(stage, witnesses, self.until_s) for stage in self.stages.now(signals)]
+            stages = self._believed(self.detector.open, self.stages.now(signals))
+            now = [_slowdown(stage, witnesses, self.until_s) for stage in stages]
             found += now
             total += len(now)
         first = [self._limited_from_start(self.limited)] if self.limited else []

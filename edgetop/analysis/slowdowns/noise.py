@@ -1,6 +1,7 @@
 """How much the medians of windows scatter while nothing happens, by which a change is told from chance."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,10 +11,26 @@ KEPT = 320  # windows that the scatter is made of, the latest
 EVERY = 32  # windows between two estimates
 BLOCKS = (5, 12)  # windows: about as long as a change takes to be told
 ENOUGH_BLOCKS = 10
+CHANCE = 2.0  # standard deviations that a correlation may be higher than it was seen
+MOST_MEMORY = 0.95  # correlation from one window to the next: what keeps still longer is drift
 LEAST = 0.003  # nepers: the latency of a table is good to a percent
 _PER_MAD = 1 / (0.6745 * math.sqrt(2))  # of differences: Rousseeuw and Croux 1993, for the normal distribution
 _OF_MEDIANS = 1.2533  # standard deviation of a median of many, in that of their mean
-_OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
+OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Noise that keeps a part of where it was, from one window to the next: an autoregression of order one."""
+
+    spread: float = LEAST  # standard deviation of single windows, in nepers
+    correlation: float = 0.0
+
+    def of_means(self, count: Ints) -> Floats:
+        """The standard deviation of the mean of so many successive windows."""
+        kept = self.correlation
+        share = ((1 + kept) / (1 - kept) - 2 * kept * (1 - kept**count) / (count * (1 - kept) ** 2)) / count
+        return np.asarray(self.spread * np.sqrt(share), np.float64)
 
 
 class Noise:
@@ -22,32 +39,47 @@ class Noise:
     def __init__(self) -> None:
         self.levels: Ints = np.empty(0, np.int64)
         self.since = 0
-        self._sigma = LEAST
+        self._sigma, self._memory = LEAST, Memory()
         self._due: Ints | None = None  # what the next estimate is made of, once somebody asks
+
+    def _estimate(self) -> None:
+        """When it is asked for: few do, of a day."""
+        if self._due is not None:
+            levels, self._due = self._due, None
+            self.tell(max(LEAST, _estimate(levels)), _memory(levels))
 
     @property
     def sigma(self) -> float:
-        """Estimated when it is asked for: few do, of a day."""
-        if self._due is not None:
-            self._sigma, self._due = max(LEAST, _estimate(self._due)), None
+        self._estimate()
         return self._sigma
 
-    @sigma.setter
-    def sigma(self, told: float) -> None:
-        self._sigma, self._due = told, None
+    @property
+    def memory(self) -> Memory:
+        self._estimate()
+        return self._memory
+
+    def tell(self, sigma: float, memory: Memory) -> None:
+        """As it was estimated before."""
+        self._sigma, self._memory, self._due = sigma, memory, None
+
+    def of_means(self, count: Ints) -> Floats:
+        """The standard deviation of the mean of so many successive windows, in nepers."""
+        return np.maximum(self.sigma / np.sqrt(count), self.memory.of_means(count))
 
     def copy(self) -> "Noise":
         other = Noise()
         other.levels, other.since = self.levels, self.since
-        other._sigma, other._due = self._sigma, self._due
+        other._sigma, other._memory, other._due = self._sigma, self._memory, self._due
         return other
 
     def begin(self, windows: Windows, points: Points) -> None:
         """From the baseline, of which there is little."""
         self.levels = windows["level"]
-        self.sigma = max(LEAST, 1.2 * _scatter(windows["level"]), _estimate(self.levels))
         if len(windows) < ENOUGH:
-            self.sigma = max(LEAST, 1.2 * _OF_FIVE * _scatter(points["level"]))
+            sigma = max(LEAST, 1.2 * OF_FIVE * _scatter(points["level"]))
+            self.tell(sigma, Memory(sigma))
+        else:
+            self.tell(max(LEAST, 1.2 * _scatter(self.levels), _estimate(self.levels)), _memory(self.levels))
 
     @property
     def wanted(self) -> int:
@@ -78,3 +110,17 @@ def _estimate(levels: Ints) -> float:
         if len(blocks) >= ENOUGH_BLOCKS:
             scatters.append(_scatter(blocks) * math.sqrt(size) / _OF_MEDIANS)
     return max(scatters)
+
+
+def _memory(levels: Ints) -> Memory:
+    """Of so few windows the correlation comes out too low (Marriott and Pope 1954, Biometrika 41), and by chance."""
+    size, middle = len(levels), median(levels)
+    if size < ENOUGH:
+        return Memory(max(LEAST, _scatter(levels)))
+    reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
+    off = np.clip(levels - middle, -reach, reach)
+    seen = float(np.dot(off[1:], off[:-1]) / max(float(np.dot(off, off)), 1.0))
+    chance = CHANCE * math.sqrt(max(1 - seen**2, 0.0) / size)
+    correlation = min(max(seen + (1 + 4 * seen) / size + chance, 0.0), MOST_MEMORY)
+    # Of differences it is that of what is new in each window, nearly.
+    return Memory(max(LEAST, _scatter(levels) / math.sqrt(1 - correlation)), correlation)

@@ -31,6 +31,11 @@ class Span:
     slow_s: int = 0  # seconds in them
     recent: list[int] = field(default_factory=list)  # levels of the last RECENT of them
     leave: int = round(np.log(1.08) * NEPER)  # under that it is interrupted, or over
+    windows: int = 0  # all of it, interruptions too
+    level_sum: int = 0  # of those
+    before: int = 0  # windows before it, with which it was compared
+    usual: int = 0  # their level
+    is_certain: bool = True  # it is one whatever memory the noise may have; else a cause must speak for it
     new_slow: list[SlowWindow] = field(default_factory=list)  # whose evidence is not yet looked at
 
     @property
@@ -40,6 +45,10 @@ class Span:
 
     def copy(self) -> "Span":
         return replace(self, recent=list(self.recent), new_slow=list(self.new_slow))
+
+    def pass_by(self, window: SlowWindow) -> None:
+        self.windows += 1
+        self.level_sum += window.level
 
     def take(self, window: SlowWindow) -> None:
         self.slow += 1

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import Channel
+from edgetop.analysis.slowdowns.causes import Cause, Channel
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Onset
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.span import LEAST_S, SlowWindow, Span
@@ -27,6 +27,7 @@ STRONG = 0.4  # the least confidence in another cause
 INTERRUPTION_S = 10  # what is better for less belongs to the stage
 RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2  # windows that tell the level of a stage; sparse ones hold more time
 STILL = 0.5  # of the time, that what a stage rose for must still be seen where it seems to go on
+NAMED_FROM, NAMED_EVERY = 8, 64  # slow windows, after which a cause is remembered
 LONGEST = 64  # windows of a change that is not decided
 DEEPEST = 4  # stages that one may stand on
 
@@ -46,6 +47,7 @@ class Stage:
     level_sum: int = 0
     recent: list[int] = field(default_factory=list)  # levels of the last windows
     unlooked: list[SlowWindow] = field(default_factory=list)
+    named: Cause = "unknown"  # the cause that was found last
 
     def copy(self) -> "Stage":
         candidates = tuple(evidence.copy() for evidence in self.candidates)
@@ -73,18 +75,33 @@ class Stage:
             evidence.look(self.unlooked, signals)
         self.unlooked = []
 
-    def _judged(self) -> list[tuple[Finding, Evidence]]:
+    def _judged(self, named: Cause) -> list[tuple[Finding, Evidence]]:
         of = self.candidates
-        return [(find_cause(evidence, max(self.level - evidence.floor, 0) / NEPER), evidence) for evidence in of]
+        return [(find_cause(evidence, max(self.level - evidence.floor, 0) / NEPER, named), evidence) for evidence in of]
 
     @property
     def best(self) -> tuple[Finding, Evidence]:
         """What explains it best, the first of those that do so equally."""
-        return max(self._judged(), key=lambda found: (found[0].cause != "unknown", found[0].confidence))
+        return self._best(self.named)
+
+    def _best(self, named: Cause) -> tuple[Finding, Evidence]:
+        return max(self._judged(named), key=lambda found: (found[0].cause != "unknown", found[0].confidence))
+
+    @property
+    def is_explained(self) -> bool:
+        """By what speaks for a cause now, whatever was found before."""
+        return self._best("unknown")[0].cause != "unknown"
 
     @property
     def finding(self) -> Finding:
         return self.best[0]
+
+    def name(self, signals: Signals) -> None:
+        """Remember the cause: at times that do not depend on how many windows come at once."""
+        if self.slow >= NAMED_FROM and (self.slow & (self.slow - 1) == 0 or self.slow % NAMED_EVERY == 0):
+            self.look(signals)
+            found = self.finding.cause
+            self.named = self.named if found == "unknown" else found
 
 
 @dataclass(slots=True)
@@ -173,6 +190,7 @@ class Stages:
         """The stages that are over for sure."""
         for window in windows:
             over = self._step(window, signals)
+            self.stage.name(signals)
             if over:
                 *sure, self.over = _rejoined(self.over, over)
                 yield from sure
@@ -286,7 +304,7 @@ def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
     """Both; or one, where what rose is no longer explained by what it rose with."""
     if before is None:
         return (stage,)
-    if before.then != "slower" or stage.finding.cause != "unknown":
+    if before.then != "slower" or stage.is_explained:
         return (before, stage)
     joined = replace(before.copy(), end_s=stage.end_s, then=stage.then)
     joined.slow, joined.slow_s = before.slow + stage.slow, before.slow_s + stage.slow_s

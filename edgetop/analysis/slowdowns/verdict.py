@@ -14,6 +14,10 @@ LEAST_SCORE = 0.2  # share of the time, times belief
 AS_MUCH = 0.15  # of the time: causes that explain it so nearly as well are told apart by how well they are proven
 LEAST_CLOCK = 0.25  # of the slowdown, that a fallen clock must explain to be its cause
 PLAIN_FLAG = 0.9  # how far a flag is believed where no clock can be seen beside it
+LEAST_STOOD = 0.6  # of the slow seconds, in which others took the CPU before it already
+STANDING = 0.6  # how far that is believed, where nothing else is found
+FOR_NAMED = 0.2  # of belief
+_STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", "load of other processes"})
 _HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no clock shows them
 
 
@@ -24,21 +28,33 @@ class Finding:
     sentences: tuple[str, ...]
 
 
-def find_cause(evidence: Evidence, level: float) -> Finding:
-    """`level`: of the slowdown, in nepers over the baseline."""
+def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
+    """`level`: of the slowdown, in nepers over the baseline; `named`: the cause that was found before.
+
+    What was named needs half as much to stay the cause: it is not lost while its evidence still stands.
+    """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
     shares = {cause: evidence.explained[cause] / evidence.seconds for cause in CAUSES}
     clock = _clock_part(evidence, level)
-    beliefs = {cause: _belief(cause, evidence, clock) for cause in CAUSES if shares[cause] >= LEAST_EXPLAINED}
-    beliefs = {cause: belief for cause, belief in beliefs.items() if belief * shares[cause] >= LEAST_SCORE}
+    beliefs = {
+        cause: _belief(cause, evidence, clock)
+        for cause in CAUSES
+        if shares[cause] >= LEAST_EXPLAINED * _ease(cause, named)
+    }
+    beliefs = {
+        cause: belief
+        for cause, belief in beliefs.items()
+        if belief * shares[cause] >= LEAST_SCORE * _ease(cause, named)
+    }
     if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
         beliefs.pop("clock-change", None)
     if not beliefs:
-        return _unknown(evidence)
+        stands = evidence.stood >= LEAST_STOOD * _ease("contention", named) * evidence.seconds
+        return _standing(evidence) if stands else _unknown(evidence)
     most = max(shares[cause] for cause in beliefs)
     as_much = [cause for cause in CAUSES if cause in beliefs and shares[cause] >= most - AS_MUCH]
-    best = max(as_much, key=lambda cause: round(beliefs[cause], 1))
+    best = max(as_much, key=lambda cause: round(beliefs[cause] + (FOR_NAMED if cause == named else 0), 1))
     others = sorted((cause for cause in beliefs if cause != best), key=lambda cause: -shares[cause])
     doubt = max((beliefs[other] * shares[other] for other in others), default=0.0)
     confidence = beliefs[best] * shares[best] - 0.3 * doubt
@@ -49,6 +65,25 @@ def find_cause(evidence: Evidence, level: float) -> Finding:
             for sentence in list(_sentences(other, evidence))[:1]
         ]
     return Finding(best, round(min(max(confidence, 0.05), 0.99), 2), tuple(told))
+
+
+def _ease(cause: Cause, named: Cause) -> float:
+    return 0.5 if cause == named else 1.0
+
+
+def _standing(evidence: Evidence) -> Finding:
+    """Others took the CPU all along: nothing rose, and yet it explains the time."""
+    share = evidence.stood / evidence.seconds
+    told = [
+        f"{channel.name} stood at {reading(tally.mean, channel.unit)} {channel.unit} before it and in it"
+        for channel, tally in zip(evidence.channels, evidence.tallies, strict=True)
+        if channel.cause == "contention" and tally.known and channel.name in _STANDING
+    ]
+    return Finding(
+        "contention",
+        round(STANDING * share, 2),
+        (f"others took the CPU all along, in {percent(share)} of the slow time", *told),
+    )
 
 
 def _clock_part(evidence: Evidence, level: float) -> float | None:

@@ -1,11 +1,13 @@
 """The thermal model: what curves with known ends are told to end at, and how sure that is."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.forecast.model import Fitted, fit
+from edgetop.analysis.forecast.model import Fitted, Floats, fit
 
 TRIP_C = 80.0
 
@@ -138,3 +140,28 @@ def test_whatever_was_read_it_is_weighed(celsius: list[float], width_s: float, a
 
 def test_the_same_readings_give_the_same_forecast() -> None:
     assert fitted(60, (50.0, 100.0)) == fitted(60, (50.0, 100.0))
+
+
+def _rising(by_second: Callable[[Floats], Floats], seconds: int, trip_c: float) -> Fitted | None:
+    t_s = np.arange(seconds) + 0.5
+    return fit(t_s, by_second(t_s), np.ones(seconds), trip_c)
+
+
+RAMPS = {
+    "a ramp": (lambda t: 40 + 0.1 * t, 80.0, 400.0, (60, 90, 120, 150)),
+    "a slow ramp": (lambda t: 40 + 0.02 * t, 60.0, 1_000.0, (120, 240, 360, 480)),
+    "a fast ramp": (lambda t: 40 + 0.5 * t, 80.0, 80.0, (20, 25)),
+    "what the model knows": (lambda t: 40 + 50 * (1 - np.exp(-t / 200)), 80.0, 321.9, (60, 120, 240, 318, 320)),
+    "in steps of a degree": (lambda t: np.round(40 + 0.1 * t), 80.0, 395.0, (90, 120, 150)),
+}
+
+
+@pytest.mark.parametrize("name", RAMPS)
+def test_without_noise_it_is_no_surer_than_the_model(name: str) -> None:
+    by_second, trip_c, hit_s, ages_s = RAMPS[name]
+    found = [one for age_s in ages_s if (one := _rising(by_second, age_s, trip_c))]
+    assert found
+    for one in found:
+        for told in (one.steady_c, one.trip_s):
+            assert told.low < told.value < told.high or not np.isfinite(told.value)
+        assert one.trip_s.low <= hit_s <= one.trip_s.high or one.trip_share < 0.6

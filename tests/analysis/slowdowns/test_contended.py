@@ -173,6 +173,44 @@ def test_a_limit_that_comes_on_top_is_told_beside_it() -> None:
     assert view.now is second
 
 
+def test_a_slowdown_in_it_is_not_unknown_because_nothing_rose() -> None:
+    first, second = view_of(session(BURNERS, stretch((40, 28.0), (20, 36.0)))).slowdowns
+    assert (first.from_start, second.from_start) == (True, False)
+    assert (second.cause, second.start_ns) == ("contention", 40 * NS)
+    assert second.evidence[0] == "others took the CPU all along, in 100.0 % of the slow time"
+    assert 0.4 <= second.confidence < 0.7
+
+
+def test_without_others_it_is() -> None:
+    (found,) = view_of(session({"load/others": stretch((LENGTH_S, 10.0))}, stretch((40, 10.0), (20, 13.0)))).slowdowns
+    assert found.cause == "unknown"
+
+
+def test_an_open_slowdown_keeps_its_cause_while_its_evidence_stands() -> None:
+    """Others come with it and take less and less of its time."""
+    taken = [8.0] * 40 + [float(400 if second < 12 or second % 9 == 0 else 10) for second in range(160)]
+    sensors = {"rate/run-queue-wait": taken, "load/engine": [95.0] * 200}
+    batch = session(sensors, stretch((40, 10.0), (160, 14.0)))
+    fold, named = Slowdowns(), []
+    seconds, readings = batch.seconds.rows["t_ns"], batch.readings["t_ns"]
+    for end_s in range(1, 201):
+        is_first, begin_ns, end_ns = end_s == 1, (end_s - 1) * NS, end_s * NS
+        fold.fold(
+            Batch(
+                until_ns=end_ns,
+                seconds=batch.seconds.where((seconds >= begin_ns) & (seconds < end_ns)),
+                readings=batch.readings[(readings >= begin_ns) & (readings < end_ns)],
+                events=batch.events if is_first else (),
+                manifest=batch.manifest if is_first else None,
+                restart=is_first,
+            )
+        )
+        now = fold.view().now
+        named += [now.cause] if now else []
+    assert len(named) > 140
+    assert set(named) == {"contention"}
+
+
 def test_wide_scatter_is_told() -> None:
     wide = list(10.0 * np.exp(np.random.default_rng(1).normal(0, 0.14, LENGTH_S)))
     assert view_of(session({}, wide)).is_too_scattered

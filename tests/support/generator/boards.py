@@ -34,6 +34,7 @@ class Board:
     proofs: frozenset[str] = frozenset()  # sources that must not be left out: else nobody could know the cause
     sensors: list[Sensor] = field(default_factory=list)
     sources: int = 0
+    cadence_s: float | None = None  # of every source, give or take; None: each has its own
 
     @property
     def idles(self) -> bool:
@@ -91,8 +92,10 @@ class Board:
             yield [place for place, sensor in enumerate(self.sensors) if sensor.source == source]
 
     def _read(self, places: list[int], end_s: float, missing: float) -> Readings:
-        cadence_s = self.sensors[places[0]].cadence_s
+        cadence_s = self.cadence_s or self.sensors[places[0]].cadence_s
         t_s = np.arange(self.random.uniform(0, cadence_s), end_s, cadence_s)
+        if self.cadence_s:
+            t_s = t_s + self.random.uniform(0, 0.8, len(t_s))
         t_s = np.sort(np.clip(t_s + self.random.exponential(0.02, len(t_s)), 0, end_s))
         t_s = t_s[self.random.random(len(t_s)) >= missing]
         ids = {self.sensors[place].info.id for place in places}

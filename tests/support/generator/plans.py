@@ -12,10 +12,11 @@ from edgetop.session.manifest import Load, Manifest
 from edgetop.session.records import NO_INFERENCES, Inferences, Readings
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 from tests.support.generator.boards import Board
-from tests.support.generator.effects import STEP_S, Effect, Grid, Truth, World, draw_decoys, is_borderline, truths
+from tests.support.generator.effects import STEP_S, Effect, Grid, Truth, World, draw_decoys, is_borderline
 from tests.support.generator.kinds import BOARDS
 from tests.support.generator.load import WARMUP_S, LoadPlan, draw_load, inferences
 from tests.support.generator.on_top import FIRST_OF_TWO, ON_TOP, draw_on_top, stages
+from tests.support.generator.widened import WIDENED, Wider, draw_wider, truths_of
 from tests.support.sessions import ended_event, make_manifest, phase_event
 
 CAUSES = ("thermal", "power-cap", "under-voltage", "contention", "memory-pressure", "clock-change", "unknown")
@@ -30,7 +31,7 @@ class Generated:
 
     seed: int
     board: str
-    kind: str  # "single", "mixture", "several", "on-top", "from-start", "healthy"
+    kind: str  # "single", "mixture", "several", "on-top", "from-start", "healthy", or one of WIDENED
     load: LoadPlan
     truth: tuple[Truth, ...]
     manifest: Manifest
@@ -78,6 +79,9 @@ def _drawn_session(
 ) -> Generated | None:
     """None: what was drawn is neither slow nor not, by the definition: between 7 and 9.5 % above the burst."""
     shares = {"single": 0.56, "mixture": 0.12, "several": 0.08, "from-start": 0.06, "healthy": 0.18}
+    if kind in WIDENED:
+        wider = draw_wider(random, kind)
+        return _made(random, seed, kind, wider.board, wider.load, wider.effects, wider.length_s, wider)
     kind = kind or str(random.choice(list(shares), p=list(shares.values())))
     cause = str(random.choice(_FIRST.get(kind, CAUSES)))
     board = str(random.choice([name for name, (_, _, causes) in BOARDS.items() if cause in causes]))
@@ -178,18 +182,21 @@ def _made(
     load: LoadPlan,
     effects: tuple[Effect, ...],
     end_s: float,
-) -> Generated:
+    wider: Wider | None = None,
+) -> Generated | None:
     t_s = np.arange(0, end_s + 5, STEP_S)
     beta = float(random.uniform(0.6, 1.0))
     drift = _drift(random, t_s) if kind != "from-start" else np.ones_like(t_s)
     world = World(t_s, effects, beta, drift, _blips(random, t_s, effects))
-    if kind != "from-start" and is_borderline(world, BURST_S):
+    burst_s = max(BURST_S, WARMUP_S + 7 * max(load.latency_s, 1 / (load.rate_hz or 1e9))) if wider else BURST_S
+    if kind != "from-start" and is_borderline(world, burst_s):
         return None
     add, cores, causes = BOARDS[name]
     busy = 1.0 if load.rate_hz is None else min(1.0, load.rate_hz * load.latency_s)
     engine_pct = 100 * busy * float(random.choice([1, 1, 2]) if cores > 2 else 1)
     proofs = frozenset(sensor for effect in effects for sensor in causes.get(effect.cause, ()))
-    board = Board(random, world, cores, engine_pct, proofs)
+    board = Board(random, world, cores, engine_pct, proofs | (wider.proofs if wider else frozenset()))
+    board.cadence_s = wider.cadence_s if wider else None
     draw_decoys(random, world)
     add(board)
     runs = inferences(random, load, world, end_s)
@@ -211,7 +218,8 @@ def _made(
     elif kind == ON_TOP:
         truth = stages(effects, end_s)
     else:
-        truth = tuple(replace(t, end_s=min(t.end_s, end_s)) for t in truths(world, BURST_S) if t.start_s < end_s - 6)
+        found = truths_of(kind, world, burst_s, end_s)
+        truth = tuple(replace(t, end_s=min(t.end_s, end_s)) for t in found if t.start_s < end_s - 6)
     missing = float(random.choice([0, 0.02, 0.05]))
     return Generated(
         seed, name, kind, load, truth, manifest, seconds, board.readings(end_s, missing), events, end_s, runs
