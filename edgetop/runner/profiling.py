@@ -70,13 +70,13 @@ class Profiled:
         return sum(len(burst.run_ns) + len(burst.left_out_ns) for burst in self.taken)
 
     def has(self, runs: int) -> bool:
-        """So many, in so many bursts that shares can settle where so few were not asked for that they never do."""
+        """So many, and in as many bursts as it takes."""
         bursts = [burst for burst in self.taken if not burst.disturbed]
-        return self.undisturbed >= runs and (runs < LEAST_RUNS or len(bursts) >= LEAST_BURSTS)
+        return self.undisturbed >= runs and len(bursts) >= _least_bursts(runs)
 
     def is_too_many(self, runs: int) -> bool:
         """Where other processes disturb most of them, there is an end."""
-        return self.all_runs >= MOST_TIMES * runs and len(self.taken) >= MOST_TIMES * LEAST_BURSTS
+        return self.all_runs >= MOST_TIMES * runs and len(self.taken) >= MOST_TIMES * _least_bursts(runs)
 
     @property
     def latencies_ns(self) -> npt.NDArray[np.int64]:
@@ -101,6 +101,11 @@ class Profiled:
         if burst.plain_disturbed:
             return None
         return plain_ns(np.concatenate([NO_INFERENCES, *self.records]), burst.monotonic_ns)
+
+
+def _least_bursts(runs: int) -> int:
+    """Fewer inferences than shares need to settle are had in one."""
+    return LEAST_BURSTS if runs >= LEAST_RUNS else 1
 
 
 class Profiling:

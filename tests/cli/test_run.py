@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -327,6 +329,41 @@ def test_a_model_that_the_cpu_runs_is_refused_where_all_of_it_was_meant_for_some
     done = edgetop("run", *asked, "--profile-every", "0", home=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "--profile-every" in done.stderr
+
+
+@pytest.fixture
+def burners():
+    """A process on each CPU that never rests."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    yield
+    for burner in running:
+        burner.kill()
+        burner.wait()
+
+
+@pytest.mark.usefixtures("burners")
+def test_a_short_run_beside_others_gives_no_hint_on_an_operators_time(model, tmp_path):
+    asked = ("--headless", "--duration", "3s", "--warmup-runs", "5", "--profile-every", "1s", "--json")
+    done = edgetop("run", model, *asked, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    hints = {"dominant-operator", "slow-kernel", "conversions-time", "dynamic-quantisation", "not-fused"}
+    profile = document["profile"]
+    if profile is None or profile["bursts"] < 3 or profile["runs"] < 10 or profile["disturbed"]:
+        assert not any(operator["settled"] for operator in document["operators"] or [])
+        assert not hints & {warning["code"] for warning in document["warnings"]}
+
+
+def test_a_provider_that_was_dropped_ends_a_run_too_short_for_a_burst(model, tmp_path):
+    asked = ("--provider", "CUDA", "--require-full-delegation", "--headless", "--runs", "1", "--warmup-runs", "0")
+    done = edgetop("run", model, *asked, home=tmp_path)
+    assert done.returncode == 2
+    assert "CUDA was left out by the runtime" in done.stderr.splitlines()[-1]
+
+
+def test_what_was_asked_for_is_in_the_manifest(model, tmp_path):
+    done = edgetop("run", model, "--headless", "--runs", "3", "--provider", "CUDA", "--json", home=tmp_path)
+    assert json.loads(done.stdout)["session"]["engine"]["asked"] == ["CUDA"]
 
 
 def test_a_gate_that_fails_makes_the_exit_code_and_the_report_says_the_same(model, tmp_path):

@@ -21,7 +21,7 @@ from .tflite_file import Part, TfliteFile, parts
 WARMUP_RUNS = 2
 RUNS = 15
 ENOUGH_RUNS, ENOUGH_NS = 3, 20_000_000  # of one operator that takes long
-TRIES = 3  # of an operator that others disturb
+TRIES = 2  # of an operator that others disturb
 UNDISTURBED = Taken(0, 0)
 
 
