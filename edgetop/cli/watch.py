@@ -33,6 +33,7 @@ from edgetop.engines.capture import OutputCapture
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
+from edgetop.engines.reference import ask_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import ThreadEngine
 from edgetop.errors import EdgetopError, InputError
@@ -163,6 +164,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         feed=gatekeeper or sink,
         story=story,
         clock=clock,
+        ask_shapes=partial(ask_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
     if gatekeeper:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, Started
 from edgetop.errors import EdgetopError, EngineDiedError, InputError
@@ -26,6 +26,9 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
+
+if TYPE_CHECKING:
+    from edgetop.models.inspection import RuntimeShapes
 
 TICK_S = 0.25
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
@@ -71,8 +74,13 @@ class Conductor:
         feed: BatchSink,
         story: Story,
         clock: Clock,
+        *,
+        ask_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
-        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid."""
+        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid.
+
+        `ask_shapes`: the runtime, for what does not follow from the model's file.
+        """
         self._engine = engine
         self._sampler = sampler
         self._board = board
@@ -82,7 +90,7 @@ class Conductor:
         self._story = story
         self._clock = clock
         self._fingerprint = Fingerprint(story.manifest.model.path)
-        self._work = Work(story.manifest.model)
+        self._work = Work(story.manifest.model, ask_shapes)
         load = story.manifest.load
         self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
         self._stop_reason: str | None = None

@@ -57,11 +57,15 @@ class _Interpreter:
         self._version = _version(self.package)
         self._spec = spec
         delegates = self.load_delegates()
+        how: Dict[str, Any] = {}
+        if spec.get("own_kernels"):  # where shapes are asked for
+            how["experimental_op_resolver_type"] = runtime.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         try:
             self.interpreter = runtime.Interpreter(
                 model_path=spec["model"],
                 num_threads=spec["threads"] or None,
                 experimental_delegates=delegates or None,
+                **how,
             )
             details = self.interpreter.get_input_details()
         except Exception as error:
@@ -118,6 +122,11 @@ class _Interpreter:
     def input_arrays(self) -> List[Any]:
         """What the inputs hold, in the order of the model's."""
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
+
+    def tensor_shapes(self) -> List[Any]:
+        """[place, shape] of each tensor of the file's first graph, as they are now."""
+        details = self.interpreter.get_tensor_details()
+        return [[int(detail["index"]), [int(size) for size in detail["shape"]]] for detail in details]
 
     def describe(self) -> Dict[str, Any]:
         return {
