@@ -49,6 +49,8 @@ def _ends(document: dict[str, Any]) -> Iterator[str]:
             shape, runs_as = _shape(tensor["shape"]), _shape(tensor["runs_as"])
             ran = "" if shape == runs_as else f", runs as {runs_as}"
             yield f"  {side[:-1]:<10} {shortened(tensor['name'])} {tensor['dtype'] or UNKNOWN}{shape}{ran}"
+    if document["shapes_from"]:
+        yield f"  shapes     some from {clean(document['shapes_from'])}, in one inference: the file does not say them"
     for assumption in document["assumptions"]:
         yield f"  assumed    {clean(assumption)}"
 

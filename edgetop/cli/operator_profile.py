@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -11,6 +12,7 @@ from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, ove
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.threads import ThreadTally, ThreadView
 from edgetop.engines.protocol import BurstTaken, Loaded
+from edgetop.engines.reference import ask_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected
@@ -63,11 +65,14 @@ class OperatorProfile:
         return tuple(row.view for row in self.rows)
 
 
-def put_together(profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None) -> OperatorProfile:
+def put_together(
+    profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None, python: str | None = None
+) -> OperatorProfile:
+    """`python`: in which the engine ran; edgetop's own by default."""
     assert profiled.loaded
     assert profiled.chosen
     tally, threads = _tallies(profiled)
-    inspection = _inspected(spec, profiled.loaded)
+    inspection = _inspected(spec, profiled.loaded, python)
     precision = None if inspection is None else main_dtype(inspection.operators)
     views = tally.views()
     found = _origins(inspection, profiled.bursts, views)
@@ -135,11 +140,12 @@ def _of_loading(loaded: Loaded) -> Iterator[Notice]:
         yield Notice("partly-accelerated", loaded.left, ADVICE["partly-accelerated"])
 
 
-def _inspected(spec: EngineSpec, loaded: Loaded) -> Inspection | None:
+def _inspected(spec: EngineSpec, loaded: Loaded, python: str | None) -> Inspection | None:
     """None where the file cannot be understood: the runtime ran it all the same, and its times are known."""
     try:
         declared = read_model(Path(spec.model), spec.format)
-        return inspected(declared, {tensor.name: tensor.shape for tensor in loaded.inputs})
+        shapes = {tensor.name: tensor.shape for tensor in loaded.inputs}
+        return inspected(declared, shapes, partial(ask_shapes, spec, python))
     except Exception:  # noqa: BLE001  a model that nobody has foreseen
         return None
 

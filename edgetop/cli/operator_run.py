@@ -46,7 +46,7 @@ def profile(options: Options) -> None:
         FullyDelegated(engine, spec) if options["require_full_delegation"] else engine, options["runs"]
     )
     ceilings = _ceilings(options, spec, python, board, profiled)
-    found = put_together(profiled, spec, ceilings)
+    found = put_together(profiled, spec, ceilings, python)
     if csv:
         write_csv(found, csv)
     if trace:

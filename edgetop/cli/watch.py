@@ -34,6 +34,7 @@ from edgetop.engines.capture import OutputCapture
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
+from edgetop.engines.reference import ask_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import ThreadEngine
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
@@ -183,6 +184,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         story=story,
         clock=clock,
         derived=ThrottleEvents().fold,
+        ask_shapes=partial(ask_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
     if gatekeeper:

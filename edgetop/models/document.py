@@ -19,6 +19,7 @@ def inspection_document(inspection: Inspection) -> dict[str, Any]:
         "model": _model(inspection.declared),
         "inputs": _inputs(inspection),
         "outputs": _outputs(inspection),
+        "shapes_from": inspection.told.runtime if inspection.told else None,
         "totals": _totals(inspection),
         "precision": {
             "operators": _operator_precision(inspection.operators),

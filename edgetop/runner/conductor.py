@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, Started
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
@@ -26,6 +26,9 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
+
+if TYPE_CHECKING:
+    from edgetop.models.inspection import RuntimeShapes
 
 TICK_S = 0.25
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
@@ -61,7 +64,7 @@ class Outcome:
 
 
 class Conductor:
-    def __init__(  # noqa: PLR0917  each is named where it is wired
+    def __init__(
         self,
         engine: Engine,
         sampler: Sampler,
@@ -71,11 +74,14 @@ class Conductor:
         feed: BatchSink,
         story: Story,
         clock: Clock,
+        *,
         derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
+        ask_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
         """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid.
 
-        `derived`: events that follow from what is handed on; they are recorded with it.
+        `derived`: events that follow from what is handed on; they are recorded with it. `ask_shapes`: the
+        runtime, for what does not follow from the model's file.
         """
         self._engine = engine
         self._sampler = sampler
@@ -87,7 +93,7 @@ class Conductor:
         self._clock = clock
         self._derived = derived
         self._fingerprint = Fingerprint(story.manifest.model.path)
-        self._work = Work(story.manifest.model)
+        self._work = Work(story.manifest.model, ask_shapes)
         load = story.manifest.load
         self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
         self._stop_reason: str | None = None

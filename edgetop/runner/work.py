@@ -7,7 +7,7 @@ stand beside the measured ones: where it fails, or is not done in time, these ar
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,14 +17,16 @@ from edgetop.session.manifest import Model, TensorInfo
 from edgetop.session.operators import Burst, OperatorInfo
 
 if TYPE_CHECKING:
-    from edgetop.models.inspection import Inspection
+    from edgetop.models.inspection import Inspection, RuntimeShapes
 
 PATIENCE_S = 0.5  # of the first burst
 
 
 class Work:
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
+        """`ask` is called, on its thread, for shapes that do not follow from the file."""
         self._model = model
+        self._ask = ask
         self._inputs: Sequence[TensorInfo] = ()
         self._inspection: Inspection | None = None
         self._precision: str | None = None
@@ -91,4 +93,4 @@ class Work:
         from edgetop.models.read import read_model  # noqa: PLC0415
 
         declared = read_model(Path(self._model.path), str(self._model.format))
-        return inspected(declared, {tensor.name: tensor.shape for tensor in self._inputs})
+        return inspected(declared, {tensor.name: tensor.shape for tensor in self._inputs}, self._ask)

@@ -29,6 +29,7 @@ def folder(tmp_path_factory):
         "cut.tflite": tflite_models.tflite_mobile()[:9000],
         "cut.onnx": onnx_models.onnx_dynamic()[:-30],
         "batch.tflite": tflite_models.tflite_dynamic_batch(),
+        "diagonal.tflite": tflite_models.tflite_open_diagonal(),
         "strings.onnx": onnx_models.onnx_string_input(),
         "empty.onnx": b"",
         "runtime.ort": b"\x18\0\0\0ORTM" + bytes(100),
@@ -64,6 +65,12 @@ def test_every_key_is_documented(folder):
     topic = (DEMO.parent / "docs/inspect.md").read_text(encoding="utf-8")
     keys = {*document, *document["totals"], *document["model"], *document["operators"][0], *document["by_type"][0]}
     assert [key for key in sorted(keys) if f"`{key}`" not in topic] == []
+
+
+def test_shapes_that_do_not_follow_from_the_file_come_from_the_runtime_and_that_is_said(folder):
+    done = inspect(folder, "diagonal.tflite", "--batch", "3")
+    assert "work       1920 FLOPs (960 MACs)" in done.stdout
+    assert "shapes     some from litert 2." in done.stdout
 
 
 def test_open_sizes_take_the_defaults_of_run_and_are_told(folder):

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.models.inspection import RuntimeShapes
 from edgetop.runner.work import Work
 from edgetop.session.manifest import Model, TensorInfo
 from edgetop.session.operators import Operator, burst_of
 from tests.support.onnx_models import onnx_branch, onnx_ladder
+from tests.support.tflite_models import tflite_open_diagonal
 
 X = TensorInfo("x", (64, 256), "float32")
 BURST = burst_of(0, 0, [Operator("rung0", "MatMul", "CPU", 2, 9), Operator("odd", "Reorder", "CPU", 2, 9)])
@@ -60,3 +62,14 @@ def test_what_depends_on_values_is_known_once_the_file_is_read(tmp_path: Path) -
     work.begin([X])
     work.finish(10.0)
     assert work.data_dependent == {"If": 1}
+
+
+def test_shapes_that_the_file_leaves_open_are_asked_for_with_the_inputs_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(tflite_open_diagonal())
+    told = RuntimeShapes("litert 9", {1: (3, 8, 8), 3: (3, 8, 5)})
+    work = Work(Model(str(path), format="tflite"), lambda: told)
+    work.begin([TensorInfo("x", (3, 8), "float32")])
+    work.finish(10.0)
+    (burst,) = work.joined_to([burst_of(0, 0, [Operator("y", "FULLY_CONNECTED", "CPU", 1, 9)])])
+    assert burst.infos[0].flops == 2 * 3 * 8 * 8 * 5

@@ -228,3 +228,17 @@ def tflite_hostile_names() -> bytes:
     graph.add_operator("ADD", table("AddOptions"), [x, one], [y])
     graph.set_signature([x], [y])
     return file.serialise()
+
+
+def tflite_open_diagonal() -> bytes:
+    """`x` [-1,8] to `y` [-1,8,5], by an operator for which edgetop has no rule and a product of 320 MACs a sample."""
+    file, graph = _new()
+    x = graph.add_tensor("x", [1, 8], shapeSignature=[-1, 8])
+    diagonal = graph.add_tensor("diagonal", [1, 1, 1], shapeSignature=[-1, -1, -1])
+    weights = graph.add_tensor("weights", [5, 8], data=noise(5, 8))
+    y = graph.add_tensor("y", [1, 1, 5], shapeSignature=[-1, -1, 5])
+    graph.add_operator("MATRIX_DIAG", table("MatrixDiagOptions"), [x], [diagonal])
+    keep = table("FullyConnectedOptions", keepNumDims=True)
+    graph.add_operator("FULLY_CONNECTED", keep, [diagonal, weights, -1], [y], version=5)
+    graph.set_signature([x], [y])
+    return file.serialise()

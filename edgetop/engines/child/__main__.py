@@ -43,5 +43,5 @@ def _import_part(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    module = "inventory" if sys.argv[1:] == ["--inventory"] else "program"
+    module = {"--inventory": "inventory", "--tensor-shapes": "reference"}.get(" ".join(sys.argv[1:]), "program")
     sys.exit(_import_part(module).main(sys.argv[1:]))

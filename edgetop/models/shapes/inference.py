@@ -24,14 +24,22 @@ _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLi
 _KEPT_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
-def with_shapes(model: Model, inputs: Mapping[str, Sequence[int]]) -> Model:
+def with_shapes(
+    model: Model, inputs: Mapping[str, Sequence[int]], told: Mapping[int, tuple[int, ...]] | None = None
+) -> Model:
     """The model with every shape that follows from those of its inputs, given by name.
 
     Sizes that do not follow are None. What an operator computes from constants alone is
-    constant too: runtimes compute it once, when they load the model.
+    constant too: runtimes compute it once, when they load the model. `told`: what a runtime says of tensors, by their
+    places, which counts more than what follows.
     """
     infer = _infer_onnx if model.format == "onnx" else _infer_tflite
-    return replace(model, graph=infer(model, inputs))
+    graph = infer(model, inputs)
+    tensors = [
+        replace(tensor, shape=told[place]) if told and place in told and not tensor.is_constant else tensor
+        for place, tensor in enumerate(graph.tensors)
+    ]
+    return replace(model, graph=replace(graph, tensors=tuple(tensors)))
 
 
 def _settled(graph: Graph, facts: Sequence[Fact]) -> Graph:

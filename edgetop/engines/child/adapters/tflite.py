@@ -141,6 +141,11 @@ class _Interpreter:
         """What the inputs hold, in the order of the model's."""
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
 
+    def tensor_shapes(self) -> List[Any]:
+        """[place, shape] of each tensor of the file's first graph, as they are now."""
+        details = self.interpreter.get_tensor_details()
+        return [[int(detail["index"]), [int(size) for size in detail["shape"]]] for detail in details]
+
     def describe(self) -> Dict[str, Any]:
         return {
             "runtime": self.name,
