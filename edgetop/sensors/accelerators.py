@@ -57,12 +57,12 @@ _ROCKCHIP = {"gpu": "gpu", "npu": "npu", "dmc": "emc"}
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorLoad:
-    """One file and how it is read."""
+    """One load, and the file, or the files, that it is read from."""
 
     root: Root
-    file: str
+    files: tuple[str, ...]
     sensors: tuple[SensorInfo, ...]
-    parse: Callable[[str], float]
+    parse: Callable[..., float]  # of the text of each file
     cadence_s: float = CADENCE_S
 
     @property
@@ -70,28 +70,7 @@ class AcceleratorLoad:
         return self.sensors[0].id
 
     def read(self) -> Sequence[float | Gap]:
-        return [self.parse(self.root.read_text(self.file))]
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryControllerLoad:
-    """The share of its clock for which Tegra's memory controller was busy, as tegrastats has it."""
-
-    root: Root
-    activity: str
-    clock: str
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-    name: str = "load/emc"
-
-    def read(self) -> Sequence[float | Gap]:
-        activity_khz, clock_hz = self.root.read_int(self.activity), self.root.read_int(self.clock)
-        if clock_hz <= 0:
-            return [Gap(f"its clock reads {clock_hz} Hz")]
-        load = activity_khz * 1000 / clock_hz * 100
-        if not 0 <= load <= 100:
-            return [Gap(f"its activity reads {activity_khz} kHz of a clock of {clock_hz / 1000:g} kHz")]
-        return [load]
+        return [self.parse(*map(self.root.read_text, self.files))]
 
 
 def permille(text: str) -> float:
@@ -101,6 +80,18 @@ def permille(text: str) -> float:
     7.7
     """
     return _within(parse_int(text.strip()), 1000) / 10
+
+
+def share_of_clock(activity_khz: str, clock_hz: str) -> float:
+    """Of its clock, for how much Tegra's memory controller was busy: as tegrastats has it.
+
+    >>> share_of_clock("661230", "2133000000")
+    31.0
+    """
+    busy_khz, hertz = (parse_int(text.strip()) for text in (activity_khz, clock_hz))
+    if not 0 <= busy_khz * 1000 <= hertz or not hertz:
+        raise ValueError(f"its activity reads {busy_khz} kHz, of a clock of {hertz / 1000:g} kHz")
+    return busy_khz * 100_000 / hertz
 
 
 def percent(text: str) -> float:
@@ -142,12 +133,12 @@ def _within(value: int, most: int) -> float:
 
 
 def discover(root: Root) -> Found:
-    found = [_tegra_gpu(root), _devfreq(root), _rknpu(root), _amdgpu(root), _intel(root)]
-    return join([_numbered(join(found)), _tegra_emc(root)])
+    found = [_tegra_gpu(root), _tegra_emc(root), _devfreq(root), _rknpu(root), _amdgpu(root), _intel(root)]
+    return _numbered(join(found))
 
 
 def _source(root: Root, label: str, file: str, parse: Callable[[str], float], note: str | None = None) -> Found:
-    return Found((AcceleratorLoad(root, file, (sensor("load", label, root.shown(file), note=note),), parse),))
+    return Found((AcceleratorLoad(root, (file,), (sensor("load", label, root.shown(file), note=note),), parse),))
 
 
 def _tegra_gpu(root: Root) -> Found:
@@ -171,9 +162,8 @@ def _tegra_emc(root: Root) -> Found:
     activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, _EMC_CLOCK))
     if activity and clock and not any(map(root.is_denied, (activity, clock))):
         note = f"activity of the memory controller by its clock, {root.shown(clock)}"
-        return Found(
-            (MemoryControllerLoad(root, activity, clock, (sensor("load", "emc", root.shown(activity), note=note),)),)
-        )
+        load = sensor("load", "emc", root.shown(activity), note=note)
+        return Found((AcceleratorLoad(root, (activity, clock), (load,), share_of_clock),))
     return Found(missing=(Missing("load/emc", *_why_no_emc(root, activity, clock)),))
 
 

@@ -94,8 +94,10 @@ def test_a_jetsons_memory_controller_is_busy_by_its_activity_and_clock(
     ("activity", "rate"), [("10\n", "0\n"), ("2200000\n", "2133000000\n"), ("-3\n", "204000000\n")]
 )
 def test_a_share_that_cannot_be_is_a_gap(tmp_path: Path, activity: str, rate: str) -> None:
-    (value,) = loads(plant(tmp_path, TEGRA | {EMC["JetPack 6"][0]: activity, EMC_RATE: rate})).values()
+    (source,) = accelerators.discover(plant(tmp_path, TEGRA | {EMC["JetPack 6"][0]: activity, EMC_RATE: rate})).sources
+    value = read_source(source)
     assert isinstance(value, Gap)
+    assert "of a clock of" in value.reason
 
 
 def why_no_emc(root: Root) -> str:
