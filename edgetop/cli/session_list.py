@@ -101,8 +101,12 @@ def _opened(folder: Path) -> tuple[Manifest, str | None]:
 
 
 def document(sessions: Sequence[Listed]) -> list[dict[str, Any]]:
-    told = [field.name for field in fields(Listed) if field.name != "created_utc"]
-    return [{key: asdict(session)[key] for key in told} for session in sessions]
+    told = [field.name for field in fields(Listed) if field.name not in ("created_utc", "reason")]
+    found = [{key: asdict(session)[key] for key in told} for session in sessions]
+    return [
+        {**known, "reason": session.reason} if session.reason else known
+        for known, session in zip(found, sessions, strict=True)
+    ]
 
 
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
