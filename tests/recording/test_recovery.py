@@ -221,7 +221,8 @@ def test_seconds_of_which_a_batch_was_lost_are_made_of_what_there_is(in_one: Pat
         folder = with_damaged_frame(shutil.copytree(in_one, tmp_path / f"{number}.edgetop"), number)
         back = played(folder)
         missing = len(whole.inferences) - len(back.inferences)
-        assert back.seconds.rows["t_ns"].tolist() == whole.seconds.rows["t_ns"].tolist()
+        with_some = whole.seconds.rows["t_ns"][whole.seconds.rows["count"] > 0]
+        assert set(with_some) <= set(back.seconds.rows["t_ns"])
         assert back.seconds.rows["count"].sum() >= whole.seconds.rows["count"].sum() - missing
         assert (read_manifest(folder).lost.inferences or 0) == missing
 
