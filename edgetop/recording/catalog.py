@@ -82,6 +82,8 @@ class Held:
     groups: list[RowGroup]  # in the order of their rows
     size: int  # of the catalog, up to the last entry that holds
     damaged_bytes: int
+    is_spoilt: bool = False  # whether there may have been more
+    first_free: int = 0  # the number of a piece that no entry names, not even one whose piece is gone
 
 
 def read_catalog(folder: Path, present: Collection[str]) -> Held:
@@ -90,15 +92,17 @@ def read_catalog(folder: Path, present: Collection[str]) -> Held:
         return Held([], 0, 0)
     file = Descriptor(open_regular(folder / CATALOG))
     reader = FrameReader(file.fd)
-    found, size = [], 0
+    found, size, is_read, first_free = [], 0, True, 0
     for group in _groups(reader):
         if group.source in present:  # nor does anything hold that came later
+            is_read = False
             break
-        size = reader.offset
+        size, first_free = reader.offset, max(first_free, group.piece + 1)
         if piece_name(group.table, group.piece) in present:
             found.append(group)
     found.sort(key=lambda group: (group.table, group.piece, group.offset))
-    return Held(found, size, reader.damaged_bytes)
+    is_spoilt = bool(reader.damaged_bytes or (is_read and reader.tail_bytes()))
+    return Held(found, size, reader.damaged_bytes, is_spoilt, first_free)
 
 
 def _groups(reader: FrameReader) -> Iterator[RowGroup]:

@@ -27,7 +27,7 @@ from edgetop.recording.snapshot import Snapshot, by_time, open_table, times_of
 from edgetop.recording.span import WHOLE, Span
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import NO_INFERENCES, NO_READINGS
+from edgetop.session.records import MEASURE, NO_INFERENCES, NO_READINGS, Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 MOMENTS = 5  # at which a session is looked at while it is being finished
@@ -43,6 +43,8 @@ class Recording:
         """Raises InputError where the folder holds no session, or one that cannot be read."""
         self.folder = folder
         self._counted = 0  # inferences in the seconds that were played
+        self._is_played = False  # all of them
+        self._measured = 0  # single ones of the measured phase
         for _ in range(MOMENTS):
             self._closing: Closing | None = None
             try:
@@ -87,6 +89,7 @@ class Recording:
             until = max(until + step_s * NS, nearest // (step_s * NS) * step_s * NS)  # years of nothing are one step
             yield self._batch({name: cursor.take(until) for name, cursor in cursors.items()}, min(until, end_ns), first)
             first = False
+        self._is_played = span == WHOLE
         if not inferences:
             self._check_inferences()
         yield Batch(until_ns=end_ns, manifest=None if self.lost == self.manifest.lost else self._with_losses())
@@ -98,8 +101,7 @@ class Recording:
             with self._snapshot.damage_told(path), open_table(path, source, metadata) as file:
                 size = sum(file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups))
             if size <= CHECKED_BYTES:
-                for _ in self.rows("inferences"):
-                    pass
+                self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
                 return
 
     @property
@@ -107,17 +109,24 @@ class Recording:
         """What is not in the recording, or could not be read of it so far."""
         problems = self._snapshot.problems
         if not problems.found:
-            return self.manifest.lost
+            return self.manifest.lost or self._uncounted()
         seconds, singles = problems.missing("seconds"), problems.missing("inferences")
         others = any(f"/{name}." in problem for problem in problems.found for name in SCHEMAS if name != "seconds")
-        counted = self.manifest.methodology.measure_runs
+        ran = self.manifest.methodology.measure_runs or self._measured
         uncounted: int | None = 0
         if seconds != 0:
-            uncounted = None if counted is None or self.is_live else max(0, counted - self._counted)
+            uncounted = max(0, ran - self._counted) if ran and not self.is_live else None
         known = None if singles is None or uncounted is None else max(singles, uncounted)
         more = f" (and {len(problems.found) - 1} more)" if len(problems.found) > 1 else ""
         unread = Lost(None if others or seconds is None else float(seconds), known, f"{problems.found[0]}{more}")
         return lost_in_all(self.manifest.lost, unread)
+
+    def _uncounted(self) -> Lost | None:
+        """Where the table of seconds is sound, and yet not all of it."""
+        ran = self.manifest.methodology.measure_runs
+        if not self._is_played or self.is_live or ran is None or ran <= self._counted:
+            return None
+        return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")
 
     def _with_losses(self) -> Manifest:
         return replace(self.manifest, lost=self.lost)
@@ -165,11 +174,11 @@ class Recording:
 
     def _row_groups(self, name: str, path: Path, file: pq.ParquetFile, at_once: int) -> Iterator[Piece]:
         waiting: list[int] = []
-        numbers = by_time(file)
-        for number in numbers:
-            waiting.append(number)
+        together = by_time(file, apart=name == "seconds")
+        for numbers in together:
+            waiting += numbers
             rows = sum(file.metadata.row_group(number).num_rows for number in waiting)
-            if rows >= at_once or number == numbers[-1]:
+            if rows >= at_once or numbers is together[-1]:
                 spans = [span for number in waiting if (span := self._span(path, file, number))]
                 read = partial(self._read, name, path, file, tuple(waiting))
                 if spans:
@@ -209,7 +218,9 @@ class Recording:
 
     def _batch(self, taken: Mapping[str, list[Any]], until_ns: int, first: bool) -> Batch:
         single = taken.get("inferences")
-        self._counted = 0 if first else self._counted
+        if first:
+            self._counted = self._measured = 0
+        self._measured += sum(map(_measured_in, single or ()))
         for seconds in taken["seconds"]:
             self._counted += int(seconds.rows["count"].sum() + seconds.rows["errors"].sum())
         return Batch(
@@ -222,6 +233,10 @@ class Recording:
             manifest=self.manifest if first else None,
             restart=first,
         )
+
+
+def _measured_in(inferences: Inferences) -> int:
+    return int(np.count_nonzero(inferences["phase"] == MEASURE))
 
 
 class _Cursor:

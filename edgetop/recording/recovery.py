@@ -103,7 +103,7 @@ def _recover(folder: Path) -> None:
     tables.commit()
     write_manifest(folder, closing.manifest)
     sources = {segment_name(number): snapshot.is_spoilt(number) for number in snapshot.segments}
-    settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.damaged_bytes() > 0})
+    settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.is_catalog_spoilt()})
 
 
 def settle(folder: Path, tables: Tables, sources: Mapping[str, bool]) -> None:
@@ -160,8 +160,10 @@ def _lost(snapshot: Snapshot, last: "_Last", unwritten: Unwritten, death: str | 
     """What was written or should have been, and cannot be read. `death`: of a writer that had not ended."""
     each = [last.manifest.lost, last.missing.lost(last.tally)]
     catalogued = snapshot.catalogued_inferences()
-    if last.first_tally and catalogued is not None and last.first_tally.inferences > catalogued:
-        each.append(Lost(None, last.first_tally.inferences - catalogued, "the index of the tables is damaged"))
+    is_first = min(snapshot.segments, default=1) == 1  # what its first batch lacks is known to be missing already
+    if last.first_tally and not is_first and catalogued is not None and last.first_tally.inferences > catalogued:
+        why = "a part of the journal or of the tables is damaged or gone"
+        each.append(Lost(None, last.first_tally.inferences - catalogued, why))
     waited_ns = max(0, unwritten.until_ns - last.until_ns)
     if unwritten.inferences or unwritten.ns or waited_ns:
         why = "the disk took nothing more" if waited_ns else "the disk took nothing for a time"

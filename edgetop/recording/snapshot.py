@@ -105,6 +105,9 @@ class Snapshot:
         """Of the catalog; the readers of segments count their own."""
         return self._catalog.damaged_bytes
 
+    def is_catalog_spoilt(self) -> bool:
+        return self._catalog.is_spoilt
+
     def torn_bytes(self) -> int:
         return sum(segment.tail_bytes() for segment in self.segments.values())
 
@@ -205,13 +208,13 @@ class Snapshot:
     ) -> Iterator[pa.Table]:
         with self.damage_told(place):
             file = open_table(place, source, metadata)
-            numbers = by_time(file)
             with file:
-                for number in reversed(numbers) if backwards else numbers:
-                    group = file.metadata.row_group(number)
-                    with self.damage_told(place, number, group.num_rows):
-                        if _touches(span, group):
-                            yield as_described(file.read_row_group(number), SCHEMAS[name])
+                together = by_time(file, apart=name == "seconds")
+                for numbers in reversed(together) if backwards else together:
+                    groups = [file.metadata.row_group(number) for number in numbers]
+                    with self.damage_told(place, numbers[0], sum(group.num_rows for group in groups)):
+                        if any(_touches(span, group) for group in groups):
+                            yield as_described(file.read_row_groups(numbers), SCHEMAS[name])
 
     @contextlib.contextmanager
     def damage_told(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
@@ -248,12 +251,25 @@ def times_of(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
     return None
 
 
-def by_time(file: pq.ParquetFile) -> list[int]:
-    """The numbers of its row groups in the order of their times: another program may have written them in another."""
+def by_time(file: pq.ParquetFile, *, apart: bool) -> list[tuple[int, ...]]:
+    """The numbers of its row groups in the order of their times: another program may have written them in another.
+
+    `apart`: no row of one may come before a row of an earlier one, so those that are mixed are read together.
+    """
     times = [times_of(file.metadata.row_group(number)) for number in range(file.num_row_groups)]
-    known = [span[0] for span in times if span is not None]
-    numbers = list(range(file.num_row_groups))
-    return sorted(numbers, key=lambda number: known[number]) if len(known) == len(numbers) else numbers
+    known = [span for span in times if span is not None]
+    if len(known) < len(times):
+        return [(number,) for number in range(file.num_row_groups)]
+    found: list[tuple[int, ...]] = []
+    last_ns = 0
+    for number in sorted(range(len(known)), key=lambda number: known[number][0]):
+        first_ns, end_ns = known[number]
+        if apart and found and first_ns <= last_ns:
+            found[-1] = (*found[-1], number)
+        else:
+            found.append((number,))
+        last_ns = max(last_ns, end_ns)
+    return found
 
 
 def _touches(span: Span, group: pq.RowGroupMetaData) -> bool:

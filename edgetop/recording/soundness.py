@@ -63,7 +63,7 @@ def sound_seconds(seconds: Seconds) -> Seconds:
 def _are_sound(seconds: Seconds) -> Mask:
     """Of each second, whether its figures and its histogram can be true."""
     rows = seconds.rows
-    figures = [rows[name] for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count")]
+    figures = [rows[name] for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2")]
     sound: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
     for figure in figures:
         sound &= figure >= 0

@@ -48,12 +48,17 @@ class Tables:
         present = names_in(folder)
         held = read_catalog(folder, present)
         self._pieces: dict[str, list[_Piece]] = {name: [] for name in SCHEMAS}
+        # Entries of a piece that is gone must not come to name another's rows.
+        self._first_free = dict.fromkeys(SCHEMAS, held.first_free)
         for name, numbers in pieces(folder).items():
             for number in numbers:
                 groups = [group for group in held.groups if (group.table, group.piece) == (name, number)]
                 metadata_of(name, groups)
                 end = max((group.end for group in groups), default=0)
-                self._pieces[name].append(self._open_piece(name, number, end))
+                piece = self._open_piece(name, number, end)
+                if held.is_spoilt:  # row groups that it does not name any more may lie behind: they are kept
+                    piece.size = max(end, os.fstat(piece.file.fd).st_size)
+                self._pieces[name].append(piece)
         self._catalog = Catalog(folder, held.size)
         self._committed = self._marks()
         for name in EARLIER:
@@ -101,7 +106,7 @@ class Tables:
         held = self._pieces[name]
         limit = self._piece_bytes if name == "inferences" else None
         if not held or (limit is not None and held[-1].size >= limit):
-            held.append(self._open_piece(name, held[-1].number + 1 if held else 0, 0))
+            held.append(self._open_piece(name, held[-1].number + 1 if held else self._first_free.get(name, 0), 0))
         return held[-1]
 
     def commit(self) -> None:
@@ -165,7 +170,7 @@ class Tables:
     def _joined(self, name: str) -> _Piece:
         """All pieces of a table in its first."""
         held = self._pieces[name]
-        first = held[0] if held else self._open_piece(name, 0, 0)
+        first = held[0] if held else self._open_piece(name, self._first_free.get(name, 0), 0)
         if not first.size:
             write_all(first.file.fd, footer.MAGIC, 0)
             first.size = len(footer.MAGIC)

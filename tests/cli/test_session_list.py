@@ -1,6 +1,7 @@
 """`edgetop sessions`: every session in a line, hostile ones too, and quickly."""
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -18,7 +19,14 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, Model
 from edgetop.session.seconds import NS
 from tests.support.commands import edgetop, environment
-from tests.support.recordings import first_manifest, left_by_a_dead_writer, record, until
+from tests.support.recordings import (
+    back_to_back,
+    first_manifest,
+    left_by_a_dead_writer,
+    record,
+    session,
+    until,
+)
 from tests.support.scripts import measured
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of, stretch
@@ -170,3 +178,26 @@ def test_where_there_is_nothing_that_is_said(tmp_path: Path) -> None:
 def test_a_session_is_called_by_its_folder_by_which_it_is_found(tmp_path: Path) -> None:
     over(tmp_path / "moved.edgetop", name="as-it-was-made")
     assert [session.name for session in listed(tmp_path, tmp_path)] == ["moved"]
+
+
+@pytest.mark.parametrize("key", ["delay_ns", "duty_off_ns", "deadline_ns"])
+def test_an_integer_that_no_table_holds_is_a_line_and_hides_no_other_session(tmp_path: Path, key: str) -> None:
+    home = tmp_path / "edgetop"
+    for name in ("odd", "sound"):
+        record(home / f"{name}.edgetop", list(session(back_to_back(100, 20e6))))
+    path = home / "odd.edgetop/session.json"
+    manifest = json.loads(path.read_text())
+    manifest["load"][key] = 10**30
+    path.write_text(json.dumps(manifest))
+    (home / "pipe.edgetop").mkdir()
+    os.mkfifo(home / "pipe.edgetop/session.json")
+    done = edgetop("sessions", home=tmp_path, XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert f"session.json: not a manifest: session.json: load: {key} has an unexpected value" in lines["odd"]
+    assert "FINISHED" in lines["sound"]
+    assert "UNREADABLE" in lines["pipe"]
+    for command in (("report",), ("export", "--to", "csv", "-o", "x")):
+        refused = edgetop(command[0], str(home / "odd.edgetop"), *command[1:], home=tmp_path)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert key in refused.stderr

@@ -21,6 +21,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.commands import edgetop
+from tests.support.damage import run_here
 from tests.support.recordings import back_to_back, content, first_manifest, record, session, with_phases
 
 
@@ -189,3 +190,56 @@ def test_an_age_without_rows_is_passed_over_in_one_step(tmp_path: Path) -> None:
     batches = list(Recording(folder).play(inferences=True))
     assert len(batches) < 6
     assert np.concatenate([batch.inferences for batch in batches])["t_ns"].tolist() == inferences["t_ns"].tolist()
+
+
+def in_order_of(places: Callable[[int], list[int]]) -> Callable[[Path], None]:
+    def rewrite(path: Path) -> None:
+        table = pq.read_table(path)
+        pq.write_table(table.take(pa.array(places(len(table)))), path, row_group_size=9)
+
+    return rewrite
+
+
+@pytest.mark.parametrize("name", ["seconds", "events", "inferences", "readings", "operators"])
+@pytest.mark.parametrize("order", [lambda n: list(range(n))[::-1], lambda n: [*range(n // 2, n), *range(n // 2)]])
+def test_rows_in_another_order_are_put_in_order(
+    recorded: Path, original: Path, name: str, order: Callable[[int], list[int]]
+) -> None:
+    in_order_of(order)(recorded / f"{name}.parquet")
+    document, problems = opened(recorded)
+    assert problems == []
+    assert document["lost"] is None
+    if name in ("seconds", "events"):
+        assert document == opened(original)[0]
+    for form in ("csv", "json", "parquet", "perfetto", "session"):
+        assert run_here("export", str(recorded), "--to", form, "-o", str(recorded.parent / form))[1] == ""
+
+
+def test_seconds_that_come_twice_count_once(recorded: Path, original: Path) -> None:
+    in_order_of(lambda n: [*range(n), *range(n)])(recorded / "seconds.parquet")
+    document, _ = opened(recorded)
+    assert document["latency"]["count"] == opened(original)[0]["latency"]["count"]
+
+
+def test_an_unknown_phase_is_left_out_and_counted(recorded: Path) -> None:
+    changed(recorded / "inferences.parquet", phase=first_is("unheard-of"))
+    document, (problem,) = opened(recorded)
+    assert "rows that cannot be true are left out: 1 or more" in problem
+    assert document["lost"]["inferences"] == 1
+    for form in ("csv", "json", "parquet", "perfetto", "session"):
+        said = run_here("export", str(recorded), "--to", form, "-o", str(recorded.parent / form))[1]
+        assert "left out" in said or form == "parquet"
+
+
+def test_what_a_damaged_table_of_seconds_lacks_is_counted(recorded: Path, original: Path) -> None:
+    path = recorded / "seconds.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=4, write_page_checksum=True)
+    group = pq.ParquetFile(path).metadata.row_group(1).column(4)
+    data = bytearray(path.read_bytes())
+    data[group.data_page_offset + group.total_compressed_size - 2] ^= 1
+    path.write_bytes(data)
+    document, (problem,) = opened(recorded)
+    missing = opened(original)[0]["latency"]["count"] - document["latency"]["count"]
+    assert missing > 100
+    assert (document["lost"]["seconds"], document["lost"]["inferences"]) == (4.0, missing)
+    assert document["lost"]["why"] == problem

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,16 +13,21 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
+from edgetop.feeds.attach import AttachFeed
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
 from edgetop.recording.files import read_manifest, write_manifest
+from edgetop.recording.frames import ALONE, MAGIC
 from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.schema import SCHEMAS
+from edgetop.relay.watched import WatchedSession
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import boot_id
+from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
+from tests.support.clocks import ManualClock
 from tests.support.recordings import (
     SENSORS,
     back_to_back,
@@ -200,14 +205,78 @@ def test_a_torn_batch_is_dropped_and_told(dead: Path) -> None:
     assert "a torn batch of" in event.message
 
 
-def test_a_rotten_batch_is_passed_over_and_told(dead: Path) -> None:
-    last = journal_of(dead)[-1]
-    data = bytearray(last.read_bytes())
-    data[len(data) // 2] ^= 1
-    last.write_bytes(data)
-    back = played(dead)
-    assert back.events[-1].data["damaged_bytes"] + back.events[-1].data["torn_bytes"] > 0
-    assert read_manifest(dead).state == "recovered"
+@pytest.fixture
+def in_one(tmp_path: Path, batches: list[Batch]) -> Path:
+    """What a writer left that was killed after 8 seconds, all in one segment."""
+    return left_by_a_dead_writer(tmp_path / "one.edgetop", until(batches, 8))
+
+
+def with_damaged_frame(folder: Path, number: int) -> Path:
+    (spoilt,) = journal_of(folder)
+    data = bytearray(spoilt.read_bytes())
+    frames = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([ALONE])]
+    data[frames[number] + 50] ^= 1
+    spoilt.write_bytes(data)
+    return folder
+
+
+def test_a_rotten_batch_is_counted_and_its_bytes_are_kept(in_one: Path, tmp_path: Path) -> None:
+    whole = played(shutil.copytree(in_one, tmp_path / "whole.edgetop"))
+    (spoilt,) = journal_of(with_damaged_frame(in_one, 8))
+    data = spoilt.read_bytes()
+    back, manifest = played(in_one), read_manifest(in_one)
+    missing = len(whole.inferences) - len(back.inferences)
+    assert 10 < missing < 60
+    assert manifest.lost
+    assert manifest.lost.inferences == missing
+    assert manifest.lost.seconds == pytest.approx(6 + 0.5, abs=0.3)
+    assert report(in_one)["lost"] == asdict(manifest.lost)
+    (said,) = [event for event in back.events if event.kind == "recovered"]
+    assert f"{missing} inferences are lost (damaged bytes in the journal; power was lost: at" in said.message
+    assert (in_one / f"{spoilt.name}.damaged").read_bytes() == data
+
+
+def test_seconds_of_which_a_batch_was_lost_are_made_of_what_there_is(in_one: Path, tmp_path: Path) -> None:
+    whole = played(shutil.copytree(in_one, tmp_path / "whole.edgetop"))
+    for number in range(2, 15):
+        folder = with_damaged_frame(shutil.copytree(in_one, tmp_path / f"{number}.edgetop"), number)
+        back = played(folder)
+        missing = len(whole.inferences) - len(back.inferences)
+        with_some = whole.seconds.rows["t_ns"][whole.seconds.rows["count"] > 0]
+        assert set(with_some) <= set(back.seconds.rows["t_ns"])
+        assert back.seconds.rows["count"].sum() >= whole.seconds.rows["count"].sum() - missing
+        assert (read_manifest(folder).lost.inferences or 0) == missing
+
+
+def test_a_damaged_journal_of_a_live_session_is_read_on(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    for batch in until(batches, 8):
+        recorder.write(batch)
+    feed, watched = AttachFeed(folder, ManualClock()), WatchedSession(folder)
+    assert len(list(watched.begin(None))) > 0
+    before = feed.read()
+    with_damaged_frame(folder, 8)
+    for batch in batches[len(until(batches, 8)) :]:
+        recorder.write(batch)
+    with_damaged_frame(folder, -6)
+    came, relayed = feed.read(), list(watched.read())
+    assert before
+    assert came
+    assert relayed
+    assert came.inferences["t_ns"][-1] == merge(batches).inferences["t_ns"][-1]
+    assert merge(list(Recording(folder).play(inferences=True))).inferences["t_ns"][-1] == came.inferences["t_ns"][-1]
+    lost = recorder.finish(last_manifest(batches))
+    missing = len(merge(batches).inferences) - len(played(folder).inferences)
+    assert lost
+    assert lost.inferences == missing > 10
+    assert read_manifest(folder).lost == lost
+
+
+def last_manifest(batches: list[Batch]) -> Manifest:
+    manifest = batches[-1].manifest
+    assert manifest
+    return manifest
 
 
 def test_every_truncation_of_the_last_batches_opens_and_loses_only_those(tmp_path: Path, batches: list[Batch]) -> None:
