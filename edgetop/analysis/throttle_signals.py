@@ -54,19 +54,12 @@ class Board:
     trips_c: dict[int, float]  # of the zones that have one
     zones: tuple[int, ...]  # whose heat is told: those with a trip, where there is one
     clocks: tuple[int, ...]  # of the CPUs that run the model, most likely
-    clock_caps: tuple[int, ...]
     clock: str  # what they are called in words
-
-    @property
-    def is_of_figures(self) -> Bools:
-        """What is read of a span beside that it is one."""
-        found = np.zeros(len(self.infos), np.bool_)
-        found[[*self.zones, *self.clocks, *self.clock_caps]] = True
-        return found
-
-    @property
-    def is_of_spans(self) -> Bools:
-        return ~np.isnan(self.least) | self.is_cap
+    is_of_spans: Bools  # what spans are made of
+    is_of_figures: Bools  # what is read of a span beside that it is one
+    is_zone: Bools  # of `zones`
+    is_clock: Bools  # of `clocks`
+    is_clock_cap: Bools  # of their caps
 
 
 def board_of(manifest: Manifest) -> Board:
@@ -82,19 +75,31 @@ def board_of(manifest: Manifest) -> Board:
         least[place] = trip_c + AT_TRIP_C
     clocks, clock = _clocks(infos)
     labels = {infos[place].label for place in clocks} | ({"cpu0"} if clock == "cpu" else set())
-    caps = tuple(place for place, info in enumerate(infos) if info.kind == "freqcap" and info.label in labels)
+    caps = [place for place, info in enumerate(infos) if info.kind == "freqcap" and info.label in labels]
+    zones = tuple(trips) or tuple(place for place, info in enumerate(infos) if info.kind == "temp")
+    is_cap = np.array([info.kind == "freqcap" for info in infos], np.bool_)
     return Board(
         infos=infos,
         least=least,
         is_signal=is_signal,
         is_flag=np.array([is_flag(info) for info in infos], np.bool_),
-        is_cap=np.array([info.kind == "freqcap" for info in infos], np.bool_),
+        is_cap=is_cap,
         trips_c=trips,
-        zones=tuple(trips) or tuple(place for place, info in enumerate(infos) if info.kind == "temp"),
+        zones=zones,
         clocks=clocks,
-        clock_caps=caps,
         clock=clock,
+        is_of_spans=~np.isnan(least) | is_cap,
+        is_of_figures=_mask([*zones, *clocks, *caps], len(infos)),
+        is_zone=_mask(zones, len(infos)),
+        is_clock=_mask(clocks, len(infos)),
+        is_clock_cap=_mask(caps, len(infos)),
     )
+
+
+def _mask(places: Sequence[int], size: int) -> Bools:
+    mask = np.zeros(size, np.bool_)
+    mask[list(places)] = True
+    return mask
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:

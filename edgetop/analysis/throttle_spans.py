@@ -305,8 +305,9 @@ class Spans:
         readings = readings[(readings["t_ns"] > self.figured_ns) & (readings["t_ns"] <= until_ns)]
         recent = [span for span in self.spans if not span.is_complete]
         self._count_rows(rows, recent)
-        self._read_clocks(readings[np.isin(readings["sensor"], board.clocks)], recent, board.clocks)
-        zones = readings[np.isin(readings["sensor"], board.zones)]
+        sensor = readings["sensor"]
+        self._read_clocks(readings[board.is_clock[sensor]], recent, board.clocks)
+        zones = readings[board.is_zone[sensor]]
         for span in recent:
             is_in = span.covers(zones["t_ns"])
             heat, first = zones["value"][is_in], zones["value"][is_in & span.begins(zones["t_ns"])]
@@ -314,9 +315,9 @@ class Spans:
             span.begin_temp_c = float(np.fmax.reduce(first, initial=span.begin_temp_c))
             if span.end_ns is not None and span.end_ns < until_ns - COMPLETE_NS:
                 span.p50_ns, span.p50, span.is_complete = span.p50.median_ns, Levels(), True
-        caps = readings["value"][np.isin(readings["sensor"], board.clock_caps)]
+        caps = readings["value"][board.is_clock_cap[sensor]]
         self.cap_mhz = float(np.fmax.reduce(caps, initial=self.cap_mhz))
-        places, back = np.unique(readings["sensor"][::-1], return_index=True)
+        places, back = np.unique(sensor[::-1], return_index=True)
         for place, reading in zip(places.tolist(), readings[::-1][back], strict=True):
             self.read[place], self.read_ns[place] = float(reading["value"]), int(reading["t_ns"])
         self.figured_ns = max(self.figured_ns, until_ns)

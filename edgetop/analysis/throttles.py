@@ -17,7 +17,7 @@ from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, KEPT, ROW, Rows
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
 from edgetop.session.manifest import Manifest
-from edgetop.session.records import NO_READINGS, Readings
+from edgetop.session.records import NO_READINGS, Readings, Stretches, in_pieces
 from edgetop.session.seconds import NS
 
 LATE_NS = 4 * NS  # a reading may come so much later than others of its time
@@ -101,42 +101,54 @@ class Throttles:
             return
         if batch.judged is not None:
             self._take_over(batch.judged)
-        self._take(batch, self._board)
-        settled_ns = self._read_ns - LATE_NS
-        if settled_ns >= self._spans.settled_ns + SETTLED_AT_ONCE_NS:
-            self._settle(self._spans, settled_ns, settled_ns - HOLD_NS, self._board)
-            self._signals = self._signals[self._signals["t_ns"] > settled_ns]
-            self._readings = self._readings[self._readings["t_ns"] > self._spans.figured_ns]
-            self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
+        self._take_seconds(batch.seconds.rows)
+        self._take_stretches(batch.stretches, self._board)
+        for piece in in_pieces(batch.readings):
+            self._take(piece, self._board)
 
     def _know(self, manifest: Manifest) -> None:
         self._board = board_of(manifest)
         self._spans.know(self._board)
 
-    def _take(self, batch: Batch, board: Board) -> None:
-        """What matters of it, behind what is there."""
-        stretches = batch.stretches[batch.stretches["sensor"] < len(board.infos)]
-        if len(stretches):
-            self._tells |= bool(board.is_flag[stretches["sensor"]].any())
-            self._spans.cover(stretches, board)
-        readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
-        if len(readings):
-            self._read_ns = max(self._read_ns, int(readings["t_ns"].max()))
-            self._now_ns = max(self._now_ns, self._read_ns)
-            sensor = readings["sensor"]
-            self._tells |= bool(board.is_flag[sensor].any())
-            self._signals = np.concatenate([self._signals, readings[board.is_of_spans[sensor]]])
-            self._readings = np.concatenate([self._readings, readings[board.is_of_figures[sensor]]])
-        counted = batch.seconds.rows[batch.seconds.rows["count"] > 0]
+    def _take_seconds(self, seconds: Rows) -> None:
+        counted = seconds[seconds["count"] > 0]
         if len(counted):
             rows = np.empty(len(counted), ROW)
             rows["t_ns"], rows["p50_ns"] = counted["t_ns"], counted["p50_ns"]
             self._rows = np.concatenate([self._rows, rows])
 
+    def _take_stretches(self, stretches: Stretches, board: Board) -> None:
+        stretches = stretches[stretches["sensor"] < len(board.infos)]
+        if len(stretches):
+            self._tells |= bool(board.is_flag[stretches["sensor"]].any())
+            self._spans.cover(stretches, board)
+
+    def _take(self, readings: Readings, board: Board) -> None:
+        """What matters of them, behind what is there; what is old enough is settled."""
+        readings = readings[readings["sensor"] < len(board.infos)]
+        if not len(readings):
+            return
+        self._read_ns = max(self._read_ns, int(readings["t_ns"].max()))
+        self._now_ns = max(self._now_ns, self._read_ns)
+        sensor = readings["sensor"]
+        self._tells |= bool(board.is_flag[sensor].any())
+        if len(signals := readings[board.is_of_spans[sensor]]):
+            self._signals = np.concatenate([self._signals, signals])
+        if len(figures := readings[board.is_of_figures[sensor]]):
+            self._readings = np.concatenate([self._readings, figures])
+        settled_ns = self._read_ns - LATE_NS
+        if settled_ns >= self._spans.settled_ns + SETTLED_AT_ONCE_NS:
+            self._settle(self._spans, settled_ns, settled_ns - HOLD_NS, board)
+            self._signals = self._signals[self._signals["t_ns"] > settled_ns]
+            self._readings = self._readings[self._readings["t_ns"] > self._spans.figured_ns]
+            self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
+
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
         """Take in what makes a span up to then, and what was in it up to then, when it is known."""
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
-        readings: Readings = self._readings[np.argsort(self._readings["t_ns"], kind="stable")]
+        readings, t_ns = self._readings, self._readings["t_ns"]
+        if (t_ns[1:] < t_ns[:-1]).any():
+            readings = readings[np.argsort(t_ns, kind="stable")]
         spans.measure(readings, self._rows, measured_ns, board)
 
     def view(self) -> ThrottlesView:

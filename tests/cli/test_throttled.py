@@ -6,7 +6,7 @@ import sys
 import duckdb
 import pytest
 
-from tests.support.commands import start_edgetop
+from tests.support.commands import edgetop, start_edgetop
 
 NS = 1e9
 WRITE = "import sys; open('heard', 'a').write(sys.stdin.read())"
@@ -53,6 +53,8 @@ def test_every_span_of_a_flag_is_told(scenario, speed, flag, engine, tmp_path):
     for first_s, last_s in up:
         assert any(begin <= first_s + 0.001 and last_s <= end + 1 for begin, end in listed), (first_s, last_s, listed)
     assert {span["cause"] for span in document["throttles"]} == {scenario}
+    again = json.loads(edgetop("report", folder, "--json", home=tmp_path).stdout)
+    assert (again["throttles"], again["throttled"]) == (document["throttles"], True)
     events = rows(folder, "select t_ns, kind, data from 'FOLDER/events.parquet' where kind like 'throttle-%'")
     begun = sorted(t_ns / NS for t_ns, kind, _ in events if kind == "throttle-begin")
     assert begun == pytest.approx([begin for begin, _ in listed], abs=1)

@@ -178,8 +178,10 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
 def _happened(view: MonitorView, cells: int, area: Area) -> list[Line]:
     """Each in a row, what matters most first; a row that would be empty is left out."""
     axis = view.latency.points.axis
-    spans = {"limit": throttled(view, axis, area.width), "slow": slow(view, axis, area.width)}
-    rows = [span_row(touched, label, area.look) for label, touched in spans.items() if touched.any()]
+    slowed, limited = slow(view, axis, area.width), throttled(view, axis, area.width)
+    rows = [span_row(slowed, "slow", area.look)] if slowed.any() else []
+    if (limited & ~(np.convolve(slowed, [1, 1, 1], "same") > 0)).any():  # else the same is told by the row above
+        rows.append(span_row(limited, "limit", area.look))
     if not view.burst_marks.is_empty:
         rows.append(tick_row(view.burst_marks, "bursts", cells, area.look))
     marks = [event.t_ns / 1e9 for event in view.events.newest_first if event.kind == "mark"]
