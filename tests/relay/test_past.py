@@ -79,6 +79,15 @@ def test_of_bursts_the_baseline_and_the_last_come_and_the_sum_of_the_others(tmp_
     assert sum(len(batch.bursts) for batch in sent) < 30
 
 
+def test_what_others_disturbed_is_summed_and_the_threads_of_the_other_bursts_alone():
+    data = {"duration_ns": 5, "left_out_runs": 2, "thread_count": 2, "thread_all_ns": 100, "thread_wait_ns": 10}
+    told = [Event(i, "profile-burst", "info", "engine", "", data | {"disturbed_runs": 4 * (i == 9)}) for i in range(10)]
+    summed = past._kept_events(iter([tuple(told)]))[-1]
+    assert (summed.kind, summed.data["count"]) == ("profile-bursts", 7)
+    assert (summed.data["left_out_runs"], summed.data["disturbed_runs"]) == (14, 4)
+    assert (summed.data["thread_all_ns"], summed.data["thread_wait_ns"]) == (600, 60)
+
+
 @pytest.mark.parametrize("window_s", [10, 60, 600])
 def test_windows_are_those_of_the_board(recording, long_session, window_s):
     """Exact where few inferences are in them, else made of seconds, as the board's are in a fast session."""

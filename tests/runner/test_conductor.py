@@ -3,6 +3,7 @@
 import gc
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +121,14 @@ class Session:
         board: Found | None = None,
         clock: Any = None,
         derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
+        profile_every_ns: int = 0,
     ) -> None:
         self.clock = clock or ManualClock()
         manifest = begun(self.clock, load=load)
         origin = manifest.clock.origin_monotonic_ns
         self.engine = engine or ScriptedEngine(*updates)
         self.sink = Sink()
-        self.story = Story(manifest, EngineSpec("model.onnx", "onnx"), self.clock)
+        self.story = Story(manifest, EngineSpec("model.onnx", "onnx", profile_every_ns=profile_every_ns), self.clock)
         self.conductor = Conductor(
             engine=self.engine,
             sampler=sampler or Sampler((), self.clock, origin),
@@ -412,6 +414,25 @@ def test_bursts_are_recorded_and_shown_with_an_event_each() -> None:
     }
     assert second.data["burst"] == 1
     assert len(session.sink.all.inferences) == 0
+
+
+def test_a_burst_is_told_with_the_inferences_before_it_and_what_others_took() -> None:
+    before, after = (inferences([ORIGIN + at + i for i in range(30)]) for at in (NS // 2, 2 * NS))
+    before["latency_ns"], after["latency_ns"] = 3 * MS, 9 * MS
+    taken = replace(BURST, left_out_ns=(8 * MS, 9 * MS), disturbed=True, preempted=2, waited_ns=5 * MS, stolen_ns=0)
+    session = Session(
+        said(MEASURING, records=before), said(taken, replace(BURST, plain_disturbed=True), records=after), said(OVER),
+        profile_every_ns=NS,
+    )  # fmt: skip
+    session.play()
+    first, second = session.sink.events("profile-burst")
+    told = {
+        name: first.data[name] for name in ("plain_ns", "left_out_runs", "disturbed_runs", "preempted", "waited_ns")
+    }
+    assert told == {
+        "plain_ns": 3 * MS, "left_out_runs": 2, "disturbed_runs": 3, "preempted": 2, "waited_ns": 5 * MS,
+    }  # fmt: skip
+    assert second.data["plain_ns"] is None
 
 
 def test_a_long_burst_is_an_event_when_it_begins() -> None:

@@ -82,17 +82,18 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
 
 def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
     """One line where shares are not settled, or something was left out."""
+    if operators.is_disturbed:
+        text = "? not settled: others took CPU time from each instrumented inference"
+        return [fit(line((text, "warning")), area.width)]
     told = []
-    if not operators.is_enough and not operators.is_disturbed:
+    if not operators.is_enough:
         bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
         told.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
     elif not all(operator.settled for operator in operators.operators):
-        told.append("? not settled: instead of a bar the 95 % interval")
-    if operators.is_disturbed:
-        told.append("others took CPU time from each instrumented inference")
-    elif operators.left_out_runs:
-        told.append(f"{operators.left_out_runs} inferences left out, from which others took CPU time")
-    return [fit(line(("; ".join(told), "warning" if operators.is_disturbed else "dim")), area.width)] if told else []
+        told.append("? not settled, with its 95 % interval")
+    if operators.left_out_runs:
+        told.append(f"{operators.left_out_runs} left out: disturbed")
+    return [fit(line(("; ".join(told), "dim")), area.width)] if told else []
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:

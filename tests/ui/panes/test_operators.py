@@ -1,5 +1,6 @@
 """The hotspots pane: what it lists, in which order, and why when there is nothing."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -132,6 +133,37 @@ def test_what_fell_back_to_the_cpu_is_one_line() -> None:
     assert plain(line).rstrip() == "1 operator fell back to the CPU, 10.0 %: odd\\x1b"
     assert line[0].style == "warning"
     assert "fell back" not in text_of(OPERATORS.body(view_of(profiled()), area(80, 18)))
+
+
+def doubts(script: Script, width: int = 80) -> str:
+    """The line above the list that tells of what is not settled, and that list."""
+    lines = [plain(line) for line in OPERATORS.body(view_of(script), area(width, 18))]
+    return "\n".join(line.rstrip() for line in lines[3:])
+
+
+def test_before_shares_settle_they_have_a_question_mark_and_no_bar() -> None:
+    shown = doubts(measured(10).profile(BEFORE))
+    assert shown.startswith("? not settled: 1 of 3 bursts, 8 of 10 inferences\n")
+    assert "60.0 ?  -" in shown
+    assert "\u28ff" not in shown
+
+
+def test_a_share_that_differs_from_burst_to_burst_has_its_interval_for_a_bar() -> None:
+    script = measured(10)
+    for operators in (BEFORE, AFTER, (replace(BEFORE[0], total_ns=40_000), *BEFORE[1:])):
+        script.measure(5).profile(operators)
+    shown = doubts(script)
+    assert shown.startswith("? not settled, with its 95 % interval\n")
+    assert re.search(r"\d \?  \d+\.\d-\d+\.\d ", shown)
+
+
+def test_what_others_disturbed_is_said() -> None:
+    left_out = measured(10).profile(BEFORE, left_out_runs=5).profile(BEFORE, disturbed_runs=8)
+    assert "; 13 left out: disturbed\n" in doubts(left_out)
+    all_of_them = measured(10).profile(BEFORE, disturbed_runs=8)
+    assert doubts(all_of_them).startswith("? not settled: others took CPU time from each instrumented inference\n")
+    assert len(doubts(all_of_them).splitlines()[0]) <= 80
+    assert not doubts(profiled()).startswith("?")
 
 
 def test_a_filter_finds_the_names_of_the_models_file() -> None:

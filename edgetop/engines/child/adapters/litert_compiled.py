@@ -13,6 +13,7 @@ import ctypes
 import functools
 import glob
 import os
+import re
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
@@ -26,6 +27,9 @@ from .tflite import package_version
 KNOWN = ("CPU", "GPU", "NPU")
 LIBRARY_OPTIONS = ("dispatch_library_path", "compiler_plugin_path")  # of EnvironmentOptions: folders
 DISPATCH = "libLiteRtDispatch_*.so"
+# Where in LiteRT's source an error was handed on, which says nothing of it: "└ ERROR: [litert/runtime/x.cc:103]".
+_PLACES = re.compile(r"(└ )?ERROR: \[[^\]]*\]")
+_DRIVERS = {"GPU": "it needs a GPU with a Vulkan or OpenCL driver: vulkaninfo and clinfo say whether there is one"}
 NOT_WHOLE = "ops are not accelerated"  # LiteRT's words where an accelerator has not every operator
 
 
@@ -110,10 +114,9 @@ class CompiledLiteRt:
         if NOT_WHOLE in words:
             text = "LiteRT %s has not every operator of the model for it" % self._version
             return EngineError("input", "--provider %s: %s" % (asked[0], text), "without --require-full-delegation")
-        text = "LiteRT %s cannot use it here: %s" % (self._version, words)
-        return EngineError(
-            "input", "--provider %s: %s" % (asked[0], text), "its own words are on stderr, or in run.log"
-        )
+        words = _PLACES.sub("", words).strip()
+        text = "LiteRT %s cannot use it here%s" % (self._version, ": " + words if words else "")
+        return EngineError("input", "--provider %s: %s" % (asked[0], text), _DRIVERS.get(asked[0], ""))
 
     def _tensors(self) -> List[Tensor]:
         details = self._model.get_input_tensor_details(self._signature["key"])

@@ -12,7 +12,7 @@ import os
 import resource
 import threading
 import time
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 DISTURBED = 0.02  # of an inference's time, waited by a process that was preempted, or stolen from the system
 # A thread that sleeps until there is work waits a little each time it is woken: without being preempted, it takes this.
@@ -20,6 +20,7 @@ DISTURBED_AWAKE = 0.20
 BUSY = 0.05  # of a longer time, waited
 # What a preemption costs at least where the kernel keeps no account of waiting: the shortest slice of common kernels.
 SLICE_NS = 3_000_000
+TASKS = "/proc/self/task"
 
 
 class Taken(NamedTuple):
@@ -82,13 +83,19 @@ def _counted() -> Tuple[int, Dict[str, int]]:
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
     waited: Dict[str, int] = {}
-    tasks = "/proc/self/task"
-    try:
-        for task in os.listdir(tasks) if is_main else [str(threading.get_native_id())]:
-            with open("%s/%s/schedstat" % (tasks, task), "rb") as file:
+    for task in _tasks() if is_main else [str(threading.get_native_id())]:
+        try:
+            with open("%s/%s/schedstat" % (TASKS, task), "rb") as file:
                 ran, ns = file.read().split()[:2]
-                if int(ran):  # "0 0 0" where the kernel keeps no account
-                    waited[task] = int(ns)
-    except (OSError, ValueError):
-        pass  # a thread has ended between two looks, or there is no such file
+        except (OSError, ValueError):
+            continue  # it has ended between two looks, or there is no such file
+        if int(ran):  # "0 0 0" where the kernel keeps no account
+            waited[task] = int(ns)
     return resource.getrusage(who).ru_nivcsw, waited
+
+
+def _tasks() -> List[str]:
+    try:
+        return os.listdir(TASKS)
+    except OSError:
+        return []
