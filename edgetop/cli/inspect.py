@@ -1,4 +1,7 @@
-"""`edgetop inspect`: what a model file says of itself. Nothing is run, no runtime is needed."""
+"""`edgetop inspect`: what a model file says of itself. No runtime is needed.
+
+One that is there is asked, in a process of its own, for shapes of a TFLite model that do not follow from its file.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

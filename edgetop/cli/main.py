@@ -25,7 +25,7 @@ from edgetop.nearest import nearest_hint
 COMMANDS = {
     "run": ("edgetop.cli.run", "Run a model and watch it: latency, heat, power, memory, events."),
     "demo": ("edgetop.cli.demo", "Watch a virtual board get hot, or into other trouble; real inference."),
-    "inspect": ("edgetop.cli.inspect", "Show what a model file holds: operators, weights, FLOPs. Runs nothing."),
+    "inspect": ("edgetop.cli.inspect", "Show what a model file holds: operators, weights, FLOPs. Needs no runtime."),
     "attach": ("edgetop.cli.attach", "Watch a session that runs already; leaving it costs it nothing."),
     "stop": ("edgetop.cli.stop", "End a running session in order; returns when its recording is final."),
     "sessions": ("edgetop.cli.sessions", "List what runs, and what was recorded."),

@@ -152,11 +152,14 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """What ran by itself has the name of its first output; XNNPACK's operators keep the order of the file."""
+    """What ran by itself, whoever ran it, has the file's type and the name of its first output.
+
+    XNNPACK's operators, which have names of their own, keep the order of the file.
+    """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
     found: list[Origin | None] = []
     for info in infos:
-        cost = by_name.get((info.name, info.op_type)) if info.provider == "CPU" else None
+        cost = by_name.get((info.name, info.op_type))
         found.append(None if cost is None else Origin((cost,)))
     alone = {origin.main.operator.position for origin in found if origin is not None}
     left = [cost for cost in inspection.operators if not cost.is_folded and cost.operator.position not in alone]

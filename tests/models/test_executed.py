@@ -107,6 +107,13 @@ def test_of_a_real_model_all_work_is_found() -> None:
     assert infos[0].flops == sum(cost.flops or 0 for cost in model.operators if cost.operator.name in ("n0", "n1"))
 
 
+def test_what_was_run_by_itself_is_found_by_its_output_whoever_ran_it() -> None:
+    """An estimate runs each operator alone, by the kernel or the delegate that has it in the model."""
+    model = inspection_of(tflite_models.tflite_ladder())
+    infos = [ran("FULLY_CONNECTED", "wide0", "XNNPACK"), ran("TANH", "narrow0", "CPU")]
+    assert [origin.name for origin in origins(model, infos)] == ["wide0", "narrow0"]
+
+
 def test_what_tflite_ran_itself_is_found_by_its_output() -> None:
     model = inspection_of(tflite_models.tflite_ladder())
     assert names(model, ran("TANH", "narrow0"), ran("TANH", "wide0")) == ["narrow0", None]
