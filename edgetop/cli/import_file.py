@@ -39,18 +39,19 @@ def command(
     """Make a session of FILE: what another tool measured, or a board's log.
 
     \b
-    trtexec                 --exportTimes=FILE, single inferences; --exportProfile=FILE, layers; its output, a summary
-    onnxruntime_perf_test   its result file, single inferences; its output, a summary
-    benchmark_model         its output, a summary
-    ONNX Runtime            a profile, operators
-    tegrastats              a log, the board's sensors
+    trtexec                 --exportTimes, --exportProfile; what it prints
+    onnxruntime_perf_test   its result file; what it prints
+    benchmark_model         what it prints
+    ONNX Runtime            a profile
+    tegrastats              a log: the board's sensors
     \b
     Examples:
       trtexec --onnx=resnet50.onnx --separateProfileRun --exportTimes=times.json --exportProfile=layers.json
       edgetop import times.json layers.json --model resnet50.onnx -o resnet50-trt
       edgetop report resnet50-trt
-      benchmark_model --graph=mobilenet.tflite 2>&1 | tee bench.txt; edgetop import bench.txt
-      tegrastats --logfile board.log; edgetop import board.log
+      edgetop import bench.txt              what benchmark_model printed
+      edgetop import result.csv perf.txt    of onnxruntime_perf_test
+      edgetop import board.log              of tegrastats
     """
     from edgetop.imports.read import read_all  # noqa: PLC0415  --help needs none of it
     from edgetop.imports.session import Imported  # noqa: PLC0415
