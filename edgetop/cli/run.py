@@ -218,6 +218,7 @@ SCREEN_OPTIONS = (
     screen.REFRESH,
     screen.THEME,
     screen.ASCII,
+    screen.CONFIG,
 )
 
 
