@@ -39,6 +39,7 @@ def is_here(session: str | None) -> bool:
 @screen.REFRESH
 @screen.THEME
 @screen.ASCII
+@screen.CONFIG
 @screen.ALERT
 @screen.NOTIFY
 @click.option(
@@ -63,6 +64,7 @@ def command(
     refresh: int | None,
     theme: str | None,
     ascii_only: bool | None,
+    config_file: Path | None,
     alerts: tuple[Any, ...],
     notify: bool,
     headless: bool,
@@ -76,20 +78,23 @@ def command(
 
     ssh:[USER@]HOST[:SESSION] watches over ssh (edgetop help remote).
     """
-    from edgetop.cli.viewing import REFRESH_NS, screen_settings  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415  --help needs none of it
     from edgetop.paths import recordings_home  # noqa: PLC0415
 
     if session and is_afar(session):
         from edgetop.cli.attach_remote import watch_from_afar  # noqa: PLC0415
 
-        watch_from_afar(session, screen_settings(refresh, theme, ascii_only, notify=notify), remote_command, alerts)
+        settings = screen_settings(refresh, theme, ascii_only, notify=notify, config_file=config_file)
+        watch_from_afar(session, settings, remote_command, alerts)
         return EXIT_DONE
     folder = _meant(session, recordings_home())
     if headless:
-        live_ns = (refresh or REFRESH_NS) if live else None
-        seen = _as_lines(folder, alerts, live_ns=live_ns, is_told=notify, ascii_only=bool(ascii_only))
+        refresh_ns, is_ascii = line_settings(refresh, ascii_only, config_file)
+        live_ns = refresh_ns if live else None
+        seen = _as_lines(folder, alerts, live_ns=live_ns, is_told=notify, ascii_only=is_ascii)
     else:
-        seen = _on_screen(folder, alerts, screen_settings(refresh, theme, ascii_only, folder, notify=notify))
+        settings = screen_settings(refresh, theme, ascii_only, folder, notify=notify, config_file=config_file)
+        seen = _on_screen(folder, alerts, settings)
     _say_what_goes_on(seen)
     return EXIT_DONE
 

@@ -1,8 +1,11 @@
-"""The user's settings of the screen: a TOML file in the config folder. What the command line says wins."""
+"""The user's settings: a TOML file in the config folder, and one that is named. What the command line says wins."""
 
+import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from click import BadParameter
 
 from edgetop.cli import options
 from edgetop.errors import InputError
+from edgetop.formatting import size
 from edgetop.nearest import nearest_hint
 from edgetop.ui.settings import WINDOWS_NS
 
@@ -18,7 +22,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-NAME = "config.toml"
+NAME, OLD_NAME = "edgetop.toml", "config.toml"
+MAX_BYTES = 256 * 1024
 RESERVED = ("ctrl+c",)  # which ends a program, wherever it is pressed
 
 
@@ -33,19 +38,39 @@ class Config:
     keys: Mapping[str, str] = field(default_factory=dict)  # by id
 
 
-def load_config(folder: Path) -> Config:
-    """Of no file, the defaults. Raises InputError for one that is not in order; it says where."""
-    path = folder / NAME
+def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
+    """What the file in `folder` says, if there is one, and `also` says over it.
+
+    `for_screen`: False: themes and keys are not looked into, which would load what draws.
+    Raises InputError for a file that is not in order; it says where.
+    """
+    place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
+    given: dict[str, Any] = {}
+    for path in (place, also):
+        if path is not None:
+            try:
+                given.update(_settings(_document(path), for_screen=for_screen))
+            except _SettingError as error:
+                raise InputError(f"{path}: {error}", error.hint) from None
+    return Config(**given)
+
+
+def _document(path: Path) -> Mapping[str, Any]:
+    """A pipe would be waited for, and a device read for ever: neither is a file of settings."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Config()
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise _SettingError("is not a file")
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise _SettingError(f"is longer than settings can be ({size(MAX_BYTES)})")
+        document: Mapping[str, Any] = tomllib.loads(text.decode())
+        return document
+    except RecursionError:
+        raise _SettingError("cannot be read: nested too deep") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
-    try:
-        return _config(document)
-    except _SettingError as error:
-        raise InputError(f"{path}: {error}", error.hint) from None
+        raise _SettingError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 class _SettingError(Exception):
@@ -54,13 +79,14 @@ class _SettingError(Exception):
         self.hint = hint or "edgetop help keys"
 
 
-def _config(document: Mapping[str, Any]) -> Config:
+def _settings(document: Mapping[str, Any], *, for_screen: bool) -> dict[str, Any]:
+    """Fields of a Config."""
     readers: dict[str, tuple[str, Callable[[Any], object]]] = {
-        "theme": ("theme", _theme),
+        "theme": ("theme", _theme if for_screen else partial(_text, "theme")),
         "refresh": ("refresh_ns", _refresh),
         "window": ("window_ns", _window),
         "ascii": ("ascii_only", _flag),
-        "keys": ("keys", _keys),
+        "keys": ("keys", _keys if for_screen else _table),
     }
     given: dict[str, Any] = {}
     for key, value in document.items():
@@ -68,7 +94,7 @@ def _config(document: Mapping[str, Any]) -> Config:
             raise _SettingError(f"unknown setting {key}", nearest_hint(key, readers))
         name, read = readers[key]
         given[name] = read(value)
-    return Config(**given)
+    return given
 
 
 def _text(key: str, value: object) -> str:
@@ -106,15 +132,19 @@ def _flag(value: object) -> bool:
     return value
 
 
+def _table(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _SettingError("keys: is not a table")
+    return value
+
+
 def _keys(value: object) -> Mapping[str, str]:
     """The keys of bindings, by id, in the names that Textual has for them."""
     from edgetop.ui.bindings import BINDINGS, IDS, conflict, remapped  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import key_word  # noqa: PLC0415
 
-    if not isinstance(value, dict):
-        raise _SettingError("keys: is not a table")
     keys: dict[str, str] = {}
-    for binding_id, text in value.items():
+    for binding_id, text in _table(value).items():
         if binding_id not in IDS:
             raise _SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
         parts = _text(f"keys.{binding_id}", text).split(",")

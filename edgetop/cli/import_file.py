@@ -6,6 +6,7 @@ import click
 
 from edgetop.cli import options as text
 from edgetop.cli.tell import tell
+from edgetop.errors import InputError
 
 PATH = click.Path(path_type=Path)
 
@@ -60,6 +61,10 @@ def command(
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     folder = session_folder((output or recordings_home() / files[0].stem).absolute())
-    imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time, interval))
-    imported.record(folder, SystemClock().utc(), force=force)
+    try:
+        imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time, interval))
+        imported.record(folder, SystemClock().utc(), force=force)
+    except MemoryError:
+        named = ", ".join(map(str, files))
+        raise InputError(f"{named}: not enough memory here to import it", "export a shorter run") from None
     tell(f"wrote {folder}: {imported.summary}", err=True)

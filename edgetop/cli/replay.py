@@ -1,5 +1,6 @@
 """`edgetop replay`: a recorded session on the screen, as it went or a thousand times as fast."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,10 +32,11 @@ Examples:
 @screen.REFRESH
 @screen.THEME
 @screen.ASCII
+@screen.CONFIG
 @screen.ALERT
 def command(
     session: str, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
-    alerts: tuple[Any, ...],
+    config_file: Path | None, alerts: tuple[Any, ...],
 ) -> int:  # fmt: skip
     """Play SESSION, a path, a name, or enough of an id, on the screen that showed it live.
 
@@ -55,7 +57,7 @@ def command(
     end_ns = feed.transport.end_ns
     if from_ns > end_ns:
         raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
-    settings = screen_settings(refresh, theme, ascii_only, recording.folder)
+    settings = screen_settings(refresh, theme, ascii_only, recording.folder, config_file=config_file)
     with noted_signals() as come:
         failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
     if failure:

@@ -225,6 +225,7 @@ SCREEN_OPTIONS = (
     screen.REFRESH,
     screen.THEME,
     screen.ASCII,
+    screen.CONFIG,
 )
 
 

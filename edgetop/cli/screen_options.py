@@ -1,5 +1,7 @@
 """Options of the commands that show a session, on a screen or in lines."""
 
+from pathlib import Path
+
 import click
 
 from edgetop.cli import complete
@@ -31,6 +33,10 @@ THEME = click.option(
 ASCII = click.option(
     "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII characters only.",
     cls=Companion, rules=[not_beside("detach", advice="nothing is drawn here")],
+)  # fmt: skip
+CONFIG = click.option(
+    "--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
+    help="Settings over those of edgetop.toml in the config folder (edgetop help keys).",
 )  # fmt: skip
 LIVE = click.option(
     "--live", is_flag=True, help="With --headless: a plain line in words at each refresh, as for a screen reader.",

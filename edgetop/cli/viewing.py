@@ -24,6 +24,7 @@ def screen_settings(
     recording: Path | None = None,
     *,
     notify: bool = False,
+    config_file: Path | None = None,
 ) -> "ScreenSettings":
     """What the user chose, here or in a file of settings: None of an option that was not given.
 
@@ -34,7 +35,7 @@ def screen_settings(
     from edgetop.ui.settings import ScreenSettings  # noqa: PLC0415
     from edgetop.ui.themes import load_theme  # noqa: PLC0415
 
-    config = load_config(config_home())
+    config = load_config(config_home(), config_file)
     theme = theme or config.theme
     if theme:
         load_theme(theme)  # told before anything starts
@@ -48,6 +49,14 @@ def screen_settings(
         keys=config.keys,
         notify=notify,
     )
+
+
+def line_settings(refresh_ns: int | None, ascii_only: bool | None, config_file: Path | None) -> tuple[int, bool]:
+    """The same for lines: how often there is one, in ns, and whether they are ASCII. Raises InputError."""
+    from edgetop.cli.config import load_config  # noqa: PLC0415  --help needs none of it
+
+    config = load_config(config_home(), config_file, for_screen=False)
+    return refresh_ns or config.refresh_ns or REFRESH_NS, bool(config.ascii_only if ascii_only is None else ascii_only)
 
 
 def require_screen(otherwise: str) -> None:

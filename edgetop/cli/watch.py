@@ -29,7 +29,7 @@ from edgetop.cli.session_list import outcome_of
 from edgetop.cli.summary import summary
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
-from edgetop.cli.viewing import REFRESH_NS, require_screen, screen_settings
+from edgetop.cli.viewing import line_settings, require_screen, screen_settings
 from edgetop.engines.capture import OutputCapture
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import ProcessEngine
@@ -73,8 +73,15 @@ def watch(options: Options, terminal: Terminal) -> End:
     if not (options["headless"] or options["detach"]):
         require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
         settings = screen_settings(
-            options["refresh"], options["theme"], options["ascii_only"], notify=options["notify"]
+            options["refresh"],
+            options["theme"],
+            options["ascii_only"],
+            notify=options["notify"],
+            config_file=options["config_file"],
         )
+    else:
+        refresh_ns, is_ascii = line_settings(options["refresh"], options["ascii_only"], options["config_file"])
+        options = {**options, "refresh": refresh_ns, "ascii_only": is_ascii}
     request.refuse_unmeant_misses(options)
     if options["junit"]:
         junit.refuse_unwritable(options["junit"])
@@ -247,7 +254,7 @@ def _signals(session: LiveSession) -> Iterator[None]:
 def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
     """Show the session until it is over and, on a screen, until the user has seen how it ended."""
     shows_progress = options["headless"] or not session.folder
-    live_ns = (options["refresh"] or REFRESH_NS) if options["live"] else None
+    live_ns = options["refresh"] if options["live"] else None
     announcer = Announcer() if options["notify"] else None
     if options["detach"]:
         _await_beginning(session)

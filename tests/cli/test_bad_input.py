@@ -62,6 +62,11 @@ CASES = {
     "array that is none": (["good.onnx", "--input", "x=text.npy"], "text.npy"),
     "array that is missing": (["good.onnx", "--input", "x=gone.npy"], "gone.npy: no such file"),
     "array for an input it has not": (["good.onnx", "--input", "y=dtype.npy"], "it has x"),
+    "an input beyond all memory": (
+        ["good.onnx", "--shape", "x:1,3,4000000000,4000000000"],
+        "input x: [1,3,4000000000,4000000000] float32 needs 192,000,000,000,000,000,000 bytes of memory",
+    ),
+    "an input beyond all memory, tflite": (["good.tflite", "--batch", "2000000000000"], "bytes of memory"),
     "hostile names": (["hostile.onnx", "--shape", "y:1"], r"\x1b"),
     "a battery that is none": (["good.onnx", "--battery", "3.7V"], "write 3.7V,1000mAh"),
     "unknown engine": (["good.onnx", "--engine", "onnxruntme"], "did you mean onnxruntime?"),

@@ -1,16 +1,20 @@
 """The file of settings: what it may say, and that every mistake in it is told in one line that says where."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.cli.config import Config, load_config
+from edgetop.cli.config import MAX_BYTES, Config, load_config
 from edgetop.cli.viewing import screen_settings
 from edgetop.errors import InputError
 from edgetop.ui.bindings import IDS
 from edgetop.ui.keys import key_names, parse_key
+from tests.support import onnx_models
+from tests.support.commands import edgetop
 
 WHOLE = """
 theme = "light"
@@ -27,13 +31,13 @@ help = "f1"
 
 
 def wrong(folder: Path, text: str) -> str:
-    (folder / "config.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    (folder / "edgetop.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError) as caught:
         load_config(folder)
     words = str(caught.value)
-    assert words.startswith(f"{folder / 'config.toml'}: ")
+    assert words.startswith(f"{folder / 'edgetop.toml'}: ")
     assert "\n" not in words
-    return words.removeprefix(f"{folder / 'config.toml'}: ")
+    return words.removeprefix(f"{folder / 'edgetop.toml'}: ")
 
 
 def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
@@ -41,7 +45,7 @@ def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
 
 
 def test_a_file_may_say_all_that_can_be_set(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(WHOLE)
+    (tmp_path / "edgetop.toml").write_text(WHOLE)
     config = load_config(tmp_path)
     assert (config.theme, config.refresh_ns, config.window_ns, config.ascii_only) == ("light", 5 * 10**8, None, True)
     assert config.keys == {"freeze": "f", "mark": "f5,ctrl+n", "filter": "question_mark", "help": "f1"}
@@ -76,14 +80,73 @@ def test_a_mistake_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> 
 
 
 def test_two_actions_may_change_places(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("[keys]\nmark = 'x'\nreset = 'm'\n")
+    (tmp_path / "edgetop.toml").write_text("[keys]\nmark = 'x'\nreset = 'm'\n")
     assert load_config(tmp_path).keys == {"mark": "x", "reset": "m"}
 
 
-def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").mkdir()
-    with pytest.raises(InputError, match="cannot be read"):
-        load_config(tmp_path)
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["folder", "pipe", "endless", "long", "nested", "dangling", "binary"])
+def test_what_is_no_file_of_settings_is_told_in_one_line(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "edgetop.toml"
+    made: dict[str, Callable[[], object]] = {
+        "folder": path.mkdir,
+        "pipe": lambda: os.mkfifo(path),
+        "endless": lambda: path.symlink_to("/dev/zero"),
+        "long": lambda: path.write_text("#" * (MAX_BYTES + 1)),
+        "nested": lambda: path.write_text("keys = " + "[" * 5_000 + "]" * 5_000),
+        "dangling": lambda: path.symlink_to("nowhere"),
+        "binary": lambda: path.write_bytes(b"\xff\xfe\x00"),
+    }
+    told = {
+        "pipe": "is not a file",
+        "endless": "is not a file",
+        "long": "is longer than",
+        "nested": "cannot be read: nested too deep",
+    }
+    made[kind]()
+    for for_screen in (True, False):
+        with pytest.raises(InputError) as caught:
+            load_config(tmp_path, for_screen=for_screen)
+        assert str(caught.value).startswith(f"{path}: {told.get(kind, 'cannot be read: ')}")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_link_to_a_file_is_followed_and_an_old_name_counts_where_there_is_no_new_one(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").write_text("refresh = '2s'")
+    (tmp_path / "config.toml").symlink_to(tmp_path / "dotfiles")
+    assert load_config(tmp_path).refresh_ns == 2 * 10**9
+    (tmp_path / "edgetop.toml").write_text("ascii = true")
+    assert load_config(tmp_path) == Config(ascii_only=True)
+
+
+def test_a_file_that_is_named_says_its_part_over_the_other(tmp_path: Path) -> None:
+    (tmp_path / "edgetop.toml").write_text("refresh = '2s'\nascii = true\n")
+    (tmp_path / "lab.toml").write_text("refresh = '5s'\nwindow = '1m'\n")
+    found = load_config(tmp_path, tmp_path / "lab.toml")
+    assert (found.refresh_ns, found.ascii_only, found.window_ns) == (5 * 10**9, True, 60 * 10**9)
+    with pytest.raises(InputError, match=r"gone.toml: cannot be read: No such file"):
+        load_config(tmp_path, tmp_path / "gone.toml")
+
+
+RUN = ("run", "model.onnx", "--headless", "--live", "--runs", "3", "--profile-every", "0", "--no-record")
+
+
+def test_lines_heed_the_file_too_and_are_refused_where_it_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_tiny())
+    (tmp_path / "config/edgetop").mkdir(parents=True)
+    settings = tmp_path / "config/edgetop/edgetop.toml"
+    settings.write_text("refresh = 'often'")
+    done = edgetop(*RUN, home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "refresh: 'often' is not a duration" in done.stderr
+    settings.write_text("refresh = '1h'\n")
+    done = edgetop(*RUN, home=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 2)  # one at the beginning, one at the end
+    (tmp_path / "lab.toml").write_text("ascii = 1")
+    done = edgetop(*RUN, "--config", "lab.toml", home=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2, "edgetop: lab.toml: ascii: is neither true nor false (edgetop help keys)\n"
+    )  # fmt: skip
 
 
 @settings(deadline=None, max_examples=50)
@@ -91,7 +154,7 @@ def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:
 def test_any_text_is_a_key_or_a_mistake(tmp_path_factory: pytest.TempPathFactory, binding_id: str, text: str) -> None:
     folder = tmp_path_factory.mktemp("config")
     quoted = "".join(f"\\U{ord(character):08x}" for character in text)
-    (folder / "config.toml").write_text(f'[keys]\n{binding_id} = "{quoted}"\n', encoding="utf-8")
+    (folder / "edgetop.toml").write_text(f'[keys]\n{binding_id} = "{quoted}"\n', encoding="utf-8")
     try:
         keys = load_config(folder).keys
     except InputError:
@@ -103,7 +166,7 @@ def test_any_text_is_a_key_or_a_mistake(tmp_path_factory: pytest.TempPathFactory
 def test_the_command_line_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "edgetop").mkdir()
-    (tmp_path / "edgetop" / "config.toml").write_text(WHOLE)
+    (tmp_path / "edgetop" / "edgetop.toml").write_text(WHOLE)
     own, asked = screen_settings(None, None, None), screen_settings(2 * 10**9, "dark", ascii_only=False)
     assert (own.refresh_s, own.theme, own.ascii_only, own.window_ns) == (0.5, "light", True, None)
     assert (asked.refresh_s, asked.theme, asked.ascii_only) == (2.0, "dark", False)

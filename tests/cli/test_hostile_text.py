@@ -1,6 +1,8 @@
 """Foreign text is only text: wherever it shows, no control, no direction mark and no markup of it does anything."""
 
 import io
+import json
+import sys
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,10 +36,12 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board
 from edgetop.session.seconds import NS
 from tests.cli.test_operator_table import made
+from tests.support.commands import edgetop, environment
 from tests.support.exports import export
 from tests.support.recordings import record
 from tests.support.screens import opened, view_of
 from tests.support.scripts import ListFeed, hostile, throttled_by
+from tests.support.terminal import Terminal
 
 WAYS = (
     "[red]x[/red]",
@@ -225,3 +229,19 @@ async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) ->
         await screen.tick()
         assert acts("".join(screen.rows), but="") == []
         assert not screen.app._exit
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_export_to_a_terminal_shows_what_would_act_and_one_to_a_pipe_is_data(form: str, tmp_path: Path) -> None:
+    folder = record(tmp_path / "s.edgetop", [throttled_by(WAYS[1]).end().whole()])
+    argv = ["export", str(folder), "--to", form, "--table", "events", "-o", "-"]
+    terminal = Terminal([sys.executable, "-m", "edgetop", *argv], 200, 50, environment(tmp_path))
+    try:
+        assert terminal.wait_for_exit() == 0
+        shown = terminal.output.decode()
+    finally:
+        terminal.close()
+    assert "owned" in shown
+    assert acts(shown, "\r\n") == []
+    data = edgetop(*argv, home=tmp_path).stdout
+    assert (WAYS[1] if form == "csv" else json.dumps(WAYS[1])[1:-1]) in data

@@ -1,11 +1,13 @@
 """`edgetop import`, as it is typed."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from tests.support import printed, trtexec
-from tests.support.commands import edgetop
+from tests.support.commands import edgetop, environment
 
 
 @pytest.fixture
@@ -54,3 +56,24 @@ def test_what_tools_print_and_a_boards_log_are_sessions_too(home):
     done = edgetop("import", "board.log", "--interval", "2s", home=home)
     assert done.stderr.endswith(": 54 readings of 18 sensors\n")
     assert json.loads(edgetop("report", "board", "--json", home=home).stdout)["session"]["duration_ns"] == 4_000_000_000
+
+
+WITH_LITTLE_MEMORY = """
+import re, resource, sys
+import edgetop.cli.import_file, edgetop.imports.read, edgetop.imports.session
+from edgetop.cli.main import main
+used = int(re.search(r"VmSize:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (used + 30 * 2**20,) * 2)
+main(["import", *sys.argv[1:]])
+"""
+
+
+def test_an_import_for_which_there_is_not_enough_memory_is_one_line_and_leaves_nothing(tmp_path):
+    entry = json.dumps({"startInMs": 1.0, "endInMs": 2.0, "startComputeMs": 2.0, "endComputeMs": 3.0})
+    (tmp_path / "times.json").write_text("[" + ", ".join([entry] * 400_000) + "]")
+    argv = [sys.executable, "-c", WITH_LITTLE_MEMORY, "times.json", "-o", "one"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=environment(tmp_path), check=False)
+    assert (done.returncode, done.stderr) == (
+        2, "edgetop: times.json: not enough memory here to import it (export a shorter run)\n"
+    )  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["times.json"]

@@ -143,13 +143,43 @@ def make_inputs(
     steps = {}
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
-        if source == "random":
-            steps[tensor.name] = _Steps.of(tensor, shape, random_array(rng, shape, tensor.dtype))
-        elif source == "zeros":
-            steps[tensor.name] = _Steps.of(tensor, shape, np.zeros(shape, tensor.dtype))
-        else:
-            steps[tensor.name] = _Steps(tensor, shape, _paths(source), max_cached_bytes)
+        try:
+            if source == "random":
+                steps[tensor.name] = _Steps.of(tensor, shape, random_array(rng, shape, tensor.dtype))
+            elif source == "zeros":
+                steps[tensor.name] = _Steps.of(tensor, shape, np.zeros(shape, tensor.dtype))
+            else:
+                steps[tensor.name] = _Steps(tensor, shape, _paths(source), max_cached_bytes)
+        except MemoryError:
+            raise _too_large(tensor, shape, "which cannot be had now") from None
     return InputSet(steps)
+
+
+def refuse_too_large(tensors: Sequence[Tensor], shapes: Dict[str, List[int]]) -> None:
+    """Raises EngineError("input") for an input that the whole memory could not hold, before anything asks for it.
+
+    Linux often promises such memory, and ends who uses it (Documentation/mm/overcommit-accounting.rst).
+    """
+    try:
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError):
+        return
+    for tensor in tensors:
+        if _bytes_of(tensor, shapes[tensor.name]) > memory_bytes:
+            raise _too_large(tensor, shapes[tensor.name], "and this machine has {:,}".format(memory_bytes))
+
+
+def _bytes_of(tensor: Tensor, shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= int(size)  # Python's integers do not overflow
+    return count * int(tensor.dtype.itemsize)
+
+
+def _too_large(tensor: Tensor, shape: List[int], why: str) -> EngineError:
+    needed = "{:,} bytes of memory".format(_bytes_of(tensor, shape))
+    text = "input %s: %s %s needs %s, %s" % (tensor.name, format_shape(shape), tensor.dtype.name, needed, why)
+    return EngineError("input", text, "give it a smaller --shape or --batch")
 
 
 def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:

@@ -23,7 +23,7 @@ from . import frames, memory
 from .adapters import choose
 from .bursts import open_bursts
 from .errors import EngineError, is_out_of_memory, one_line
-from .inputs import InputSet, make_inputs
+from .inputs import InputSet, make_inputs, refuse_too_large
 from .loop import Control, Loop, warm_up
 from .outlet import PipeOutlet
 from .pace import pace_of
@@ -68,6 +68,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     adapter, why = choose(spec["engine"], spec["format"], spec["providers"])
     adapter.open(spec, lambda: memory.tell(outlet, memory.RUNTIME))
     shapes, assumptions = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
+    refuse_too_large(adapter.inputs, shapes)
     adapter.reshape(shapes)
     loaded = time.monotonic_ns()
     memory.tell(outlet, memory.MODEL)

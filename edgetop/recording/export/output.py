@@ -32,12 +32,15 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
-        del is_text  # a file takes either
         if self.path.is_dir():
             raise InputError(f"{self.path}: is a folder", self._elsewhere)
         if is_device(self.path):
-            with self._told("a part of it may be there"), self.path.open("wb") as file:
-                yield file
+            with (
+                self._told("a part of it may be there"),
+                self.path.open("wb") as file,
+                StreamOutput(file).stream(is_text=is_text) as shown,
+            ):
+                yield shown
             return
         partial = self._partial()
         with self._told(), _removed(partial):
@@ -71,8 +74,13 @@ class NamedOutput:
             raise OutputError(f"{self.path}: cannot be written: {why}; {what_is_left}", advice) from None
 
 
+_STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # which lead to files that others have opened
+
+
 def is_device(path: Path) -> bool:
     """Or a pipe, as of a shell's `>(command)`: it is written to, and never replaced by a file."""
+    if path.absolute().parent in _STREAMS:
+        return path.exists()
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -92,7 +100,7 @@ def _removed(partial: Path) -> Iterator[None]:
 
 
 class StreamOutput:
-    """The standard output. On a terminal, nothing that comes out of a recording may act."""
+    """The standard output, or a device. On a terminal, nothing that comes out of a recording may act."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

@@ -1,4 +1,6 @@
 import io
+import os
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +108,25 @@ def test_a_very_long_name_is_written_too(tmp_path):
     with NamedOutput(tmp_path / ("x" * 250)).stream(is_text=True):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["x" * 250]
+
+
+def test_a_terminal_that_is_named_shows_what_would_act():
+    ours, theirs = os.openpty()
+    place = Path(os.ttyname(theirs))
+    with NamedOutput(place).stream(is_text=True) as file:
+        file.write(b"\x1b[2J\n")
+    assert os.read(ours, 100) == b"\\x1b[2J\r\n"
+    with pytest.raises(InputError, match="not for a terminal"), NamedOutput(place).stream(is_text=False):
+        pass
+    assert place.is_char_device()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_an_open_file_is_written_to_by_its_number_and_stays_what_it_is(tmp_path):
+    with (
+        (tmp_path / "out").open("wb") as held,
+        NamedOutput(Path(f"/dev/fd/{held.fileno()}")).stream(is_text=True) as to,
+    ):
+        to.write(b"all of it")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out", b"all of it")]
