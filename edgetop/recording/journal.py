@@ -18,6 +18,7 @@ from edgetop.recording.files import Descriptor, names_in, open_regular, sync_fol
 from edgetop.recording.frames import ALONE, REFERENCE, Frame, FrameReader, seal
 from edgetop.recording.packing import (
     KINDS,
+    TALLY_STEP_NS,
     Packer,
     Tally,
     Unpacker,
@@ -37,10 +38,12 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SEGMENT_NS = 600 * NS
-# From one reference to the next. It is written again with the next batch and in the middle of its run, since without it
-# all of the run is lost.
-RUN_NS = 120 * NS
+# From one reference to the next. With it small batches take half of what they would. It is written again with the next
+# batch and in the middle of its run, since without it all of the run is lost.
+RUN_NS = SEGMENT_NS
 REFERENCE_BYTES = 16 * 1024
+_GROWS = 8  # a sample so many times as long is a better one
+_PIECE_BYTES = REFERENCE_BYTES // 4  # of one batch at most
 _RUNS = 2**24
 _MOST_MISSED = 2**60
 
@@ -146,24 +149,24 @@ class Journal:
 
 
 class _Reference:
-    """The beginning of a payload, with which those of its run are packed; of the longest lately, as most is in that."""
+    """The beginnings of some payloads, as which those of its run are packed."""
 
     def __init__(self) -> None:
         self.run = 0
         self.sample = b""
         self.copies = 0  # of it in this segment
         self._begun_ns = 0
-        self._next = b""
+        self._recent = b""
 
     def frame_for(self, payload: bytes, until_ns: int) -> bytes:
         """What is to be written before this payload: a new reference, another copy of this one, or nothing."""
-        head = payload[:REFERENCE_BYTES]
-        if len(head) > len(self._next):
-            self._next = head
+        self._recent = (self._recent + payload[:_PIECE_BYTES])[-REFERENCE_BYTES:]
         lasted_ns = until_ns - self._begun_ns
-        if lasted_ns >= RUN_NS or len(self._next) > 2 * len(self.sample):
-            self.run, self.sample, self.copies = (self.run + 1) % _RUNS, self._next, 0
-            self._begun_ns, self._next = until_ns, b""
+        enough = min(_GROWS * len(self.sample), REFERENCE_BYTES)
+        is_better = len(self.sample) < REFERENCE_BYTES and len(self._recent) >= enough
+        if lasted_ns >= RUN_NS or is_better:
+            self.run, self.sample, self.copies = (self.run + 1) % _RUNS, self._recent, 0
+            self._begun_ns = until_ns
         elif self.copies > 2 or (self.copies == 2 and lasted_ns < RUN_NS // 2):
             return b""
         self.copies += 1
@@ -218,7 +221,8 @@ class Missing:
         if read is None:
             self.is_counted &= not is_damaged
             return
-        self.ns += _missed(read.until_ns, before.until_ns)
+        ns = _missed(read.until_ns, before.until_ns)
+        self.ns += ns if ns >= TALLY_STEP_NS else 0
         self.inferences += _missed(read.inferences, before.inferences)
         self.counted += _missed(read.counted, before.counted)
 

@@ -2,7 +2,7 @@
 
 Columns are those of the tables, made small for a stream that is never queried: times as
 differences, names of phases and sensors as their places. The messages of one batch are much like
-those of the next, so Zstandard takes each as what follows one of the batches before it, the
+those of the next, so Zstandard takes each as what follows some of those before it, the
 reference. So a frame needs the reference and no other frame, and a damaged one spoils only itself.
 """
 
@@ -39,7 +39,7 @@ KINDS = {
 
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
-_TALLY = struct.Struct("<5q")
+TALLY_STEP_NS = 1_000_000  # as exactly is the time told: what varies in each batch costs room in each
 
 
 def _plain(of_table: pa.DataType) -> pa.DataType:
@@ -161,17 +161,37 @@ class Tally:
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
     """A part that says how much was written before a frame, and with it: by that a reader knows what it lacks."""
-    numbers = before.until_ns, before.inferences, before.counted, after.inferences, after.counted
-    return _PART.pack(TALLY, _TALLY.size) + _TALLY.pack(*numbers)
+    since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
+    own = after.inferences - before.inferences, after.counted - before.counted
+    data = b"".join(map(_varint, (since_ms, before.inferences, before.counted, *own)))
+    return _PART.pack(TALLY, len(data)) + data
 
 
 def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
     """What `pack_tally` said; None: a writer of an earlier version did not. Raises ValueError."""
     for kind, data in _split(payload):
-        if kind == TALLY and len(data) == _TALLY.size:
-            before_ns, inferences, counted, with_it, counted_with_it = _TALLY.unpack(data)
-            return Tally(before_ns, inferences, counted), Tally(until_ns, with_it, counted_with_it)
+        if kind == TALLY:
+            since_ms, inferences, counted, own, own_counted = _varints(data)
+            before = Tally(until_ns - since_ms * TALLY_STEP_NS, inferences, counted)
+            return before, Tally(until_ns, inferences + own, counted + own_counted)
     return None
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the least first; all but the last byte have the eighth set."""
+    low, high = number & 127, number >> 7
+    return bytes([low | 128]) + _varint(high) if high else bytes([low])
+
+
+def _varints(data: bytes) -> list[int]:
+    numbers, number, shift = [], 0, 0
+    for byte in data:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(number)
+            number = shift = 0
+    return numbers
 
 
 def _split(payload: bytes) -> Iterator[tuple[int, bytes]]:
