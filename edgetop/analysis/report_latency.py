@@ -20,7 +20,7 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
     if statistics is None:
         empty = dict.fromkeys((*_TIMES, "throughput_hz", "items_per_s", "response", "deadline", "settled", "ci95"))
         return {"count": 0, "errors": errors, **empty, "streams": None}
-    throughput = statistics.throughput_hz
+    throughput, precision = statistics.throughput_hz, analysis.precision_view()
     return {
         "count": statistics.count,
         "errors": errors,
@@ -31,10 +31,11 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
         "deadline": _deadline(analysis.deadline()),
         "ci95": {
             f"{key}_ms": None if interval is None else [ms(end) for end in interval]
-            for key, interval in zip(PERCENTILE_KEYS, analysis.precision_view().intervals_ns, strict=True)
+            for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)
         },
         "settled": {
-            key: statistics.is_settled(quantile) for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+            key: precision.is_settled(quantile, statistics)
+            for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         },
         "streams": _streams(statistics, manifest),
     }
