@@ -29,11 +29,12 @@ from edgetop.engines.protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.roofline import Kind, kind_of
+from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.protocol import Missing
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.manifest import BackgroundProcess, Manifest, SensorInfo
 from edgetop.session.operators import Burst, burst_of
 from edgetop.session.records import FIRST, MEASURE, WARMUP, Inferences, last_end_ns, measured
 
@@ -138,6 +139,13 @@ class Story:
         self._amend(sensors=sensors)
         for gap in missing:
             self.tell("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
+
+    def surrounded_by(self, surroundings: Surroundings) -> None:
+        """Heat, scheduler and CPUs, each as soon as it is known."""
+        methodology = surroundings.methodology(self.manifest.methodology)
+        constraints = surroundings.constraints(self.manifest.constraints)
+        if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
+            self._amend(methodology=methodology, constraints=constraints)
 
     def inferences_came(self, inferences: Inferences) -> None:
         """Count phases, and remember when the last inference ended."""
@@ -280,8 +288,8 @@ class Story:
         text = f"{slow.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
         self._tell_at(slow.monotonic_ns - self._origin_ns, "slow-inference", "info", "engine", text, **data)
 
-    def ended(self, reason: str) -> None:
-        """The last words of a session, whatever ended it."""
+    def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
+        """The last words of a session, whatever ended it. `background`: who else ran while it was measured."""
         data: dict[str, JsonValue] = {
             "reason": reason,
             "last_end_ns": self._last_end_ns,
@@ -293,6 +301,7 @@ class Story:
             self.manifest.methodology,
             warmup_runs=self._warmup_runs,
             measure_runs=self._measured_runs,
+            background=background,
             stream_runs=tuple(self._stream_runs.tolist()) if self._spec.streams > 1 else (),
         )
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)
