@@ -29,6 +29,7 @@ WAVES_A_BLOCK = 0.3  # of independent blocks; of those that are alike, of so man
 CUT = 2.5  # correlation times: beyond such a lag the sum of correlations is noise
 LEAST_INDEPENDENT = 2.0  # inferences, for an interval of the median,
 LEAST_BEYOND = 5.0  # and beyond another percentile: what fewer there vary by is not known from themselves
+NOTICED = 2.3  # times the variance of independent inferences: nine of ten sessions of such look less alike
 COARSE = 0.1  # of all inferences in one bucket
 ROWS_AT_ONCE = 4096  # which hold a million buckets at most
 
@@ -140,7 +141,8 @@ def _off(blocks: Floats) -> tuple[float | None, ...]:
     swing = blocks @ rank
     alike = _alike(swing, weight)
     spread = float(rank**2 @ of_bucket)  # of the sum of so many independent ranks
-    independent = whole / max(alike * float(swing @ swing) / spread, 1.0) if spread else whole
+    raised = alike * float(swing @ swing) / spread if spread else 1.0
+    independent = whole / raised if raised >= NOTICED else whole
     quantile = np.array(QUANTILES)
     border = np.searchsorted(below, quantile * whole)
     at_border = of_bucket[border]
