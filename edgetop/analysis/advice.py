@@ -40,6 +40,7 @@ class Advice:
                 analysis.statistics(),
                 analysis.events.view(),
                 analysis.overload(),
+                analysis.precision_view(),
             ),
             *leak_notices(analysis.growth_view()),
             *self._doubts(analysis),

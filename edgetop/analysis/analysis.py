@@ -38,6 +38,7 @@ from edgetop.analysis.thermal import ThermalView, view_thermal
 from edgetop.analysis.throttles import NO_THROTTLES, Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
+from edgetop.analysis.usage import Usage, UsageView
 from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue, Notice
@@ -98,6 +99,7 @@ class Analysis:
         self.own_load = OwnLoad()
         self.operators = Operators()
         self.power = PowerRails()
+        self.usage = Usage()
         self.events = EventLog()
         self.slowdowns = Slowdowns()
         self.throttles = Throttles()
@@ -141,6 +143,7 @@ class Analysis:
         self.operators.fold(batch)
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
+        self.usage.fold(batch)
         self.slowdowns.fold(batch)
         self.throttles.fold(batch)
         self.steady.fold(batch)
@@ -161,6 +164,7 @@ class Analysis:
         if event.kind == "phase" and event.data.get("phase") == "measure":
             self.latency.began(event.t_ns)
             self.power.began(event.t_ns)
+            self.usage.began(event.t_ns)
             if self._since_reset:
                 self._since_reset.began(event.t_ns)
         elif event.kind == "gate":
@@ -206,6 +210,10 @@ class Analysis:
     def power_view(self, axis: Axis | None = None) -> PowerView:
         """Power over the measured phase of the whole session, with its timeline along `axis`."""
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns)
+
+    def usage_view(self) -> UsageView:
+        """What the measured phase of the whole session took of the board."""
+        return self.usage.view(self.progress.measured_until_ns)
 
     def energy_view(self, power: PowerView) -> EnergyView:
         """What an inference costs, by `power` of the whole session."""

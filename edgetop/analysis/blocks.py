@@ -98,7 +98,9 @@ class Mean:
     batches: int
 
 
-def batch_mean(amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0) -> Mean | None:
+def batch_mean(
+    amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
+) -> Mean | None:
     """What there is of `amount` to a unit of `weight`, from blocks in their order; None: too few batches.
 
     Blocks are joined to batches of equal weight, at least `least_weight` each. How much each
@@ -109,6 +111,8 @@ def batch_mean(amount: Ints, weight: Ints, least_weight: float, lacking: float =
     Estimation, 8.2). Under correlated readings this holds because batches are long against them.
 
     `lacking`: a weight of which nothing is known; it may be like any of the batches.
+    `at_ends`: the amount that is not known where nothing was left out between readings, which then are no sample,
+    and what batches differ by is no error; None: readings are samples.
     """
     whole = float(weight.sum())
     count = min(MOST_BATCHES, len(weight), int(whole / least_weight)) if least_weight > 0 else 0
@@ -122,8 +126,11 @@ def batch_mean(amount: Ints, weight: Ints, least_weight: float, lacking: float =
     if count < LEAST_BATCHES:
         return None
     value, means = float(amounts.sum() / whole), amounts / weights
-    noise = (means[1:] - means[:-1]) ** 2 * count / (whole * (1 / weights[1:] + 1 / weights[:-1]))
-    variance = float(noise.mean()) / count
+    variance = 0.0
+    if at_ends is None:
+        noise = (means[1:] - means[:-1]) ** 2 * count / (whole * (1 / weights[1:] + 1 / weights[:-1]))
+        variance = float(noise.mean()) / count
     if lacking:
         variance += (lacking / (whole + lacking)) ** 2 * float(means.var(ddof=1))
-    return Mean(value, T_975[(2 * count - 2) // 3 - LEAST_FREEDOM] * math.sqrt(variance), count)
+    sampled = T_975[(2 * count - 2) // 3 - LEAST_FREEDOM] * math.sqrt(variance)
+    return Mean(value, math.hypot(sampled, (at_ends or 0.0) / whole), count)

@@ -5,6 +5,7 @@ Power counts (mlcommons/inference_policies, power_measurement.adoc); net leaves 
 draws while the loaded engine rests. A figure that the readings cannot carry is refused in words.
 """
 
+import math
 from dataclasses import dataclass
 
 from edgetop import formatting
@@ -16,6 +17,7 @@ from edgetop.session.manifest import Battery, Load, Manifest, Methodology
 LEAST_INFERENCES = 100
 LEAST_COVERED = 0.8  # of the measured phase, by readings
 WIDEST = 0.3  # of the figure, to either side: beyond it there is no figure
+DUST = 1e-6  # of the gross figure: what rounding leaves where the board draws as much at rest
 RESTS_BELOW = 0.9  # of the time in inferences: an engine that rests makes the power rise and fall in step
 RESOLVING = 5  # readings in a period, that show its course
 SAME_RATE = 0.01
@@ -31,7 +33,7 @@ class CostView:
     idle_w: Mean | None  # None: no idle baseline
     covered: float  # share of the measured phase in which there were readings
     reason: str
-    net_reason: str = ""  # why there is no net figure, where an idle baseline was asked for
+    net_reason: str = ""  # why there is no net figure, where an idle baseline was asked for or taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,21 @@ def _cost(rail: RailView, statistics: Statistics | None, measured_ns: int | None
         why = "the idle baseline had too few readings: 30s or more, or --hz" if rested else ""
         return CostView(rail, gross, None, None, covered, "", why)
     idle = _each(rail.idle, rate_hz)
-    half = (gross.half_width**2 + idle.half_width**2) ** 0.5
+    half = math.hypot(gross.half_width, idle.half_width)
     net = Mean(gross.value - idle.value, half, min(gross.batches, idle.batches))
+    if is_rough(net) and half > DUST * gross.value:
+        why = f"{_rough('what is left of the power without the idle baseline')}: make both longer, or --hz"
+        return CostView(rail, gross, None, rail.idle, covered, "", why)
     return CostView(rail, gross, net, rail.idle, covered, "")
+
+
+def is_rough(mean: Mean) -> bool:
+    """Whether the error is so wide that it is no figure."""
+    return mean.half_width > WIDEST * abs(mean.value)
+
+
+def _rough(what: str) -> str:
+    return f"{what} is not known to {formatting.percent(WIDEST)}"
 
 
 def _each(power_w: Mean, rate_hz: float) -> Mean:
@@ -98,17 +112,18 @@ def _refusal(rail: RailView, covered: float, statistics: Statistics | None, load
         return "nothing was measured yet"
     if statistics.count < LEAST_INFERENCES:
         return f"{statistics.count} inferences are too few: it takes {LEAST_INFERENCES}"
+    return _unknown_power(rail, covered, statistics, load)
+
+
+def _unknown_power(rail: RailView, covered: float, statistics: Statistics, load: Load) -> str:
+    """Why even the mean power is not known; nothing where it is."""
     if covered < LEAST_COVERED:
         return f"readings cover only {formatting.percent(covered)} of the measured phase"
     if in_step := _in_step(rail, statistics, load):
         return in_step
-    return _too_rough(rail)
-
-
-def _too_rough(rail: RailView) -> str:
     if rail.precise is None:
         return f"too few readings, one {_every(rail.interval_s)}: run longer, or ask for more with --hz"
-    if rail.precise.half_width > WIDEST * abs(rail.precise.value):
+    if is_rough(rail.precise):
         return f"readings scatter by more than {formatting.percent(WIDEST)}: run longer, or ask for more with --hz"
     return ""
 
@@ -139,8 +154,12 @@ def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | 
         why = "nothing was measured yet" if total else "no sensor here tells what the whole board draws"
         return BatteryView(battery, battery.rate_hz, None, None, why)
     rate_hz = battery.rate_hz or ran_hz
+    unknown = _unknown_power(total.rail, total.covered, statistics, load)
+    ran_w = total.rail.precise
+    if unknown or ran_w is None:
+        return BatteryView(battery, rate_hz, None, None, unknown)
     if abs(rate_hz - ran_hz) <= SAME_RATE * ran_hz:
-        return _lasts(battery, total.rail.mean_w, rate_hz, total.reason)
+        return _lasts(battery, ran_w, rate_hz, total.reason)
     most_hz = max(ran_hz, 1e9 * load.streams / statistics.mean_ns)
     if rate_hz > most_hz:
         why = f"{formatting.rate(rate_hz)} Hz cannot be kept up: at most {formatting.rate(most_hz)} Hz"
@@ -152,13 +171,18 @@ def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | 
             or "it ran at another rate: --idle-baseline 30s tells what the board draws in between"
         )
         return BatteryView(battery, rate_hz, None, None, why)
-    return _lasts(battery, total.idle_w.value + total.net_j.value * rate_hz, rate_hz, "")
+    works, idle_w = rate_hz / ran_hz, total.idle_w
+    half = math.hypot((1 - works) * idle_w.half_width, works * ran_w.half_width)
+    board_w = Mean(idle_w.value + total.net_j.value * rate_hz, half, idle_w.batches)
+    return _lasts(battery, board_w, rate_hz, "")
 
 
-def _lasts(battery: Battery, board_w: float, rate_hz: float, reason: str) -> BatteryView:
+def _lasts(battery: Battery, board_w: Mean, rate_hz: float, reason: str) -> BatteryView:
     """`reason`: why there is no figure of a single inference."""
-    watts = board_w + battery.extra_w
+    watts = board_w.value + battery.extra_w
     if watts <= 0:
         return BatteryView(battery, rate_hz, None, None, "the board draws nothing")
+    if is_rough(board_w):
+        return BatteryView(battery, rate_hz, None, None, _rough("what the board draws at that rate"))
     hours = battery.volts * battery.capacity_mah / 1000 / watts
     return BatteryView(battery, rate_hz, hours, None if reason else hours * 3600 * rate_hz, reason)

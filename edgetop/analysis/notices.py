@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
+from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.session.events import Notice
@@ -42,11 +43,12 @@ def notices(
     session: Statistics | None,
     events: EventsView,
     overload: OverloadView | None = None,
+    precision: PrecisionView = UNJUDGED,
 ) -> tuple[Notice, ...]:
     """Those that hold now, the gravest first."""
     if manifest is None:
         return ()
-    return (*_from_events(events), *_from_load(overload), *_from_figures(manifest, progress, session))
+    return (*_from_events(events), *_from_load(overload), *_from_figures(manifest, progress, session, precision))
 
 
 def _from_load(overload: OverloadView | None) -> Iterator[Notice]:
@@ -63,15 +65,18 @@ def _from_events(events: EventsView) -> Iterator[Notice]:
             yield Notice(event.kind, event.message, ADVICE[event.kind], event.data)
 
 
-def _from_figures(manifest: Manifest, progress: ProgressView, session: Statistics | None) -> Iterator[Notice]:
+def _from_figures(
+    manifest: Manifest, progress: ProgressView, session: Statistics | None, precision: PrecisionView
+) -> Iterator[Notice]:
     if session is None or progress.phase != "over":
         return
     if progress.warmup_done is not None and progress.warmup_done < MIN_WARMUP_RUNS:
         text = f"only {progress.warmup_done} warm-up runs: the first measured ones may be slower than the rest"
         data = {"warmup_runs": progress.warmup_done}
         yield Notice("short-warmup", text, WARM_UP_THERE if manifest.was_imported else WARM_UP, data)
-    unsettled = [f"p{quantile * 100:g}" for quantile in (0.50, 0.99) if not session.is_settled(quantile)]
+    unsettled = [f"p{quantile * 100:g}" for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session)]
     if unsettled:
-        text = f"{' and '.join(unsettled)} not settled: {session.count} inferences are too few"
-        advice = f"run longer: p99 wants {SETTLED_COUNTS[0.99]} inferences"
+        alike = ", as alike as successive ones are" if session.is_settled(0.99) else ""
+        text = f"{' and '.join(unsettled)} not settled: {session.count} inferences are too few{alike}"
+        advice = f"run longer: p99 wants {SETTLED_COUNTS[0.99]} {'independent ' if alike else ''}inferences"
         yield Notice("not-settled", text, advice, {"count": session.count})

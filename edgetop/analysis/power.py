@@ -1,7 +1,8 @@
 """Power: the total rail and its parts, their mean and energy over the measured phase.
 
 Rails are never added up; the total is the one reading whose role that is. The idle baseline,
-a phase before the warm-up, is integrated in the same way.
+a phase before the warm-up, is integrated in the same way. A sensor of role `peak` tells the highest
+value behind each reading of another: it is no rail.
 """
 
 from dataclasses import dataclass
@@ -9,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgetop.analysis.blocks import Mean
-from edgetop.analysis.rail_energy import RailEnergy
+from edgetop.analysis.rail_energy import Integral, RailEnergy
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
 from edgetop.session.records import of_sensors
 
+PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
 SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
 
 ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # the best first
@@ -33,6 +36,7 @@ class RailView:
     precise: Mean | None = None  # the mean in W again, with what its 95 % interval is; None: too few readings
     idle: Mean | None = None  # the same of the idle baseline
     interval_s: float | None = None  # between two readings, of the latest the middle one; None: under two
+    peak_w: float | None = None  # the highest value behind the readings, where those are means; None: not told
     is_even: bool = False  # they come at even intervals: a load in step with them would be seen at one phase only
 
 
@@ -64,11 +68,11 @@ class _Phase:
         for rail in self.rails.values():
             rail.ended(t_ns)
 
-    def know(self, place: int) -> None:
+    def know(self, place: int, *, averages: bool) -> None:
         """There is a sensor of power at that place."""
         if place in self.rails:
             return
-        rail = self.rails[place] = RailEnergy()
+        rail = self.rails[place] = RailEnergy(averages=averages)
         if self._began_ns is not None:
             rail.began(self._began_ns)
         if self._ended_ns is not None:
@@ -88,11 +92,7 @@ class PowerRails:
 
     def fold(self, batch: Batch) -> None:
         if batch.manifest is not None:
-            for place, info in enumerate(batch.manifest.sensors):
-                if info.kind == "power":
-                    self._places[info.id] = place
-                    self._measured.know(place)
-                    self._idle.know(place)
+            self._know(batch.manifest)
         for event in batch.events:
             if event.kind in ("phase", "ended", "recovered"):
                 self._heed(event)
@@ -107,6 +107,13 @@ class PowerRails:
                 t_ns, watts = rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64)
                 rail.add(t_ns, watts)
                 self._idle.rails[place].add(t_ns, watts)
+
+    def _know(self, manifest: Manifest) -> None:
+        for place, info in enumerate(manifest.sensors):
+            if info.kind == "power":
+                self._places[info.id] = place
+                for phase in (self._measured, self._idle):
+                    phase.know(place, averages=bool(info.averages))
 
     def _add_stretch(self, t_ns: int, until_ns: int, place: int, *of_watts: float) -> None:
         for phase in (self._measured, self._idle):
@@ -125,7 +132,7 @@ class PowerRails:
 
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int) -> PowerView:
         """`until_ns`: the end of the measured phase, or now. Without an axis, without a timeline."""
-        rails = [self._rail(track, until_ns) for track in tracks.views("power")]
+        rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
         totals = [rail for rail in rails if rail.track.info.role == "total"]
         total = min(totals, key=_trust, default=None)
         others = tuple(rail for rail in rails if rail is not total)
@@ -137,18 +144,24 @@ class PowerRails:
         place = self._places[track.info.id]
         measured, idle = self._measured.rails[place], self._idle.rails[place]
         power = measured.until(until_ns)
+        peak = self._places.get(f"{track.info.id}-{PEAK}")
         interval_s, is_even = measured.intervals()
         return RailView(
             track=track,
             mean_w=power.energy_j / power.covered_s if power.covered_s else None,
-            max_w=float(power.highest_w) if np.isfinite(power.highest_w) else None,
+            max_w=_highest_w(power),
             energy_j=power.energy_j,
             covered_s=power.covered_s,
             precise=measured.precise(power),
             idle=idle.precise(idle.until(until_ns)),
             interval_s=interval_s,
             is_even=is_even,
+            peak_w=None if peak is None else _highest_w(self._measured.rails[peak].until(until_ns)),
         )
+
+
+def _highest_w(power: Integral) -> float | None:
+    return float(power.highest_w) if np.isfinite(power.highest_w) else None
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:

@@ -1,47 +1,37 @@
 """How well the percentiles of a session are known, and whether its halves agree.
 
 Successive latencies are alike: a spell of heat or of a busy neighbour lasts longer than an inference. An interval
-from so many independent samples would be far too narrow. So the session is cut into at most twenty
-batches of as many inferences, and what the share of inferences below a percentile varies by from batch to
-batch says by how many ranks the percentile may be off; the latencies at those two ranks, of all inferences,
-are the interval (Woodruff 1952, Confidence intervals for medians and other position measures, Journal of the
-American Statistical Association 47; batches: Schmeiser 1982, Operations Research 30(3)). It is never narrower
-than the binomial one of independent samples.
+from so many independent samples would be far too narrow. So the session is cut into at most 64 blocks of time, and
+the share of inferences below a percentile is followed from block to block. How long its swings last says over how
+many of its slowest cosine waves its variance is averaged: many where blocks are independent, at least four where they
+are not. Student's t of that many degrees of freedom then says by how many ranks the percentile may be off; the
+latencies at those two ranks, of all inferences, are the interval.
 
-Distributions of old seconds are not kept one by one, here or in a replay: that of a second is taken from its row,
-between whose percentiles it is even on a scale on which tails are straight.
+Woodruff 1952, Confidence intervals for medians and other position measures, Journal of the American Statistical
+Association 47 (ranks); Lazarus, Lewis, Stock and Watson 2018, HAR inference: recommendations for practice, Journal
+of Business and Economic Statistics 36(4) (cosines, and why few of them: their equation 10); Sokal 1997, Monte Carlo
+methods in statistical mechanics, section 3 (correlation time, and the lag at which its sum is cut).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from edgetop.analysis.blocks import T_975, Floats, Ints
-from edgetop.analysis.slowdowns.windows import ENOUGH, told_latencies
-from edgetop.analysis.statistics import SETTLED_COUNTS, TOLD_PLACES, Statistics, between_percentiles
+from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics, that_ran
 from edgetop.session import histogram
-from edgetop.session.seconds import NS, PERCENTILE_FIELDS, QUANTILES, Seconds
+from edgetop.session.seconds import NS, QUANTILES, Seconds
 
-BATCHES = 20  # at most; a few more would tell hardly more (Schmeiser 1982)
-LEAST_BATCHES = 5
-LEAST_S = 10  # of measuring
-Z_975 = 1.96
 MOST_BLOCKS = 64
-ROWS_AT_ONCE = 256  # so that what is made of them in passing stays in the cache
-
-# Where a second's distribution is taken, and how much of it each place stands for, in ten-thousandths.
-_PARTS = (
-    (0.0, 0.5, 20), (0.5, 0.9, 16), (0.9, 0.95, 4), (0.95, 0.99, 4), (0.99, 0.999, 3), (0.999, 1.0, 1)
-)  # fmt: skip
-WHOLE = 10_000
-_WEIGHT: Floats = np.concatenate([np.full(n, float(round((b - a) * WHOLE / n))) for a, b, n in _PARTS])
-_QUANTILE: Floats = np.concatenate([a + (np.arange(n) + 0.5) * (b - a) / n for a, b, n in _PARTS])
-
-
-_AT = between_percentiles(_QUANTILE)
-_PLACE = np.minimum(np.searchsorted(TOLD_PLACES, _AT, side="right") - 1, len(TOLD_PLACES) - 2)
-_SHARE = np.clip((_AT - TOLD_PLACES[_PLACE]) / (TOLD_PLACES[_PLACE + 1] - TOLD_PLACES[_PLACE]), 0.0, 1.0)
+LEAST_BLOCKS = 10  # that hold something, and so the least seconds of measuring
+LEAST_WAVES, MOST_WAVES = 4, 16
+WAVES_A_BLOCK = 0.3  # of independent blocks; of those that are alike, of so many independent ones
+CUT = 2.5  # correlation times: beyond such a lag the sum of correlations is noise
+LEAST_INDEPENDENT = 2.0  # inferences, for an interval of the median,
+LEAST_BEYOND = 5.0  # and beyond another percentile: what fewer there vary by is not known from themselves
+NOTICED = 2.3  # times the variance of independent inferences: nine of ten sessions of such look less alike
+COARSE = 0.1  # of all inferences in one bucket
+ROWS_AT_ONCE = 4096  # which hold a million buckets at most
 
 Interval = tuple[float, float]
 
@@ -50,140 +40,197 @@ Interval = tuple[float, float]
 class PrecisionView:
     intervals_ns: tuple[Interval | None, ...] = (None,) * len(QUANTILES)  # 95 %, in the order of QUANTILES
     p99_halves_ns: Interval | None = None  # of the first and of the second half; None: too few inferences in one
+    is_judged: bool = False  # the session is long enough that a missing interval means too few independent inferences
+
+    def is_settled(self, quantile: float, session: Statistics) -> bool:
+        """Whether so many inferences of `session` tell the percentile, alike as successive ones are."""
+        is_lacking = self.is_judged and self.intervals_ns[QUANTILES.index(quantile)] is None
+        return session.is_settled(quantile) and not is_lacking
+
+
+UNJUDGED = PrecisionView()
 
 
 class Precision:
-    """Folds seconds: the distribution of latency in at most MOST_BLOCKS blocks of time, in whole numbers."""
+    """Folds seconds: the histogram of latency in at most MOST_BLOCKS blocks of time."""
 
     def __init__(self) -> None:
-        self._held: Ints = np.zeros((MOST_BLOCKS, histogram.SIZE), np.int64)  # ten-thousandths of inferences
+        self._held: Ints = np.zeros((MOST_BLOCKS, histogram.SIZE), np.int64)
         self._first: int | None = None  # number of the first block
         self._doublings = 0
         self._last_ns = -1
         self._lowest, self._highest = histogram.SIZE, -1  # buckets that hold something
+        self._extremes_ns = np.iinfo(np.int64).max, 0  # the least and the greatest
+        self._known: _Known | None = None
         self._view: tuple[tuple[int, int], PrecisionView] | None = None
 
     def fold(self, seconds: Seconds) -> None:
-        rows = seconds.rows
-        rows = _where(rows, (rows["count"] > 0) & (rows["t_ns"] > self._last_ns))
-        for begin in range(0, len(rows), ROWS_AT_ONCE):
-            self._fold(rows[begin : begin + ROWS_AT_ONCE])
-
-    def _fold(self, rows: npt.NDArray[np.void]) -> None:
-        self._last_ns = int(rows["t_ns"][-1])
-        self._make_room(int(rows["t_ns"][0]) // NS, self._last_ns // NS)
-        is_sparse = rows["count"] < ENOUGH
-        if is_sparse.any():
-            of_row, told_ns = told_latencies(rows[is_sparse])
-            self._add(rows["t_ns"][is_sparse][of_row] // NS, told_ns, np.full(len(told_ns), float(WHOLE)))
-        if len(dense := _where(rows, ~is_sparse)):
-            self._add_dense(dense)
-
-    def _add_dense(self, rows: npt.NDArray[np.void]) -> None:
-        knots = np.stack([rows[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")]).astype(np.float64)
-        spread = knots.take(_PLACE, axis=0) + np.diff(knots, axis=0).take(_PLACE, axis=0) * _SHARE[:, None]
-        weight = rows["count"] * _WEIGHT[:, None]
-        self._add(rows["t_ns"] // NS, np.rint(spread).astype(np.int64), weight)
-
-    def _add(self, second: Ints, latency_ns: Ints, weight: Floats) -> None:
-        """`second`: of each, or of each column. `weight`: whole numbers."""
-        assert self._first is not None
-        if not len(second):
+        seconds = seconds.where(seconds.rows["t_ns"] > self._last_ns)
+        rows = that_ran(seconds.rows)
+        if not len(rows):
             return
-        block, bucket = (second >> self._doublings) - self._first, histogram.bucket_of(latency_ns)
-        begin, end = int(block.min()), int(block.max()) + 1
+        self._last_ns = int(rows["t_ns"][-1])
+        least_ns, most_ns = self._extremes_ns
+        self._extremes_ns = min(least_ns, int(rows["min_ns"].min())), max(most_ns, int(rows["max_ns"].max()))
+        for begin in range(0, len(seconds), ROWS_AT_ONCE):
+            offsets = seconds.offsets[begin : begin + ROWS_AT_ONCE + 1]
+            held = slice(int(offsets[0]), int(offsets[-1]))
+            second = np.repeat(seconds.rows["t_ns"][begin : begin + ROWS_AT_ONCE] // NS, np.diff(offsets))
+            if len(second):
+                self._add(second, seconds.bucket[held].astype(np.int64), seconds.bucket_count[held].astype(np.int64))
+
+    def _add(self, second: Ints, bucket: Ints, count: Ints) -> None:
+        """How many inferences each bucket of each second holds."""
+        first = self._make_room(int(second[0]), int(second[-1]))
+        block = (second >> self._doublings) - first
+        begin, end = int(block[0]), int(block[-1]) + 1
         low, high = int(bucket.min()), int(bucket.max()) + 1
         place = (block - begin) * (high - low) + (bucket - low)
-        # In doubles, which are exact: of few seconds, no sum comes near 2^53.
-        held = np.bincount(place.ravel(), weight.ravel(), (end - begin) * (high - low))
+        held = np.bincount(place, count, (end - begin) * (high - low))  # doubles, exact below 2^53
         self._held[begin:end, low:high] += held.reshape(end - begin, high - low).astype(np.int64)
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
-    def _make_room(self, first_s: int, last_s: int) -> None:
-        """Each block with its neighbour, until there are few enough."""
-        if self._first is None:
-            self._first = first_s
-        while (last_s >> self._doublings) - self._first >= MOST_BLOCKS:
-            if self._highest >= 0:
-                pairs = np.arange(self._first & 1, MOST_BLOCKS, 2)  # where an odd one leads, it stays alone
-                joined = np.add.reduceat(self._held, np.unique(np.concatenate([[0], pairs])), axis=0)
-                self._held[: len(joined)], self._held[len(joined) :] = joined, 0
-            self._first, self._doublings = self._first >> 1, self._doublings + 1
+    def _make_room(self, first_s: int, last_s: int) -> int:
+        """Each block with its neighbour, until there are few enough; the number of the first."""
+        first = first_s >> self._doublings if self._first is None else self._first
+        while (last_s >> self._doublings) - first >= MOST_BLOCKS:
+            pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # where an odd one leads, it stays alone
+            joined = np.add.reduceat(self._held, np.unique(np.concatenate([[0], pairs])), axis=0)
+            self._held[: len(joined)], self._held[len(joined) :] = joined, 0
+            first, self._doublings = first >> 1, self._doublings + 1
+        self._first = first
+        return first
 
     def view(self, session: Statistics | None, buckets: histogram.Counts) -> PrecisionView:
         """`buckets`: the histogram of the whole session, of which `session` is."""
         if session is None or self._first is None:
-            return PrecisionView()
+            return UNJUDGED
         key = session.count, self._last_ns
         if self._view is None or self._view[0] != key:
             self._view = key, self._judged(session, buckets)
         return self._view[1]
 
     def _judged(self, session: Statistics, buckets: histogram.Counts) -> PrecisionView:
-        blocks = self._held[:, self._lowest : self._highest + 1]
-        weight = blocks.sum(axis=1)
-        whole_s = int(np.count_nonzero(weight)) << self._doublings
-        batch = _batches(weight, BATCHES)
-        count = int(batch.max()) + 1
-        intervals: tuple[Interval | None, ...] = (None,) * len(QUANTILES)
-        if whole_s >= LEAST_S and count >= LEAST_BATCHES:
-            held = np.add.reduceat(blocks, np.flatnonzero(np.diff(batch, prepend=-1)), axis=0)
-            intervals = _intervals(held, session, buckets)
-        return PrecisionView(intervals, _halves(blocks, weight, session, self._lowest))
+        if self._known is None or self._known.last_ns != self._last_ns:
+            self._known = self._know()
+        off = self._known.off
+        intervals = _intervals(off, session, buckets) if off else (None,) * len(QUANTILES)
+        return PrecisionView(intervals, self._known.p99_halves_ns, is_judged=bool(off))
+
+    def _know(self) -> "_Known":
+        blocks = self._held[:, self._lowest : self._highest + 1].astype(np.float64)
+        blocks = blocks[blocks.any(axis=1)]
+        off = _off(blocks) if len(blocks) >= LEAST_BLOCKS else ()
+        return _Known(self._last_ns, off, _halves(blocks, self._lowest, self._extremes_ns))
 
 
-def _where(rows: npt.NDArray[np.void], wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.void]:
-    """Of a day, all: a copy of them takes 9 MiB."""
-    return rows if wanted.all() else rows[wanted]
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What changes with a whole second only."""
+
+    last_ns: int
+    off: tuple[float | None, ...]  # as ranks; empty: too short to tell
+    p99_halves_ns: Interval | None
 
 
-def _batches(weight: Ints, most: int) -> Ints:
-    """The batch of each block: as many inferences in each as blocks allow, numbered without a gap."""
-    middle = np.cumsum(weight) - weight / 2
-    batch = np.minimum((middle * most / max(int(weight.sum()), 1)).astype(np.int64), most - 1)
-    return np.cumsum(np.diff(batch, prepend=batch[:1]) > 0)
-
-
-def _intervals(held: Ints, session: Statistics, buckets: histogram.Counts) -> tuple[Interval | None, ...]:
-    """None where the ranks of an end lie beyond all inferences."""
-    weight = held.sum(axis=1)
-    below = np.cumsum(held.sum(axis=0))
-    off = _off(held, weight, below, session.count)
-    ends = [(quantile - by, quantile + by) for quantile, by in zip(QUANTILES, off, strict=True)]
-    known = [0 < low <= high < 1 - 0.5 / session.count for low, high in ends]
-    asked = tuple(end for pair, is_known in zip(ends, known, strict=True) if is_known for end in pair)
-    found = iter(histogram.percentiles(buckets, asked, session.min_ns, session.max_ns) if asked else ())
+def _off(blocks: Floats) -> tuple[float | None, ...]:
+    """Of each percentile, by how much the share of inferences below it may be off; None: too few tell it."""
+    weight, of_bucket = blocks.sum(axis=1), blocks.sum(axis=0)
+    whole, below = float(weight.sum()), np.cumsum(of_bucket)
+    rank = (below - of_bucket / 2) / whole - 0.5  # of each bucket, the mean one of its inferences
+    swing = blocks @ rank
+    alike = _alike(swing, weight)
+    spread = float(rank**2 @ of_bucket)  # of the sum of so many independent ranks
+    raised = alike * float(swing @ swing) / spread if spread else 1.0
+    independent = whole / raised if raised >= NOTICED else whole
+    quantile = np.array(QUANTILES)
+    border = np.searchsorted(below, quantile * whole)
+    at_border = of_bucket[border]
+    # Within the bucket in which a percentile lies, as much of each block as of all; by chance, more or less.
+    part = (quantile * whole - (below[border] - at_border)) / np.maximum(at_border, 1)
+    lacking = np.cumsum(blocks, axis=1)[:, border] - blocks[:, border] * (1 - part) - np.outer(weight, quantile)
+    within = at_border * part * (1 - part) * whole / independent
+    is_known = [independent >= (LEAST_BEYOND / (1 - q) if q > 0.5 else LEAST_INDEPENDENT) for q in QUANTILES]
     return tuple(
-        (min(next(found), told), max(next(found), told)) if is_known else None
-        for told, is_known in zip(session.percentiles_ns, known, strict=True)
+        _half_width(of_one, weight, max(alike, _alike(of_one, weight)), chance) if known else None
+        for of_one, chance, known in zip(lacking.T, within.tolist(), is_known, strict=True)
     )
 
 
-def _off(held: Ints, weight: Ints, below: Ints, inferences: int) -> list[float]:
-    """Of each percentile, by how much the share of inferences below it may be off."""
-    whole, quantile = int(below[-1]), np.array(QUANTILES)
-    border = np.searchsorted(below, quantile * whole)
-    at_border, of_batch = held[:, border], np.cumsum(held, axis=1)[:, border]
-    before, inside = of_batch - at_border, below[border] - at_border.sum(axis=0)
-    # Within the bucket in which a percentile lies, as much of each batch as of all.
-    part = (quantile * whole - inside) / np.maximum(at_border.sum(axis=0), 1)
-    share = (before + part * at_border) / np.maximum(weight, 1)[:, None]
-    count = len(weight)
-    squares = ((weight / whole) ** 2)[:, None] * (share - quantile) ** 2
-    variance = count / (count - 1) * squares.sum(axis=0)
-    binomial = quantile * (1 - quantile) / inferences
-    found: list[float] = np.maximum(T_975[count - 3] * variance**0.5, Z_975 * binomial**0.5).tolist()
+def _alike(swing: Floats, weight: Floats) -> float:
+    """By how much successive blocks being alike raises the variance of their sum: at least 1."""
+    noise = swing / np.sqrt(weight)
+    noise = noise - noise.mean()
+    products = np.correlate(noise, noise, "full")[len(noise) - 1 : len(noise) + len(noise) // 2]
+    if products[0] <= 0:
+        return 1.0
+    raised = 2 * np.cumsum(products / products[0]) - 1
+    lags = np.arange(len(raised))
+    is_whole = lags >= np.maximum(CUT * np.maximum(raised, 1), 1)
+    lag = int(is_whole.argmax()) if is_whole.any() else len(raised) - 1
+    # Each correlation is too low, for the mean that was taken off was that of the same blocks.
+    return float(max(raised[lag] / max(1 - (2 * lag + 1) / len(noise), 0.2), 1.0))
+
+
+def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> float:
+    """Of the 95 % interval of a share. `within`: the variance of a count that blocks do not show."""
+    waves = min(max(int(WAVES_A_BLOCK * len(weight) / alike), LEAST_WAVES), MOST_WAVES)
+    whole = weight.sum()
+    middle = (np.cumsum(weight) - weight / 2) / whole
+    found = np.sqrt(2) * np.cos(np.pi * np.outer(np.arange(1, waves + 1), middle)) @ swing
+    return float(T_975[waves - 2] * np.sqrt((found @ found) / waves + within) / whole)
+
+
+def _intervals(
+    off: tuple[float | None, ...], session: Statistics, buckets: histogram.Counts
+) -> tuple[Interval | None, ...]:
+    """Where an end would lie beyond all inferences, it is the shortest or the longest of them."""
+    least = 0.5 / session.count
+    widths = [None if by is None else max(by, least) for by in off]
+    asked = [(q - by, q + by) for q, by in zip(QUANTILES, widths, strict=True) if by is not None]
+    found = iter(_latencies_at(np.array(asked), session, buckets) if asked else ())
+    return tuple(
+        None if by is None else (min(next(found), told), max(next(found), told))
+        for told, by in zip(session.percentiles_ns, widths, strict=True)
+    )
+
+
+def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
+    """At the share from which and that to which each of `ends`, (n, 2), goes: one after the other.
+
+    Within a bucket the density goes on as from the bucket before to the one after. Where few buckets hold much of the
+    whole, nothing is known of where in them inferences lie: such an end is put to the edge of its bucket.
+    """
+    below, count = np.cumsum(buckets), session.count
+    rank = np.clip(ends * count, 0.5, count)
+    place = np.searchsorted(below, rank)
+    held = buckets[place]
+    edge = histogram.lower_edge_ns(place + np.arange(-1, 3)[:, None, None])
+    nearby = buckets[np.clip(place + np.arange(-1, 2)[:, None, None], 0, len(buckets) - 1)]
+    density = nearby / np.diff(edge, axis=0)
+    slope = np.clip((density[2] - density[0]) / (2 * density[1]), -2, 2)
+    part = (rank - (below[place] - held)) / held
+    # Of the density 1 + slope (u - 1/2), so much lies below u.
+    even = np.abs(slope) < 1e-9
+    root = np.sqrt(np.maximum((1 - slope / 2) ** 2 + 2 * slope * part, 0))
+    within = np.where(even, part, (root - (1 - slope / 2)) / np.where(even, 1, slope))
+    is_coarse = (held > COARSE * count) | (nearby.max(axis=0) > 2 * COARSE * count)
+    within = np.where(is_coarse, [0.0, 1.0], within)
+    latency = edge[1] + (edge[2] - edge[1]) * within
+    latency = np.where(ends <= 0, session.min_ns, np.where(ends >= 1, session.max_ns, latency))
+    found: list[float] = np.clip(latency, session.min_ns, session.max_ns).ravel().tolist()
     return found
 
 
-def _halves(blocks: Ints, weight: Ints, session: Statistics, first_bucket: int) -> Interval | None:
+def _halves(blocks: Floats, first_bucket: int, extremes_ns: tuple[int, int]) -> Interval | None:
     """The p99 of each half of the inferences, where both are settled."""
-    half = _batches(weight, 2)
+    weight = blocks.sum(axis=1)
+    is_later = np.cumsum(weight) - weight / 2 > weight.sum() / 2
     found = []
-    for part in range(2):
+    for part in (blocks[~is_later], blocks[is_later]):
         counts = np.zeros(histogram.SIZE, np.int64)
-        counts[first_bucket : first_bucket + blocks.shape[1]] = blocks[half == part].sum(axis=0)
-        if int(counts.sum()) < SETTLED_COUNTS[0.99] * WHOLE:
+        counts[first_bucket : first_bucket + blocks.shape[1]] = part.sum(axis=0)
+        if int(counts.sum()) < SETTLED_COUNTS[0.99]:
             return None
-        found.append(histogram.percentiles(counts, (0.99,), session.min_ns, session.max_ns)[0])
+        found.append(histogram.percentiles(counts, (0.99,), *extremes_ns)[0])
     return found[0], found[1]

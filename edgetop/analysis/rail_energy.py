@@ -1,12 +1,15 @@
 """Energy: the integral of one sensor's readings over one phase of the session.
 
 By trapezoid on the session's monotonic clock, cut off at the beginning and the end of the
-phase by linear interpolation. Where readings are missing for more than a few cadences nothing
-is made up: that time counts neither in the energy nor in the mean.
+phase by linear interpolation. A reading that is the mean since the one before counts for all of
+that time: such a sensor misses nothing, and only how its first and last reading are to be divided
+is not known. Where readings are missing for more than a few cadences nothing is made up: that time
+counts neither in the energy nor in the mean.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,13 +35,16 @@ class Integral:
     covered_s: float
     highest_w: float  # -inf: none
     blocks: Blocks  # nJ, ns
+    range_w: tuple[float, float] = (np.inf, -np.inf)  # of all readings that count, those across the ends too
     length_ns: int = 0  # of the phase, gaps and all
 
 
 class RailEnergy:
     """The integral of one sensor's readings over one phase."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, averages: bool = False) -> None:
+        """`averages`: each reading is the mean of all since the one before, as `SensorInfo.averages`."""
+        self._averages = averages
         self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
         self._watts: Floats = np.empty(0)
         self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made, and what is no gap by them
@@ -109,7 +115,7 @@ class RailEnergy:
         power = self._settled if self._began_ns is None else self._counted(until_ns)
         end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
         length_ns = 0 if self._began_ns is None else max(0, end_ns - self._began_ns)
-        return Integral(power.energy_j, power.covered_s, power.highest_w, power.blocks, length_ns)
+        return replace(power, length_ns=length_ns)
 
     def _counted(self, until_ns: int) -> Integral:
         """Reading by reading, each of them once where this is asked for again and again."""
@@ -130,7 +136,8 @@ class RailEnergy:
             return None
         sums = power.blocks.sums()
         lacking = max(0.0, power.length_ns - float(sums[:, 1].sum()))
-        return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking)
+        at_ends = _straddling_j(power, interval_s) * NS if self._averages else None
+        return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking, at_ends)
 
     def intervals(self) -> tuple[float | None, bool]:
         """The middle interval of the latest readings in s, None under two, and whether they are even, but for gaps."""
@@ -146,8 +153,16 @@ class RailEnergy:
         end_ns = min(ends, default=int(np.iinfo(np.int64).max))
         t_ns, watts = self._t_ns[points], self._watts[points]
         inside = (t_ns >= self._began_ns) & (t_ns <= end_ns)
-        strips = _trapezoids(self._t_ns[line], self._watts[line], self._began_ns, end_ns, self._bridged_ns)
+        watts_along = self._watts[line]
+        at_begins = watts_along[1:] if self._averages else watts_along[:-1]
+        strips = _strips(self._t_ns[line], at_begins, watts_along[1:], self._began_ns, end_ns, self._bridged_ns)
         return _with(settled, strips, float(watts[inside].max(initial=-np.inf)))
+
+
+def _straddling_j(power: Integral, interval_s: float) -> float:
+    """Of the readings across the two ends of the phase, either part may be as unlike the other as any two readings."""
+    low_w, high_w = power.range_w
+    return interval_s * max(high_w - low_w, 0.0) / math.sqrt(2)
 
 
 def _bridged_ns(first_ns: Ints) -> int:
@@ -165,6 +180,10 @@ def _with(settled: Integral, strips: "_Strips", highest_w: float) -> Integral:
         _added(settled.covered_s, strips.seconds),
         max(settled.highest_w, highest_w),
         blocks,
+        (
+            min(settled.range_w[0], float(strips.at_right_w.min(initial=np.inf))),
+            max(settled.range_w[1], float(strips.at_right_w.max(initial=-np.inf))),
+        ),
     )
 
 
@@ -215,9 +234,9 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
     return second, sums
 
 
-def _trapezoids(t_ns: Ints, watts: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
-    """The line from each reading to the next, as far as it lies in the span and is no gap."""
-    begin, end, low, high = t_ns[:-1], t_ns[1:], watts[:-1], watts[1:]
+def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
+    """The line from `low` at each reading to `high` at the next, as far as it lies in the span and is no gap."""
+    begin, end = t_ns[:-1], t_ns[1:]
     left, right = np.maximum(begin, from_ns), np.minimum(end, to_ns)
     counts = (right > left) & (end - begin <= bridged_ns)
     slope = (high - low) / (end - begin)

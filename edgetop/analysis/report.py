@@ -97,7 +97,7 @@ def _figures(analysis: "Analysis") -> dict[str, Any]:
         "power": power_document(power),
         "energy": energy_document(energy),
         "memory": _memory(analysis),
-        "usage": None,
+        "usage": _usage(analysis),
         "operators": _operators(analysis, manifest, statistics, energy),
         "partitions": _partitions(analysis, manifest),
         "profile": _profile(analysis),
@@ -186,6 +186,21 @@ def _rss_end_mib(analysis: "Analysis") -> float | None:
     if rss is None or rss.read_ns is None or (began_ns is not None and rss.read_ns < began_ns):
         return None
     return rss.value
+
+
+def _usage(analysis: "Analysis") -> dict[str, Any] | None:
+    """Over the measured phase, which `total_time_ms` is the length of; None where nothing was measured."""
+    view, measured_ns = analysis.usage_view(), analysis.progress.view().measured_ns
+    if not measured_ns:
+        return None
+    return {
+        "cpu_mean_pct": rounded(view.cpu_mean_pct),
+        "cpu_peak_pct": rounded(view.cpu_peak_pct),
+        "mem_mean_mib": rounded(view.mem_mean_mib),
+        "mem_peak_mib": rounded(view.mem_peak_mib),
+        **view.bytes,
+        "total_time_ms": ms(measured_ns),
+    }
 
 
 def _operators(

@@ -13,7 +13,7 @@ def power_document(view: PowerView) -> dict[str, Any]:
     return {
         "total_sensor": total.track.info.id if total else None,
         "mean_w": rounded(total.mean_w) if total else None,
-        "max_w": rounded(total.max_w) if total else None,
+        **(_most(total) if total else {"max_w": None}),
         "accuracy": total.track.info.accuracy if total else None,
         "rails": {rail.track.info.id: _rail(rail) for rail in view.rails if rail.track.count},
         "idle_w": rounded(total.idle.value) if total and total.idle else None,
@@ -23,10 +23,20 @@ def power_document(view: PowerView) -> dict[str, Any]:
 def _rail(rail: RailView) -> dict[str, Any]:
     return {
         "mean_w": rounded(rail.mean_w),
-        "max_w": rounded(rail.max_w),
+        **_most(rail),
         "accuracy": rail.track.info.accuracy,
         "role": rail.track.info.role,
     }
+
+
+def _most(rail: RailView) -> dict[str, float | None]:
+    """The highest reading; of one that is a mean, of how long, and the highest value behind any where that is told."""
+    most = {"max_w": rounded(rail.max_w)}
+    if rail.track.info.averages:
+        most["max_over_s"] = rounded(rail.interval_s)
+    if rail.peak_w is not None:
+        most["peak_w"] = rounded(rail.peak_w)
+    return most
 
 
 def energy_document(view: EnergyView) -> dict[str, Any]:

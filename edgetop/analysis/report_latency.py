@@ -25,6 +25,7 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
     throughput = statistics.throughput_hz
     if throughput is None and isinstance(printed := analysis.told.get("throughput_hz"), int | float):
         throughput = float(printed)  # of a tool that tells how long inferences took, and not when they began
+    precision = analysis.precision_view()
     return {
         "count": statistics.count,
         "errors": errors,
@@ -35,10 +36,11 @@ def latency_document(analysis: "Analysis", statistics: Statistics | None, manife
         "deadline": _deadline(analysis.deadline()),
         "ci95": {
             f"{key}_ms": None if interval is None else [ms(end) for end in interval]
-            for key, interval in zip(PERCENTILE_KEYS, analysis.precision_view().intervals_ns, strict=True)
+            for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)
         },
         "settled": {
-            key: statistics.is_settled(quantile) for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+            key: precision.is_settled(quantile, statistics)
+            for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         },
         "streams": _streams(statistics, manifest),
     }

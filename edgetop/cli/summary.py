@@ -6,6 +6,7 @@ from typing import Any
 from edgetop import formatting
 from edgetop.analysis.forecast.document import in_words
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
+from edgetop.cli.summary_method import method_lines
 from edgetop.cli.summary_steadiness import steadiness_lines
 from edgetop.formatting import UNKNOWN, clean, interval_text, share_text
 from edgetop.session.manifest import Load, Lost, from_json
@@ -24,6 +25,7 @@ def summary(document: dict[str, Any]) -> str:
         _load(document["latency"], Load(**document["session"]["load"])),
         _gates(document["gates"] or []),
         _board(document),
+        method_lines(document["session"]),
         _operators(document),
         _warnings(document["warnings"]),
     )
@@ -84,7 +86,7 @@ def _latency(latency: dict[str, Any]) -> Iterator[str]:
     if tool is not None:
         yield f"           as {clean(tool)} printed them: no single inference is known"
     if "?" in marks:
-        yield "           ? too few inferences for this percentile to be settled"
+        yield "           ? too few inferences, or too alike, for this percentile to be settled"
     if intervals := _intervals(latency["ci95"] or {}):
         yield f"           95 %: {intervals}"
 
@@ -170,9 +172,18 @@ def _board(document: dict[str, Any]) -> Iterator[str]:
     if memory["stages"]:
         stages = ", ".join(f"{clean(stage['stage'])} {stage['rss_mib']:.1f}" for stage in memory["stages"])
         yield f"           by stage, MiB: {stages}"
+    if usage := document["usage"]:
+        yield from _usage(usage)
     load = overhead["cpu_pct"]
     cost = UNKNOWN if load is None else f"{load:.1f} % of a core"
     yield f"edgetop    {cost}, {_mib(overhead['rss_mib'])}"
+
+
+def _usage(usage: dict[str, Any]) -> Iterator[str]:
+    """The engine's use of the CPU; bytes stand in the document alone."""
+    if usage["cpu_mean_pct"] is not None:
+        mean, peak = usage["cpu_mean_pct"], usage["cpu_peak_pct"]
+        yield f"cpu        engine {mean:.0f} % of a core on average, {peak:.0f} % at most in a second"
 
 
 def _power(power: dict[str, Any]) -> Iterator[str]:
@@ -185,10 +196,18 @@ def _power(power: dict[str, Any]) -> Iterator[str]:
 
 
 def _watts(figures: dict[str, Any], sensor: str) -> str:
-    mean, most = (
-        UNKNOWN if figures[key] is None else formatting.reading(figures[key], "W") for key in ("mean_w", "max_w")
-    )
-    return f"{clean(sensor)} {mean} W on average, {most} at most ({_accuracy(figures)})"
+    mean = UNKNOWN if figures["mean_w"] is None else formatting.reading(figures["mean_w"], "W")
+    return f"{clean(sensor)} {mean} W on average, {_most(figures)} ({_accuracy(figures)})"
+
+
+def _most(figures: dict[str, Any]) -> str:
+    """The highest reading, said to be a mean where it is one, and the peak behind it where that is known."""
+    if figures["max_w"] is None:
+        return f"{UNKNOWN} at most"
+    most, over_s, peak_w = formatting.reading(figures["max_w"], "W"), figures.get("max_over_s"), figures.get("peak_w")
+    over = "" if over_s is None else f" as a mean of {over_s:.2g} s"
+    peak = "" if peak_w is None else f", peak {formatting.reading(peak_w, 'W')} W"
+    return f"{most} at most{over}{peak}"
 
 
 def _accuracy(figures: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """The seconds of a recording by time: all their figures in memory, their histograms only of some.
 
 A histogram is a thousand bytes and all else of a second a hundred. No view looks at a single
-second's histogram once it is older than the longest window, so older ones are added up, a piece
-of the table each: what an analysis makes of them is the same to the last bit.
+second's histogram once it is older than the longest window, so older ones are added up, SUMMED_S
+of them each: what an analysis makes of them is the same to the last bit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.pieces import Piece
-from edgetop.session import histogram
-from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate, summed
 
 KEPT_APART_S = 900  # more than the longest window
+# Seconds of one number when divided by this. `analysis.precision` cuts a session that is longer than KEPT_APART_S into
+# 64 blocks at most, each twice as long as they were before there were too many: a block holds such sums whole.
+SUMMED_S = 16
 CACHED_PIECES = 3
 
 
@@ -25,14 +27,14 @@ class SecondsTable:
         self._pieces = pieces
         self._after_ns: list[int] = []  # of each piece, where the seconds before it end
         self._starts: list[int] = []  # of each piece, how many rows there are before it
-        self._sums: list[Seconds] = []  # of each piece, its rows with all their histograms on the first
+        self._sums: list[Seconds] = []  # of each piece, its rows with their histograms added up
         self._read = lru_cache(CACHED_PIECES)(self._read_piece)
         after_ns = start = 0
         for number in range(len(pieces)):
             self._after_ns.append(after_ns)
             self._starts.append(start)
             seconds = self._read_piece(number)
-            self._sums.append(_summed(seconds))
+            self._sums.append(summed(seconds, SUMMED_S))
             start += len(seconds)
             after_ns = int(seconds.rows["t_ns"][-1]) + NS if len(seconds) else after_ns
         whole = concatenate(self._sums)
@@ -93,11 +95,3 @@ class SecondsTable:
         begins = seconds.rows["t_ns"]
         ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])
         return seconds.where(begins >= np.maximum.accumulate(ends)) if len(seconds) else NO_SECONDS
-
-
-def _summed(seconds: Seconds) -> Seconds:
-    bucket, count = histogram.sparse(seconds.histogram())
-    offsets = np.full(len(seconds) + 1, len(bucket), np.int32)
-    offsets[0] = 0
-    response = None if seconds.response is None else _summed(seconds.response)
-    return Seconds(seconds.rows, offsets, bucket, count, response) if len(seconds) else NO_SECONDS

@@ -2,8 +2,8 @@
 
 The last eleven minutes come second by second and reading by reading, for the windows and the
 charts of ten minutes are made of them. What is older comes for the figures and the chart of the
-whole session: seconds joined so that some two thousand are left, with one histogram for all of
-them, and of each sensor some two hundred stretches. Counts, sums, extremes and histograms add up
+whole session: seconds joined so that some two thousand are left, with a hundred histograms, and
+of each sensor some two hundred stretches. Counts, sums, extremes and histograms add up
 to the same; what is coarser is said where it is made. What was found in it is found before it is joined.
 """
 
@@ -18,17 +18,17 @@ from edgetop.recording.operator_columns import bursts_from_arrow
 from edgetop.recording.reader import Recording
 from edgetop.recording.span import Span
 from edgetop.relay.thinning import MAX_SINGLE, SECONDS_AT_ONCE, in_pieces, thinned
-from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.operators import BASELINE_BURSTS, Burst
 from edgetop.session.records import NO_INFERENCES, NO_STRETCHES, STRETCH, Inferences, Readings, Stretches
-from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate
+from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
 
 FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
 STEP_S = 60
 KNOWN_S = 128  # of what is fine: before a slowdown of later they are what was usual
 JUDGED_AT_ONCE_S, JUDGED_STEP_S = 240, 10
+HISTOGRAMS = 128  # at most: a block of `analysis.precision`, of which there are 64, holds some of them whole
 COARSE_ROWS = 2_048  # of seconds, at most: as many as the timeline of a whole session keeps
 STRETCHES = 256  # of each sensor
 KEPT_EVENTS, KEPT_LOG_LINES = 2_000, 200  # a screen keeps a thousand
@@ -89,11 +89,13 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Seconds]:
     """As a whole session's timeline joins them (p50: weighted mean, p99: the highest), one histogram for many."""
-    width = 1
+    width = every_s = 1
     while COARSE_ROWS * width * NS < until_ns:
         width *= 2
+    while HISTOGRAMS * every_s * NS < until_ns:
+        every_s *= 2
     for seconds in _portions(pieces, min(SECONDS_AT_ONCE * width, MOST_JOINED)):
-        yield _joined(seconds, width)
+        yield _joined(summed(seconds, every_s), width)
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
@@ -113,20 +115,23 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
-    """Each `width` seconds as one row; the histogram of all of them on the last one."""
-    rows = _joined_rows(seconds.rows, width)
-    bucket, held = histogram.sparse(seconds.histogram())
-    offsets = np.zeros(len(rows) + 1, np.int32)
-    offsets[-1] = len(bucket)
+    """Each `width` seconds as one row, with what histograms they have; they were added up over more than so many."""
+    starts = _starts(seconds.rows, width)
+    offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _joined(seconds.response, width)
-    return Seconds(rows, offsets, bucket, held, response)
+    return Seconds(_joined_rows(seconds.rows, width), offsets, seconds.bucket, seconds.bucket_count, response)
+
+
+def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
+    """Where each `width` seconds begin."""
+    return np.flatnonzero(np.diff(rows["t_ns"] // (width * NS), prepend=-2))
 
 
 def _joined_rows(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.void]:
     """Each `width` seconds as one row that begins where the first of them does."""
     if width == 1:
         return rows
-    starts = np.flatnonzero(np.diff(rows["t_ns"] // (width * NS), prepend=-2))
+    starts = _starts(rows, width)
     joined: npt.NDArray[np.void] = rows[starts].copy()
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count"):

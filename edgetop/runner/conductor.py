@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, Started
+from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, PhaseBegan, Started
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.fingerprint import Fingerprint
 from edgetop.runner.story import Story
+from edgetop.runner.surroundings import Surroundings
 from edgetop.runner.work import Work
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
@@ -94,6 +95,7 @@ class Conductor:
         self._derived = derived
         self._fingerprint = Fingerprint(story.manifest.model.path)
         self._work = Work(story.manifest.model, ask_shapes)
+        self._surroundings = Surroundings()
         load = story.manifest.load
         self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
         self._stop_reason: str | None = None
@@ -176,6 +178,8 @@ class Conductor:
             self._story.engine_said(message)
             if isinstance(message, Started):
                 self._sense_engine(message.pid)
+            elif isinstance(message, PhaseBegan) and message.phase == "measure":
+                self._surroundings.began(message.monotonic_ns - self._story.manifest.clock.origin_monotonic_ns)
             elif isinstance(message, Loaded):
                 self._fingerprint.begin()
                 if self._story.profiles:
@@ -196,6 +200,7 @@ class Conductor:
     def _sense_engine(self, pid: int) -> None:
         """`pid` is what the engine says of itself: `--engine-python` may be a wrapper around it."""
         found = self._engine_sensors(pid)
+        self._surroundings.engine_is(pid, found.sources)
         self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
         self._sense(found)
 
@@ -237,6 +242,8 @@ class Conductor:
         self._story.model_hashed(self._fingerprint.take())
         self._story.precision_known(self._work.precision)
         self._story.data_dependent(self._work.data_dependent)
+        self._surroundings.sensed(readings, self._story.manifest.sensors)
+        self._story.surrounded_by(self._surroundings)
         return Batch(
             until_ns=self._story.now_ns(),
             inferences=inferences,
@@ -279,7 +286,7 @@ class Conductor:
 
     def _say_last_words(self, reason: str) -> None:
         self._story.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
-        self._story.ended(reason)
+        self._story.ended(reason, self._surroundings.background())
         last = Batch(
             until_ns=self._story.manifest.duration_ns or 0,  # where its replay ends
             seconds=self._aggregator.close(),

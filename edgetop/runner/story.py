@@ -29,11 +29,12 @@ from edgetop.engines.protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.roofline import Kind, kind_of
+from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.protocol import Missing
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.manifest import Lost, Manifest, SensorInfo, lost_in_all
+from edgetop.session.manifest import BackgroundProcess, Lost, Manifest, SensorInfo, lost_in_all
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
@@ -146,6 +147,13 @@ class Story:
         if self.profiles:
             self._before = np.concatenate([self._before, self._latest])[-NEIGHBOURS:]
             self._latest = measured(records)
+
+    def surrounded_by(self, surroundings: Surroundings) -> None:
+        """Heat, scheduler and CPUs, each as soon as it is known."""
+        methodology = surroundings.methodology(self.manifest.methodology)
+        constraints = surroundings.constraints(self.manifest.constraints)
+        if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
+            self._amend(methodology=methodology, constraints=constraints)
 
     def inferences_came(self, inferences: Inferences) -> None:
         """Count phases, and remember when the last inference ended."""
@@ -309,8 +317,8 @@ class Story:
             return self._last_end_ns
         return self._engine_ended_ns
 
-    def ended(self, reason: str) -> None:
-        """The last words of a session, whatever ended it."""
+    def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
+        """The last words of a session, whatever ended it. `background`: who else ran while it was measured."""
         data: dict[str, JsonValue] = {
             "reason": reason,
             "last_end_ns": self._measured_until_ns(),
@@ -322,6 +330,7 @@ class Story:
             self.manifest.methodology,
             warmup_runs=self._warmup_runs,
             measure_runs=self._measured_runs,
+            background=background,
             stream_runs=tuple(self._stream_runs.tolist()) if self._spec.streams > 1 else (),
         )
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)

@@ -7,8 +7,9 @@ The real /proc, as for all that concerns the engine's own process. proc_pid_stat
 """
 
 import os
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgetop.sensors.load import CADENCE_S
@@ -47,6 +48,9 @@ class Competitors:
         self._rate = Rate()
         self._seen: dict[Process, tuple[str, int]] = {}
         self._seen_at_s: float | None = None
+        self._taken: dict[str, float] = {}  # by name, percent of a core times seconds, since the last survey
+        self._surveyed_at_s: float | None = None
+        self._lock = threading.Lock()  # the survey is asked for from another thread than reads
         self._close_looks = 0
         self._told: tuple[tuple[str, ...], float] = ((), 0.0)
         self._news: list[News] = []
@@ -54,6 +58,19 @@ class Competitors:
         self.sensors = (sensor("load", "others", f"{proc}/stat", note="all but the engine and edgetop"),)
 
     def read(self) -> Sequence[float | Gap]:
+        with self._lock:
+            return self._read()
+
+    def survey(self) -> Sequence[tuple[str, float]]:
+        """As of `protocol.Surveying`; who took less than LEAST_PCT is left out."""
+        with self._lock:
+            at_s, since_s = self._now(), self._surveyed_at_s
+            self._look(at_s)
+            taken, self._taken, self._surveyed_at_s = self._taken, {}, at_s
+        span_s = at_s - since_s if since_s is not None else 0.0
+        return _most({name: percent_s / span_s for name, percent_s in taken.items()}) if span_s > 0 else []
+
+    def _read(self) -> Sequence[float | Gap]:
         at_s = self._now()
         busy = parse_busy((self._proc / "stat").read_text("ascii", "replace"))
         ours = sum(self._own_ticks(pid) for pid in self._ours)
@@ -98,8 +115,9 @@ class Competitors:
             percent = 100 * (ticks - before.get(process, (name, 0))[1]) * self._tick_s / span_s if span_s > 0 else 0.0
             if before and percent > 0:
                 used[name] = used.get(name, 0.0) + percent
-        top = sorted(used.items(), key=lambda pair: (-pair[1], pair[0]))
-        return [(name, percent) for name, percent in top if percent >= LEAST_PCT][:SHOWN]
+        for name, percent in used.items():
+            self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
+        return _most(used)
 
     def _processes(self) -> dict[Process, tuple[str, int]]:
         found = {}
@@ -122,6 +140,11 @@ class Competitors:
         text = ", ".join(f"{name} {percent:.0f} %" for name, percent in top)
         data: dict[str, JsonValue] = {"name": top[0][0], "cpu_pct": round(top[0][1], 1)}
         self._news.append(News(COMPETING, f"other processes took the CPU, of a core: {text}", data))
+
+
+def _most(percent: Mapping[str, float]) -> list[tuple[str, float]]:
+    top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(name, taken) for name, taken in top if taken >= LEAST_PCT][:SHOWN]
 
 
 def parse_busy(stat: str) -> int:

@@ -3,7 +3,8 @@
 The file is followed as it grows, a bounded piece at a time, and never held whole. Its time 0
 is at a stated session time; what it tells of the time to come is left for then, so that a
 log which was there before plays along. Samples are averaged over bins of the reading's
-cadence: an instrument's 100,000 a second become ten readings with the same energy.
+cadence: an instrument's 100,000 a second become ten readings with the same energy. The highest
+sample of each bin is a reading of a second sensor: means know nothing of short peaks.
 """
 
 import io
@@ -52,7 +53,8 @@ class PowerLog:
             log = _of_tegrastats(spec, note)
         else:
             log = sensor("power", "log", source, role="total", accuracy="external-shunt", averages=True, note=note)
-        self.sensors = (log,)
+        peak = f"the highest sample of each {bin_s:g} s of power/log"
+        self.sensors = (log, sensor("power", "log-peak", source, role="peak", accuracy=log.accuracy, note=peak))
         self._spec = spec
         self._now_ns = now_ns
         self._bins = _Bins(bin_s, spec.offset_s)
@@ -67,13 +69,15 @@ class PowerLog:
     def read(self) -> Sequence[float | Gap]:
         """What has become past since the last read. Raises OSError, or ValueError where it is no such log."""
         now_s = self._now_ns() / NS
-        samples: list[tuple[int, float]] = []
+        bins: list[_Bin] = []
         for line in self._lines():
             if self._bins.newest_s > now_s:
                 break
             self._position += len(line)
-            self._take(line.decode("utf-8", "replace"), samples)
-        return [Past("a log tells of the past", tuple(samples))]
+            self._take(line.decode("utf-8", "replace"), bins)
+        means = tuple((done.t_ns, done.mean_w) for done in bins)
+        peaks = tuple((done.t_ns, done.peak_w) for done in bins)
+        return [Past("a log tells of the past", samples) for samples in (means, peaks)]
 
     def _lines(self) -> Iterator[bytes]:
         """The next whole lines, each taken from the piece only when it is asked for."""
@@ -94,7 +98,7 @@ class PowerLog:
         finally:
             os.close(fd)
 
-    def _take(self, line: str, samples: list[tuple[int, float]]) -> None:
+    def _take(self, line: str, bins: "list[_Bin]") -> None:
         if self._layout is None:
             try:
                 self._layout = layout(self._spec.format, line, self._spec.volts, self._spec.interval_s)
@@ -105,7 +109,7 @@ class PowerLog:
                 return
         sample = self._layout.sample(line)
         if sample is not None:
-            self._bins.add(*sample, samples)
+            self._bins.add(*sample, bins)
 
 
 def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
@@ -144,8 +148,15 @@ def _first_line(path: Path) -> str:
         os.close(fd)
 
 
+@dataclass(frozen=True, slots=True)
+class _Bin:
+    t_ns: int  # the mean time of its samples
+    mean_w: float
+    peak_w: float
+
+
 class _Bins:
-    """Means over bins of session time, each told once a later one has begun."""
+    """Means and peaks over bins of session time, each given once a later one has begun."""
 
     def __init__(self, bin_s: float, offset_s: float) -> None:
         self._bin_ns = round(bin_s * NS)
@@ -154,11 +165,15 @@ class _Bins:
 
     def forget(self) -> None:
         self._bin = 0
-        self._sum_s = self._sum_w = 0.0
-        self._count = 0
+        self._begin()
         self.newest_s = -math.inf  # session time of the newest sample
 
-    def add(self, log_s: float, watts: float, samples: list[tuple[int, float]]) -> None:
+    def _begin(self) -> None:
+        self._sum_s = self._sum_w = 0.0
+        self._peak_w = -math.inf
+        self._count = 0
+
+    def add(self, log_s: float, watts: float, bins: list[_Bin]) -> None:
         """What is dated before the session, or before what came, is left out."""
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:
@@ -168,12 +183,12 @@ class _Bins:
             return
         number = round(at_s * NS) // self._bin_ns  # whole numbers: samples at the edges fall where they belong
         if number != self._bin and self._count:
-            samples.append((round(self._sum_s / self._count * NS), self._sum_w / self._count))
-            self._sum_s = self._sum_w = 0.0
-            self._count = 0
+            bins.append(_Bin(round(self._sum_s / self._count * NS), self._sum_w / self._count, self._peak_w))
+            self._begin()
         self._bin = number
         self._sum_s += at_s
         self._sum_w += watts
+        self._peak_w = max(self._peak_w, watts)
         self._count += 1
 
 

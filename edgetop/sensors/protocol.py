@@ -83,6 +83,17 @@ class Telling(Protocol):
 
 
 @runtime_checkable
+class Surveying(Protocol):
+    """A source that knows which other processes run."""
+
+    def survey(self) -> Sequence[tuple[str, float]]:
+        """Those that took most of the CPU since it was last asked, and how much of a core on average, in percent.
+
+        From any thread.
+        """
+
+
+@runtime_checkable
 class Closable(Protocol):
     """A source that holds something which outlives it, such as a process."""
 

@@ -109,6 +109,28 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
     )
 
 
+def summed(seconds: Seconds, every_s: int) -> Seconds:
+    """The histograms of each `every_s` seconds, those of one number when divided by it, added up on the first row."""
+    if not len(seconds):
+        return NO_SECONDS
+    number = seconds.rows["t_ns"] // (every_s * NS)
+    first = np.flatnonzero(np.diff(number, prepend=number[0] - 1))
+    ends = seconds.offsets[np.append(first[1:], len(seconds))]
+    sums = [
+        histogram.sparse(np.bincount(seconds.bucket[begin:end], seconds.bucket_count[begin:end]).astype(np.int64))
+        for begin, end in zip(seconds.offsets[first].tolist(), ends.tolist(), strict=True)
+    ]
+    lengths = np.zeros(len(seconds), np.int32)
+    lengths[first] = [len(bucket) for bucket, _ in sums]
+    return Seconds(
+        seconds.rows,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        np.concatenate([bucket for bucket, _ in sums]),
+        np.concatenate([count for _, count in sums]),
+        None if seconds.response is None else summed(seconds.response, every_s),
+    )
+
+
 class SecondAggregator:
     """Turns inferences, in pieces of any size, into complete seconds without a gap between them.
 

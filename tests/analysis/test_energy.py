@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.energy import CostView, EnergyView
 from edgetop.analysis.power import PowerRails
 from edgetop.analysis.rail_energy import RailEnergy
+from edgetop.analysis.report import report_document
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Battery, Load, Methodology, SensorInfo
@@ -51,6 +52,22 @@ def test_the_energy_of_a_rail_lies_in_the_interval_that_is_told() -> None:
     hits = [[is_within(make_case(seed, kind, sensor)) for sensor in SENSORS for seed in range(5)] for kind in KINDS]
     assert np.mean(hits) >= 0.95
     assert min(np.mean(of_kind) for of_kind in hits) >= 0.85
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_without_a_gap_are_known_to_what_lies_across_the_ends(kind: str) -> None:
+    """However the power varies from reading to reading, none of it is missed: in an instrument's log, in a counter."""
+    for seed in range(4):
+        case = make_case(seed, kind, "counter")
+        rail = RailEnergy(averages=True)
+        rail.began(case.began_ns)
+        rail.add(case.t_ns, case.watts)
+        mean = rail.precise(rail.until(case.until_ns))
+        assert mean is not None
+        truth_w = case.joules * NS / (case.until_ns - case.began_ns)
+        interval_s = float(np.median(np.diff(case.t_ns))) / NS
+        assert abs(mean.value - truth_w) <= max(mean.half_width, 1e-3 * truth_w)  # readings are good to 20 mW
+        assert mean.half_width <= 2 * truth_w * interval_s * NS / (case.until_ns - case.began_ns)
 
 
 # Sessions.
@@ -126,6 +143,33 @@ def test_an_idle_baseline_of_few_readings_is_none() -> None:
     assert total_of(few).net_reason == ""
     cost = total_of(replace(few, manifests=((0, rested),)))
     assert (cost.net_j, cost.net_reason) == (None, "the idle baseline had too few readings: 30s or more, or --hz")
+
+
+def test_a_net_figure_that_is_not_known_is_none_and_feeds_no_battery() -> None:
+    """3.1 W less 3.0 W, each known to a few per cent."""
+    made = session(watts=3.1, idle_w=3.0, battery=Battery(3.7, 1000, rate_hz=2.0))
+    made.readings["value"] += np.random.default_rng(1).normal(0, 0.5, len(made.readings))
+    cost = total_of(made)
+    assert cost.gross_j is not None
+    assert (cost.net_j, cost.idle_w is None) == (None, False)
+    assert cost.net_reason == (
+        "what is left of the power without the idle baseline is not known to 30.0 %: make both longer, or --hz"
+    )
+    battery = energy_of(made).battery
+    assert battery is not None
+    assert (battery.hours, battery.inferences, battery.reason) == (None, None, cost.net_reason)
+    energy = report_document(folded(made.batches()))["energy"]
+    assert (energy["net_mj"], energy["net_ci95_mj"], energy["hours_per_charge"]) == (None, None, None)
+    assert energy["battery_reason"] == energy["net_reason"] == cost.net_reason
+
+
+def test_a_mean_power_that_is_not_known_feeds_no_battery() -> None:
+    wild = session(battery=Battery(3.7, 1000))
+    wild.readings["value"] = np.random.default_rng(1).exponential(5, len(wild.readings)) ** 2
+    battery = energy_of(wild).battery
+    assert battery is not None
+    assert (battery.hours, battery.inferences) == (None, None)
+    assert "scatter by more than 30.0 %" in battery.reason
 
 
 def test_the_interval_of_net_is_that_of_both_together() -> None:

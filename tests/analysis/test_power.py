@@ -84,6 +84,16 @@ def test_a_total_that_was_never_read_does_not_stand_for_one_that_was() -> None:
     assert power.total.track.info.label == "VDD_IN"
 
 
+def test_a_peak_is_no_rail_but_the_highest_value_behind_the_readings_of_one() -> None:
+    sensors = [rail("log", "total"), rail("log-peak", "peak"), rail("CPU")]
+    power = view(sensors, (1.0, 10.0, 0.5), (1.04, 6.0, 0.5))
+    assert power.total is not None
+    assert (power.total.max_w, power.total.peak_w) == (1.04, 10.0)
+    assert [(of.track.info.label, of.peak_w) for of in power.rails] == [("CPU", None)]
+    without = view([rail("log-peak", "peak")], (10.0,))
+    assert (without.total, without.rails, without.leading) == (None, (), None)
+
+
 def test_without_sensors_there_is_nothing() -> None:
     power = view([make_sensor("temp/cpu")], (50.0,))
     assert (power.total, power.rails, power.leading, power.points) == (None, (), None, None)

@@ -1,6 +1,7 @@
 """How well percentiles are known: intervals by order statistics over batches of time, and the p99 of halves."""
 
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from edgetop.analysis.precision import PrecisionView
 from edgetop.analysis.report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS, QUANTILES, Seconds, concatenate
+from tests.support.correlated import latencies_ms, truth_ms
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, make_manifest, phase_event, seconds_of
 
-P50, P99 = QUANTILES.index(0.5), QUANTILES.index(0.99)
+P50, P90, P99 = (QUANTILES.index(quantile) for quantile in (0.5, 0.9, 0.99))
 
 
 def even_rate(latency_ms: NDArray[np.float64], rate_hz: int = 100) -> Batch:
@@ -32,45 +34,62 @@ def precision_of(latency_ms: NDArray[np.float64], rate_hz: int = 100) -> Precisi
     return folded([even_rate(latency_ms, rate_hz)]).precision_view()
 
 
-def correlated(seed: int, seconds: int, *, rate_hz: int = 100, memory_s: float = 1.0) -> NDArray[np.float64]:
-    """Lognormal about 10 ms; what holds for an inference holds for about so many seconds (AR(1))."""
-    random = np.random.default_rng(seed)
-    keep = np.exp(-1 / (memory_s * rate_hz))
-    noise = random.normal(0, np.sqrt(1 - keep**2), seconds * rate_hz)
-    level = np.empty(len(noise))
-    last = random.normal()
-    for i, step in enumerate(noise.tolist()):
-        last = keep * last + step
-        level[i] = last
-    return np.asarray(10 * np.exp(0.2 * level))
+def correlated(seed: int, seconds: int, *, memory_s: float = 1.0) -> NDArray[np.float64]:
+    return latencies_ms(seed, seconds, 100, memory_s, "lognormal")
 
 
-TRUE_P50, TRUE_P99 = 10.0, 10 * np.exp(0.2 * 2.3263)
+def covered(case: tuple[int, int, float, str], quantile: int, seeds: range) -> tuple[int, int]:
+    """How many sessions at a rate, so long, of a memory and shape have an interval, and in how many it misses."""
+    rate_hz, seconds, memory_s, shape = case
+    truth_ns = truth_ms(QUANTILES[quantile], shape) * MS
+    found = [precision_of(latencies_ms(seed, seconds, rate_hz, memory_s, shape), rate_hz) for seed in seeds]
+    told = [interval for view in found if (interval := view.intervals_ns[quantile])]
+    return len(told), sum(not low <= truth_ns <= high for low, high in told)
 
 
-def covered(seeds: range, seconds: int, quantile: int, truth_ms: float, memory_s: float) -> tuple[float, int]:
-    """In what share of sessions that have an interval it holds the truth, and how many have one."""
-    intervals = [precision_of(correlated(seed, seconds, memory_s=memory_s)).intervals_ns[quantile] for seed in seeds]
-    told = [interval for interval in intervals if interval is not None]
-    return float(np.mean([low <= truth_ms * MS <= high for low, high in told])), len(told)
+@pytest.mark.parametrize(
+    ("case", "quantile", "told", "missed"),
+    [
+        ((100, 60, 1.0, "lognormal"), P50, 39, 4),
+        ((100, 60, 5.0, "heavy"), P50, 30, 6),
+        ((20, 60, 0.1, "heavy"), P90, 39, 4),
+        ((2, 120, 0.0, "lognormal"), P90, 39, 4),
+        ((100, 60, 0.0, "heavy"), P99, 39, 4),
+    ],
+)
+def test_the_truth_lies_in_the_interval_although_successive_latencies_are_alike(
+    case: tuple[int, int, float, str], quantile: int, told: int, missed: int
+) -> None:
+    """Of 40 sessions. That it is 95 of 100 is shown in tests/benchmarks: so few tell only of what is far off."""
+    have, misses = covered(case, quantile, range(40))
+    assert have >= told
+    assert misses <= missed
 
 
-def test_the_truth_lies_in_the_interval_although_successive_latencies_are_alike() -> None:
-    p50, told = covered(range(24), 60, P50, TRUE_P50, 1.0)
-    assert (p50 >= 0.83, told) == (True, 24)
-    p99, told = covered(range(24), 60, P99, TRUE_P99, 0.05)
-    assert (p99 >= 0.83, told >= 20) == (True, True)
+def test_too_few_independent_inferences_have_no_interval_and_are_not_settled() -> None:
+    """A minute of 6,000 inferences that remember a second is worth some forty."""
+    analysis = folded([even_rate(correlated(1, 60))])
+    statistics, view = analysis.statistics(), analysis.precision_view()
+    assert statistics is not None
+    assert [interval is not None for interval in view.intervals_ns] == [True, False, False, False, False]
+    assert [statistics.is_settled(quantile) for quantile in QUANTILES] == [True, True, True, True, False]
+    settled = report_document(analysis)["latency"]["settled"]
+    assert settled == {"p50": True, "p90": False, "p95": False, "p99": False, "p999": False}
 
 
-@pytest.mark.benchmark
-@pytest.mark.parametrize("memory_s", [0.01, 0.1, 1.0, 5.0])
-def test_coverage_over_many_sessions(capsys: pytest.CaptureFixture[str], memory_s: float) -> None:
-    p50, told50 = covered(range(1_000, 1_080), 240, P50, TRUE_P50, memory_s)
-    p99, told99 = covered(range(1_000, 1_080), 240, P99, TRUE_P99, memory_s)
-    with capsys.disabled():
-        print(f"\n80 sessions of 240 s, seeds 1000 to 1079, memory {memory_s} s: p50 in {p50:.1%} of {told50}", end="")
-        print(f", p99 in {p99:.1%} of {told99}")
-    assert p50 >= 0.9
+@pytest.mark.parametrize("spread", [0.002, 0.01, 0.05])
+def test_what_the_histogram_does_not_resolve_widens_the_interval(spread: float) -> None:
+    """A bucket is 0.4 to 0.8 % wide: within it nothing is known of a model that varies by less."""
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        view = precision_of(10.03 * np.exp(spread * random.normal(size=12_000)))
+        for quantile in (P50, P90, P99):
+            interval = view.intervals_ns[quantile]
+            assert interval is not None
+            truth_ns = 10.03 * np.exp(spread * NormalDist().inv_cdf(QUANTILES[quantile])) * MS
+            # Wide enough for all of these 72, which 99.9 % intervals would be.
+            slack = 0.7 * (interval[1] - interval[0])
+            assert interval[0] - slack <= truth_ns <= interval[1] + slack
 
 
 def test_independent_latencies_are_known_better_than_those_that_are_alike() -> None:

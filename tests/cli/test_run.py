@@ -287,6 +287,25 @@ def test_operators_are_not_profiled_where_that_is_not_wanted(model, tmp_path):
     assert json.loads(run.stdout)["operators"] is None
 
 
+def test_the_manifest_tells_under_what_it_was_measured(model, tmp_path):
+    cpu = min(os.sched_getaffinity(0))
+    declared = ("--ambient", "21.5C", "--enclosure", "open", "--note", "on a desk", "--label", "build=17")
+    options = ("--headless", "--duration", "3s", "--engine-cpus", str(cpu), "-o", "one", "--json")
+    run = edgetop("run", model, *options, *declared, home=tmp_path)
+    document = json.loads(run.stdout)
+    session, usage = document["session"], document["usage"]
+    assert session["constraints"] == {"cpus": 1.0, "memory_bytes": None}
+    assert session["methodology"]["scheduler"] == f"SCHED_OTHER, nice {os.getpriority(os.PRIO_PROCESS, 0)}"
+    heat = {sensor["id"] for sensor in session["sensors"] if sensor["id"].startswith("temp/")}
+    assert set(session["methodology"]["start_temperatures"]) <= heat
+    assert usage["total_time_ms"] == pytest.approx(3_000, rel=0.2)
+    assert usage["mem_peak_mib"] >= usage["mem_mean_mib"] > 1
+    told = edgetop("report", "one", home=tmp_path).stdout
+    assert "ambient 21.5 °C as declared, enclosure open" in told
+    assert "labels build=17; note: on a desk" in told
+    assert "engine on 1 of " in told
+
+
 def test_a_reader_that_leaves_early_is_no_error(model, tmp_path):
     edgetop("run", model, "--headless", "--runs", "10", "-o", "one", home=tmp_path)
     process = start_edgetop("report", "one", "--json", home=tmp_path)
@@ -306,6 +325,7 @@ def test_an_instruments_log_becomes_the_power_of_the_run(model, tmp_path):
     assert (document["session"]["methodology"]["idle_baseline_s"], document["power"]["idle_w"]) == (7.0, 5.5)
     energy, rate_hz = document["energy"], document["latency"]["throughput_hz"]
     assert energy["gross_mj"] == pytest.approx(5500 / rate_hz, rel=0.01)
+    assert energy["ci95_mj"][1] < 1.03 * energy["gross_mj"]  # a log has no gaps
     assert energy["net_mj"] == pytest.approx(0, abs=0.01 * energy["gross_mj"])
     assert energy["hours_per_charge"] == pytest.approx(3.7 / 6.0, rel=0.01)
     (folder,) = (tmp_path / "state").rglob("*.edgetop")
@@ -313,6 +333,7 @@ def test_an_instruments_log_becomes_the_power_of_the_run(model, tmp_path):
     power = document["power"]
     assert (power["total_sensor"], power["accuracy"]) == ("power/log", "external-shunt")
     assert power["mean_w"] == pytest.approx(5.5, abs=0.01)
+    assert (power["max_w"], power["max_over_s"], power["peak_w"]) == (pytest.approx(5.5, abs=0.01), 0.2, 6.0)
     (info,) = [info for info in document["session"]["sensors"] if info["id"] == "power/log"]
     assert info["note"] == "csv log, its time 0 at session time -2 s, means of 0.2 s"
     rows = recorded(folder, "readings", "select t_ns / 1e9, value from {table} where sensor = 'power/log' order by 1")

@@ -1,11 +1,12 @@
 """The report as text, in the words of the panes."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from edgetop.analysis.report import report_document
 from edgetop.cli.summary import summary
-from edgetop.session.manifest import Battery, Methodology
+from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS
 from tests.support.scripts import POWER_SENSORS, Script, manifest, measured, sensor
@@ -39,7 +40,7 @@ def test_energy_is_told_with_its_error_bar_net_and_the_battery() -> None:
     told = lines(session(POWER_SENSORS[0]))
     at = next(i for i, found in enumerate(told) if found.startswith("energy"))
     assert told[at] == "energy     50.0 ± 0 mJ an inference; 95 %, precision only; accuracy: on board monitor"
-    assert told[at + 1].split() == ["29.8", "±", "0.36", "mJ", "net", "of", "an", "idle", "board's", "2.02", "W"]
+    assert told[at + 1].split() == ["29.4", "±", "0.79", "mJ", "net", "of", "an", "idle", "board's", "2.06", "W"]
     assert told[at + 2] == "battery    3.7 V, 1000 mAh: 0.7 h at 100/s, 266 k inferences"
 
 
@@ -50,6 +51,58 @@ def test_why_there_is_no_figure_is_told() -> None:
     assert "no figure net of idle: the idle baseline had too few readings" in line(
         session(POWER_SENSORS[0], rest_s=5), "no figure net"
     )
+
+
+def test_the_highest_reading_is_called_a_mean_where_it_is_one_and_the_peak_stands_beside_it() -> None:
+    log = replace(POWER_SENSORS[0], id="power/log", accuracy="external-shunt", averages=True)
+    peak = replace(log, id="power/log-peak", role="peak", averages=None)
+    told = session(log, peak)
+    assert line(told, "power") == (
+        "power      power/log 5.00 W on average, 5.00 at most as a mean of 1 s, peak 5.00 W (external shunt)"
+    )
+    power = report_document(folded(told.batches))["power"]
+    assert (power["max_w"], power["max_over_s"], power["peak_w"], power["rails"]) == (5.0, 1.0, 5.0, {})
+    assert line(session(replace(POWER_SENSORS[0], averages=None)), "power") == (
+        "power      power/VDD_IN 5.00 W on average, 5.00 at most (on board monitor)"
+    )
+
+
+def method_of(whole: Manifest) -> list[str]:
+    told = summary(report_document(folded(Script(whole).load().warm_up().begin().measure(5).end().batches)))
+    at = next(i for i, found in enumerate(told.splitlines()) if found.startswith("method"))
+    return told.splitlines()[at : at + 5]
+
+
+def test_the_method_is_told_in_four_lines_with_what_the_user_declared() -> None:
+    methodology = Methodology(
+        warmup_runs=50, measure_runs=9_000, idle_baseline_s=30.0, ambient_c=22.5, enclosure="case \x1b[31m",
+        start_temperatures={"temp/gpu": 40.0, "temp/cpu": 48.25, "temp/soc": 39.0},
+        background=(BackgroundProcess("rsync", 41.0),), scheduler="SCHED_OTHER, nice 0", notes=("new paste",),
+    )  # fmt: skip
+    whole = manifest(methodology=methodology, labels={"build": "17"}, constraints=Constraints(2.0))
+    whole = replace(whole, load=Load(input="zeros"), board=replace(whole.board, cores=4))
+    ambient = "ambient 22.5 °C as declared, enclosure case "
+    runs, place, neighbours, declared, _ = method_of(whole)
+    assert runs.startswith("method     input zeros, 9000 inferences after 50 of warm-up, without a cool-down, ")
+    assert runs.endswith(", an idle baseline of 30s")
+    assert place.startswith(f"           began at temp/cpu 48.2 °C, temp/gpu 40.0 °C and 1 more; {ambient}")
+    assert "\x1b" not in place
+    assert neighbours == "           engine on 2 of 4 CPUs, SCHED_OTHER, nice 0; other processes: rsync 41 %"
+    assert declared == "           labels build=17; note: new paste"
+
+
+def test_what_is_not_known_of_the_method_is_said_to_be_so() -> None:
+    bare = method_of(manifest(methodology=Methodology()))
+    assert (
+        bare[0]
+        == "method     input random, - inferences after - of warm-up, without a cool-down, without an idle baseline"
+    )
+    assert bare[1] == (
+        "           how warm the board was as it began is not known; ambient not declared, enclosure not declared"
+    )
+    assert bare[2].startswith("           engine on - of ")
+    assert bare[2].endswith(" CPUs, -; other processes: -")
+    assert bare[3:] == ["           no label or note", *bare[4:]]
 
 
 def test_a_part_is_called_one_and_feeds_no_battery() -> None:

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.precision import Precision
+from edgetop.analysis.statistics import Totals
 from edgetop.recording import columns
 from edgetop.recording.by_time import LAST_INFERENCES, RecordingByTime
 from edgetop.recording.pieces import START, Piece, TimedTable
 from edgetop.recording.reader import Recording
-from edgetop.recording.seconds_table import KEPT_APART_S, SecondsTable
+from edgetop.recording.seconds_table import KEPT_APART_S, SUMMED_S, SecondsTable
 from edgetop.session.batch import merge
 from edgetop.session.operators import Operator
 from edgetop.session.records import READING, Readings
@@ -150,8 +152,23 @@ def test_from_a_stop_on_only_the_seconds_of_late_are_read_again() -> None:
     assert [stop_ns / NS for stop_ns in table.stops_ns] == [400 * n + 0.5 for n in range(1, 10)]
     assert [table.row(stop_ns) for stop_ns in table.stops_ns] == [400 * n for n in range(1, 10)]
     own = [row for row in range(3_200) if len(histogram_of(table.until(4_000, 800), row)[0])]
-    assert own[:6] == [0, 400, 800, 1_200, 1_600, 2_000]  # of whole pieces the first holds the sum
-    assert own[6:] == list(range(2_000 + 1, 3_200))
+    assert own[:126] == list(range(0, 2_001, SUMMED_S))  # of whole pieces the first of each holds the sum
+    assert own[126:] == list(range(2_000 + 1, 3_200))
+
+
+@pytest.mark.parametrize("begin_s", [0, 7, 700])
+def test_how_well_percentiles_are_known_is_the_same_of_old_seconds_that_were_added_up(begin_s: int) -> None:
+    random = np.random.default_rng(begin_s)
+    latency_ns = (random.lognormal(0, 0.2, 3_000 * 8) * NS / 16).astype(np.int64)
+    whole = seconds_of(made(begin_s * NS, latency_ns))
+    totals, views = Totals(), []
+    totals.add(whole)
+    for given_out in (whole, table_of(whole, 400).until(len(whole))):
+        precision = Precision()
+        precision.fold(given_out)
+        views.append(precision.view(totals.statistics(3_000 * NS), totals.buckets))
+    assert views[0] == views[1]
+    assert views[0].intervals_ns[2] is not None
 
 
 def test_seconds_between_two_rows_have_their_own_histograms() -> None:

@@ -52,6 +52,8 @@ def test_the_figures_of_the_whole_session_are_those_of_the_board(recording, long
     assert here.latency.buckets.tolist() == there.latency.buckets.tolist()
     assert here.events.newest_first == there.events.newest_first
     assert here.progress == there.progress
+    assert differences(here.precision, there.precision) == []
+    assert here.precision.intervals_ns[0] is not None
     assert here.verdict == there.verdict
     for one, other in zip(here.sensors, there.sensors, strict=True):
         assert replace(one, mean=None) == replace(other, mean=None)

@@ -31,8 +31,11 @@ class Session:
     def read(self, now_s: float) -> list[tuple[float, float]]:
         """Everything that has become past, in s and W."""
         self.now_s = now_s
-        (past,) = self.log.read()
+        past, peaks = self.log.read()
         assert isinstance(past, Past)
+        assert isinstance(peaks, Past)
+        self.peaks_w = [watts for _, watts in peaks.samples]
+        assert [t_ns for t_ns, _ in peaks.samples] == [t_ns for t_ns, _ in past.samples]
         return [(t_ns / NS, watts) for t_ns, watts in past.samples]
 
 
@@ -47,6 +50,12 @@ def begun(tmp_path: Path, rows: Sequence[tuple[float, float]] = (), **more: floa
 def test_samples_are_averaged_over_bins_at_the_middle_of_their_times(tmp_path: Path) -> None:
     session = begun(tmp_path, [(0.02, 4.0), (0.04, 6.0), (0.13, 8.0), (0.25, 1.0)])
     assert session.read(10.0) == [pytest.approx((0.03, 5.0)), pytest.approx((0.13, 8.0))]
+
+
+def test_the_highest_sample_of_each_bin_is_told_beside_the_mean(tmp_path: Path) -> None:
+    session = begun(tmp_path, [(0.02, 0.2), (0.04, 10.0), (0.06, 0.3), (0.13, 8.0), (0.14, 9.0), (0.25, 1.0)])
+    assert session.read(10.0) == [pytest.approx((0.04, 3.5)), pytest.approx((0.135, 8.5))]
+    assert session.peaks_w == [10.0, 9.0]
 
 
 def test_the_offset_puts_the_logs_time_on_the_sessions(tmp_path: Path) -> None:
@@ -138,7 +147,12 @@ def test_a_large_file_is_read_in_pieces_and_keeps_its_energy(tmp_path: Path) -> 
 
 def test_it_is_the_boards_total_by_an_external_shunt_and_says_how_it_is_aligned(tmp_path: Path) -> None:
     log = PowerLog(LogSpec(tmp_path / "a.csv", "ppk2", 5.1, -2.0), lambda: 0)
-    (info,) = log.sensors
+    info, peak = log.sensors
+    assert (peak.id, peak.role, peak.note) == (
+        "power/log-peak",
+        "peak",
+        "the highest sample of each 0.1 s of power/log",
+    )
     assert (info.id, info.role, info.accuracy) == ("power/log", "total", "external-shunt")
     assert info.note == "ppk2 log, its time 0 at session time -2 s, means of 0.1 s, at 5.1 V"
 
@@ -162,7 +176,7 @@ def test_a_log_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
     (tmp_path / "later.csv").touch()
     (source,) = follow(LogSpec(tmp_path / "later.csv", "csv", None), lambda: NS).sources
     (tmp_path / "later.csv").write_text(HEADER + "0,1\n0.5,2\n")
-    assert source.read() == [Past("a log tells of the past", ((0, 1.0),))]
+    assert source.read() == [Past("a log tells of the past", ((0, 1.0),))] * 2
 
 
 def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[PowerLog, list[tuple[float, float]]]:
@@ -170,7 +184,7 @@ def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[Po
     path = tmp_path / "tegrastats.log"
     path.write_text("".join(f"{line}\n" for line in lines))
     log = PowerLog(LogSpec(path, "tegrastats", None, interval_s=interval_s), lambda: 100 * NS)
-    (past,) = log.read()
+    past, _ = log.read()
     assert isinstance(past, Past)
     return log, [(t_ns / NS, watts) for t_ns, watts in past.samples]
 
@@ -181,7 +195,7 @@ def test_a_log_of_tegrastats_is_the_total_rail_of_now_by_its_own_time(tmp_path: 
     ]
     log, told = tegrastats(tmp_path, *lines[:2], "dmesg: something else", *lines[2:])
     assert told == [(0.0, 17.0), (1.0, 17.001), (2.0, 17.002)]
-    (info,) = log.sensors
+    info, _ = log.sensors
     assert (info.role, info.accuracy, info.averages) == ("total", "on-board-monitor", None)
     assert info.note is not None
     assert info.note.startswith("VDD_IN, the total: what goes into the module")
@@ -195,7 +209,7 @@ def test_lines_without_a_time_are_an_interval_apart(tmp_path: Path) -> None:
 def test_without_a_total_the_parts_are_summed_and_are_no_total(tmp_path: Path) -> None:
     log, told = tegrastats(tmp_path, printed.AGX_ORIN, printed.AGX_ORIN.replace("10:36:27", "10:36:28"))
     assert told == [(0.0, pytest.approx(6.755))]
-    (info,) = log.sensors
+    info, _ = log.sensors
     assert info.role is None
     assert "VDD_GPU_SOC + VDD_CPU_CV + VIN_SYS_5V0: about the module, and no total" in str(info.note)
 
@@ -206,7 +220,7 @@ def test_a_log_of_tegrastats_that_is_yet_to_be_written_is_followed(tmp_path: Pat
     (source,) = follow(LogSpec(path, "tegrastats", None), lambda: 60 * NS).sources
     assert "VDD_IN, POM_5V_IN or VIN" in str(source.sensors[0].note)
     path.write_text(f"{printed.NANO}\n{printed.NANO}\n")
-    assert source.read() == [Past("a log tells of the past", ((0, 1.75),))]
+    assert source.read() == [Past("a log tells of the past", ((0, 1.75),))] * 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.load_words import headroom_words, max_rate_words
+from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tail import part_words
 from edgetop.formatting import UNKNOWN, clean
@@ -91,7 +92,8 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
     """`is_whole`: with how well the percentiles are known, and what the tail is made of."""
     latency = view.latency
     is_paced = view.manifest is not None and view.manifest.load.is_paced
-    rows = [_cells("since x" if latency.since_ns else "session", latency.session)]
+    label, precision = ("since x", UNJUDGED) if latency.since_ns else ("session", view.precision)
+    rows = [_cells(label, latency.session, precision)]
     if is_paced:
         rows.append(_cells("  resp.", latency.session_response))
     if latency.window_ns is not None:
@@ -133,13 +135,14 @@ def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
     return [(text, "dim") for text in (label, *told, *[""] * (len(COLUMNS) - len(told) - 1))]
 
 
-def _cells(label: str, statistics: Statistics | None) -> list[Piece]:
+def _cells(label: str, statistics: Statistics | None, precision: PrecisionView = UNJUDGED) -> list[Piece]:
+    """`precision`: of the whole session's percentiles, where these are they."""
     if statistics is None:
         unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
         return [(label, "dim"), *unknown]
     return [
         (label, "dim"),
-        *(_percentile(statistics, quantile) for quantile in QUANTILES),
+        *(_percentile(statistics, quantile, precision) for quantile in QUANTILES),
         formatting.milliseconds(statistics.max_ns),
         _optional(statistics.throughput_hz, formatting.rate),
         formatting.count(statistics.count),
@@ -150,9 +153,9 @@ def _cells(label: str, statistics: Statistics | None) -> list[Piece]:
     ]
 
 
-def _percentile(statistics: Statistics, quantile: float) -> Piece:
+def _percentile(statistics: Statistics, quantile: float, precision: PrecisionView) -> Piece:
     text = formatting.milliseconds(statistics.percentile_ns(quantile))
-    return f"{text} " if statistics.is_settled(quantile) else (f"{text}?", "dim")
+    return f"{text} " if precision.is_settled(quantile, statistics) else (f"{text}?", "dim")
 
 
 def _optional(value: float | None, to_text: Callable[[float], str]) -> Piece:

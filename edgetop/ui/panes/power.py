@@ -111,8 +111,12 @@ def _figures(rail: RailView, area: Area) -> Line:
     name = f"{_label(rail, area):<{COLUMNS[0].cells}} "
     if rail.track.is_lost or rail.track.value is None:
         return line(name, (f"{UNKNOWN} {clean(rail.track.reason, ascii_only=area.look.ascii_only)}", "dim"))
-    watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}, {_accuracy(rail)}"
+    watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}{_peak(rail)}, {_accuracy(rail)}"
     return as_fits(area.width, name, f"{_watts(rail.track.value):>7} W", (watts, "dim"))
+
+
+def _peak(rail: RailView) -> str:
+    return "" if rail.peak_w is None else f" of means, peak {_watts(rail.peak_w)}"
 
 
 def _nothing(view: MonitorView, area: Area) -> list[Line]:

@@ -1,0 +1,90 @@
+"""What a session was measured under: how warm the board was as it began, who else ran, and what the engine was given.
+
+Without these a figure cannot be compared. Each is read once, or while it is at hand anyway.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from edgetop.sensors.protocol import Source, Surveying
+from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
+from edgetop.session.records import Readings
+from edgetop.session.seconds import NS
+
+LATE_NS = 5 * NS  # of a sensor that had told nothing before measuring began, the first reading until then counts
+
+# sched(7), "Scheduling policies"; a number that is none of these is told as it is.
+_POLICIES = {getattr(os, name): name for name in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR")}
+_REAL_TIME = ("SCHED_FIFO", "SCHED_RR")
+
+
+class Surroundings:
+    def __init__(self) -> None:
+        self._pid: int | None = None
+        self._surveying: tuple[Surveying, ...] = ()
+        self._began_ns: int | None = None
+        self._ids: dict[int, str] = {}  # of the sensors of temperature, by their place
+        self._temperatures: dict[str, float] = {}
+        self._scheduler: str | None = None
+        self._constraints = Constraints()
+
+    def engine_is(self, pid: int, sources: Sequence[Source]) -> None:
+        """`sources`: the sensors of its process."""
+        self._pid = pid
+        self._surveying = tuple(source for source in sources if isinstance(source, Surveying))
+
+    def began(self, t_ns: int) -> None:
+        """The measured phase begins: what the engine sets for itself is set, and who ran until now does not count."""
+        self._began_ns = t_ns
+        for source in self._surveying:
+            source.survey()
+        if self._pid is not None:
+            self._scheduler, self._constraints = _scheduler(self._pid), Constraints(cpus=_cpus(self._pid))
+
+    def sensed(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
+        """The last reading before the phase begins counts; where there was none, the first soon after."""
+        if len(self._ids) < len(sensors):
+            self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind == "temp"}
+        if self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS):
+            return
+        for t_ns, place, value in readings.tolist():
+            is_early = self._began_ns is None or t_ns <= self._began_ns
+            if place in self._ids and (is_early or self._ids[place] not in self._temperatures):
+                self._temperatures[self._ids[place]] = value
+
+    def constraints(self, before: Constraints) -> Constraints:
+        return replace(before, cpus=self._constraints.cpus)
+
+    def methodology(self, before: Methodology) -> Methodology:
+        """With what is known by now; as it was, until measuring has begun."""
+        if self._began_ns is None:
+            return before
+        return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler)
+
+    def background(self) -> tuple[BackgroundProcess, ...]:
+        """Who else took how much of a core on average since the phase began, the most first."""
+        if self._began_ns is None:
+            return ()
+        found = [pair for source in self._surveying for pair in source.survey()]
+        return tuple(BackgroundProcess(name, round(percent, 1)) for name, percent in found)
+
+
+def _scheduler(pid: int) -> str | None:
+    """`SCHED_OTHER, nice 0`, `SCHED_FIFO, priority 50`; None: its process is gone, or is another's business."""
+    try:
+        number = os.sched_getscheduler(pid)
+        policy = _POLICIES.get(number, f"policy {number}")
+        if policy in _REAL_TIME:
+            return f"{policy}, priority {os.sched_getparam(pid).sched_priority}"
+        return f"{policy}, nice {os.getpriority(os.PRIO_PROCESS, pid)}"
+    except OSError:
+        return None
+
+
+def _cpus(pid: int) -> float | None:
+    """How many CPUs it may run on."""
+    try:
+        return float(len(os.sched_getaffinity(pid)))
+    except OSError:
+        return None

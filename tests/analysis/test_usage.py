@@ -1,0 +1,76 @@
+"""What the measured phase took of the board: loads and rates over it, and no longer."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.report import report_document
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NS
+from tests.support.sessions import (
+    MadeSession,
+    ended_event,
+    folded,
+    make_inferences,
+    make_manifest,
+    make_readings,
+    make_sensor,
+    phase_event,
+)
+
+IDS = ("load/engine", "mem/rss", "net/rx", "net/tx", "disk/engine-read", "disk/engine-write")
+SENSORS = tuple(map(make_sensor, IDS))
+
+
+def session(sensors=SENSORS, began_s: int = 20, end_s: int = 60) -> MadeSession:
+    """Busy with the network and the disk before it measures; the load is 50 % and then 150 % of a core."""
+    rows = [
+        (second * NS, place, value)
+        for second in range(1, end_s + 3)
+        for place, value in enumerate(
+            (
+                50.0 if second <= 40 else 150.0,
+                100.0 + second,
+                *((9e6,) * 4 if second <= began_s else (1e3, 2e3, 3e3, 0.0)),
+            )
+        )
+        if place < len(sensors)
+    ]
+    starts = np.arange(began_s * 10, end_s * 10) * NS // 10
+    return MadeSession(
+        manifests=((0, make_manifest(*sensors)),),
+        inferences=make_inferences(starts, NS // 20),
+        readings=make_readings(*rows),
+        events=(phase_event(began_s * NS, "measure"), ended_event(end_s * NS, last_end_ns=end_s * NS)),
+        end_ns=(end_s + 1) * NS,
+    )
+
+
+def usage_of(made: MadeSession, cuts=(), *, single: bool = False) -> dict:
+    return report_document(folded(made.batches(cuts, single=single)))["usage"]
+
+
+def test_only_the_measured_phase_counts() -> None:
+    usage = usage_of(session())
+    assert usage["cpu_mean_pct"] == pytest.approx(100.0)
+    assert usage["cpu_peak_pct"] == 150.0
+    assert (usage["mem_mean_mib"], usage["mem_peak_mib"]) == (pytest.approx(140.0), 160.0)
+    assert [usage[f"{name}_bytes"] for name in ("net_rx", "net_tx", "block_read", "block_write")] == [
+        40_000, 80_000, 120_000, 0,
+    ]  # fmt: skip
+    assert usage["total_time_ms"] == 40_000.0
+
+
+def test_what_the_board_does_not_tell_is_none() -> None:
+    usage = usage_of(session(SENSORS[:1]))
+    assert {key for key, value in usage.items() if value is not None} == {
+        "cpu_mean_pct", "cpu_peak_pct", "total_time_ms",
+    }  # fmt: skip
+    assert report_document(folded([Batch(manifest=make_manifest(*SENSORS))]))["usage"] is None
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.lists(st.integers(0, 61 * NS), max_size=8), st.booleans())
+def test_however_a_session_is_batched_its_usage_is_the_same(cuts: list[int], single: bool) -> None:
+    assert usage_of(session(), cuts, single=single) == usage_of(session())

@@ -1,0 +1,74 @@
+"""What a session was measured under: heat as it began, who else ran, the engine's scheduler and CPUs."""
+
+import os
+from collections.abc import Sequence
+
+from edgetop.runner.surroundings import LATE_NS, Surroundings
+from edgetop.sensors.protocol import Gap
+from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
+from edgetop.session.seconds import NS
+from tests.support.sessions import make_readings, make_sensor
+
+SENSORS = (make_sensor("temp/cpu"), make_sensor("load/cpu"), make_sensor("temp/gpu"), make_sensor("temp/late"))
+
+
+class Neighbours:
+    """A source that knows who else runs."""
+
+    name, cadence_s = "others", 1.0
+    sensors: tuple[SensorInfo, ...] = ()
+
+    def __init__(self, *surveys: Sequence[tuple[str, float]]) -> None:
+        self.surveys = list(surveys)
+
+    def read(self) -> Sequence[float | Gap]:
+        return []
+
+    def survey(self) -> Sequence[tuple[str, float]]:
+        return self.surveys.pop(0)
+
+
+def test_the_last_temperatures_before_measuring_count_and_else_the_first_soon_after() -> None:
+    around = Surroundings()
+    around.sensed(make_readings((1 * NS, 0, 40.0), (1 * NS, 1, 90.0), (2 * NS, 2, 50.0)), SENSORS)
+    assert around.methodology(Methodology()) == Methodology()
+    around.sensed(make_readings((9 * NS, 0, 44.0)), SENSORS)
+    around.began(10 * NS)
+    around.sensed(make_readings((11 * NS, 0, 80.0), (12 * NS, 3, 30.0), (13 * NS, 3, 33.0)), SENSORS)
+    expected = {"temp/cpu": 44.0, "temp/gpu": 50.0, "temp/late": 30.0}
+    assert around.methodology(Methodology()).start_temperatures == expected
+
+
+def test_what_is_first_read_long_after_is_no_temperature_of_the_start() -> None:
+    around = Surroundings()
+    around.began(0)
+    around.sensed(make_readings((LATE_NS + 1, 0, 80.0)), SENSORS)
+    assert around.methodology(Methodology()).start_temperatures == {}
+
+
+def test_only_who_ran_while_it_was_measured_is_told() -> None:
+    around = Surroundings()
+    around.engine_is(os.getpid(), [Neighbours([("apt", 90.0)], [("rsync", 41.26), ("sshd", 6.0)])])
+    assert around.background() == ()
+    around.began(0)
+    assert around.background() == (BackgroundProcess("rsync", 41.3), BackgroundProcess("sshd", 6.0))
+
+
+def test_the_scheduler_and_the_cpus_are_those_of_the_engines_process() -> None:
+    around = Surroundings()
+    around.engine_is(os.getpid(), ())
+    assert around.constraints(Constraints(memory_bytes=7)) == Constraints(memory_bytes=7)
+    around.began(0)
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    assert around.methodology(Methodology(notes=("kept",))) == Methodology(
+        notes=("kept",), scheduler=f"SCHED_OTHER, nice {nice}"
+    )
+    assert around.constraints(Constraints(memory_bytes=7)) == Constraints(len(os.sched_getaffinity(0)), 7)
+
+
+def test_of_a_process_that_is_gone_nothing_is_known() -> None:
+    around = Surroundings()
+    around.engine_is(2**22 + 1, ())  # beyond the highest number that a kernel gives
+    around.began(0)
+    assert around.methodology(Methodology()).scheduler is None
+    assert around.constraints(Constraints()) == Constraints()
