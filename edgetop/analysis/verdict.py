@@ -108,14 +108,9 @@ def judge(seen: Evidence) -> Verdict:
     progress = seen.progress
     if progress.phase == "over":
         return _final(seen)
-    if seen.recording_trouble:
-        return Verdict("NOT RECORDING", "critical", (seen.recording_trouble,))
     if progress.phase == "loading":
         return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
-    if is_stalled(progress, seen.session.max_ns if seen.session else None, seen.manifest):
-        silent = formatting.duration(progress.silent_ns or 0)
-        return Verdict("STALLED", "critical", (f"an inference has not come back for {silent}",))
-    if progress.phase in ("first", "idle", "warmup"):
+    if progress.phase in ("first", "idle", "warmup") and not _ceased(seen):
         return _preparing(seen)
     return _measuring(seen)
 
@@ -133,8 +128,10 @@ def _in_short(verdict: Verdict) -> str:
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
     """Everything that is wrong now, causes before what comes of them."""
-    yield from _broken(seen)
+    yield from _ceased(seen)
+    yield from _failing(seen)
     yield from _throttling(seen)
+    yield from _dropped(seen)
     yield from _not_kept(seen.promises)
     yield from _slower(seen)
     yield from _missing(seen)
@@ -142,12 +139,28 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
         yield Verdict(LEAKING, "warning", (rate,))
 
 
-def _broken(seen: Evidence) -> Iterator[Verdict]:
+def _ceased(seen: Evidence) -> list[Verdict]:
+    """What does not go on: the recording, or the inferences."""
+    if seen.progress.phase == "over":
+        return []
+    found = []
+    if seen.recording_trouble:
+        found.append(Verdict("NOT RECORDING", "critical", (seen.recording_trouble,)))
+    if is_stalled(seen.progress, seen.session.max_ns if seen.session else None, seen.manifest):
+        silent = formatting.duration(seen.progress.silent_ns or 0)
+        found.append(Verdict("STALLED", "critical", (f"an inference has not come back for {silent}",)))
+    return found
+
+
+def _failing(seen: Evidence) -> Iterator[Verdict]:
+    if seen.recent.errors:
+        yield Verdict("FAILING", "critical", (_errors_words(seen),))
+
+
+def _dropped(seen: Evidence) -> Iterator[Verdict]:
     dropped = [event for event in seen.events.lasting if event.kind == "provider-dropped"]
     if dropped:
         yield Verdict("PROVIDER DROPPED", "critical", (dropped[0].message,))
-    if seen.recent.errors:
-        yield Verdict("FAILING", "critical", (_errors_words(seen),))
 
 
 def _errors_words(seen: Evidence) -> str:
@@ -264,11 +277,11 @@ def _steadiness(seen: Evidence) -> Verdict:
 
 
 def _steady_since_ns(seen: Evidence) -> int | None:
-    """Since the last trouble, or else since the burst began."""
+    """Since the last trouble, or else since measuring began."""
     found: Iterable[ThrottleSpan | Slowdown] = (*seen.throttles.spans, *seen.slowdowns.slowdowns)
     ends = [span.end_ns for span in found if span.end_ns is not None]
-    begin_ns = seen.slowdowns.burst.from_s * 10**9 if seen.slowdowns.burst else None
-    return max([*ends, *([] if begin_ns is None else [begin_ns])], default=None)
+    measured_ns = seen.progress.measured_ns
+    return max([*ends, *([] if measured_ns is None else [seen.until_ns - measured_ns])], default=None)
 
 
 def _preparing(seen: Evidence) -> Verdict:

@@ -182,7 +182,11 @@ if number % 20 == 0:
     print(number, held[0], file=says, flush=True)
 """
 ENGINES = {
-    "leaks 1 KiB": ("kept.append(os.urandom(1024))", True),
+    # What the runtime freed while it loaded is filled first: a leak into that is in no figure of the kernel's.
+    "leaks 1 KiB": (
+        "number or kept.extend(os.urandom(1024) for _ in range(4_000)); kept.append(os.urandom(1024))",
+        True,
+    ),
     "leaks 10 KiB": ("kept.append(os.urandom(10240))", True),
     "grows an arena of 8 MiB": ("kept.append(os.urandom(16384)) if number < 500 else None", False),
     "fills a cache and begins anew": ("kept.append(os.urandom(4096)); number % 300 or kept.clear()", False),
@@ -209,6 +213,6 @@ def test_a_whole_session_tells_it_beside_its_verdict() -> None:
     rows["value"] = np.where(rows["sensor"] == 0, 100 + rows["t_ns"] / NS * 0.02, 720.0)
     analysis = folded([Batch(600 * NS, manifest=manifest, events=(phase_event(0, "measure"),), readings=rows)])
     view = analysis.view(None)
-    assert view.verdict.also == "LEAKING 72 MiB/h"
+    assert (view.verdict.word, view.verdict.also) == ("STALLED", ("LEAKING 72 MiB/h",))
     assert view.memory.growth.hours_left == pytest.approx(10, rel=0.01)
     assert "leak" in [notice.code for notice in view.notices]

@@ -87,7 +87,8 @@ def test_the_report_has_it_where_there_was_a_burst() -> None:
 
 def test_the_hint_is_on_the_screen_and_in_reports() -> None:
     script = measured(10).tell("profile-bursts", count=1, **USE.to_json())
-    script.profile((Operator("conv", "Conv", "CPU", 8, 4_000),))
+    for _ in range(3):
+        script.profile((Operator("conv", "Conv", "CPU", 8, 4_000),))
     analysis = folded(script.batches)
     for notices in (analysis.notices(), analysis.view(None).notices):
         assert "thread-imbalance" in {notice.code for notice in notices}
