@@ -33,7 +33,7 @@ from edgetop.session.records import MEASURE, PHASES, WARMUP
 # Said once, and true of all that follows.
 SAID_ONCE = frozenset({
     *("demo-model", "model-misnamed", "engine-started", "engine-loaded", "engine-memory", "assumed-shape"),
-    *("provider-dropped", "data-dependent", "roofline", "coarse-times"),
+    *("provider-dropped", "partly-accelerated", "data-dependent", "roofline", "coarse-times"),
     *("imported", "tool-summary", "no-starts"),
     *("sensor-missing", "no-sensors", "clock-source"),
     *("gate", "alert-rule"),
