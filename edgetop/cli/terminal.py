@@ -75,8 +75,9 @@ def _identity(fd: int) -> tuple[int, int]:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        with contextlib.suppress(OSError, EdgetopError):  # it is gone
-            stream.flush()  # type: ignore[union-attr]
+        if stream is not None:  # as it is where its descriptor was closed
+            with contextlib.suppress(OSError, EdgetopError):  # it is gone
+                stream.flush()
 
 
 def _point(fds: set[int], to: int) -> None:

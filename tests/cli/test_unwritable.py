@@ -99,6 +99,15 @@ def test_a_run_without_a_standard_error_goes_on_to_its_end(closed: str, tmp_path
     assert json.loads(done.stdout)["latency"]["count"] == 20
 
 
+def test_a_run_is_detached_without_any_stream(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
+    detached = "edgetop run model.onnx --detach --profile-every 0 -o one <&- >&- 2>&-"
+    assert shell(detached, tmp_path).returncode == 0
+    stopped = edgetop("stop", "one", home=tmp_path)
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert stopped.stdout.startswith("STOPPED (by the user)")
+
+
 def test_a_run_whose_standard_error_loses_its_reader_goes_on(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     lines = ("--live", "--refresh", "200ms", "--profile-every", "0", "-o", "one")
