@@ -8,7 +8,7 @@ from edgetop.analysis.growth import GrowthView, leak_rate
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.analysis.slowdowns.words import SLOWED, told, word
+from edgetop.analysis.slowdowns.words import FROM_START, THROTTLED, told, word
 
 NO_GROWTH = GrowthView()
 
@@ -30,7 +30,7 @@ class Findings:
 def found(findings: Findings) -> Iterator[Alert]:
     """In no order."""
     for slowdown in findings.slowdowns:
-        name = "slowed" if word(slowdown) == SLOWED else "throttled"
+        name = "throttled" if word(slowdown) in (THROTTLED, FROM_START) else "slowed"
         severity = "warning" if name == "slowed" else "critical"
         yield Alert(name, severity, slowdown.start_ns, slowdown.end_ns, told(slowdown))  # type: ignore[arg-type]
     for begin_ns, end_ns in findings.overloads:
