@@ -59,6 +59,7 @@ class _Part:
     level_sum: int
     recent: list[int]
     named: Cause
+    is_likely: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ def _part(stage: Stage) -> _Part:
         stage.level_sum,
         stage.recent,
         stage.named,
+        stage.is_likely,
     )
 
 
@@ -227,7 +229,7 @@ def _stage(part: _Part, channels: tuple[Channel, ...]) -> Stage:
     candidates = tuple(_evidence(look, channels) for look in part.looks)
     return Stage(
         part.start_s, candidates, part.end_s, part.then, part.slow, part.slow_s, part.level_sum, part.recent,
-        named=part.named,
+        named=part.named, is_likely=part.is_likely,
     )  # fmt: skip
 
 

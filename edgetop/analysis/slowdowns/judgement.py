@@ -13,7 +13,7 @@ from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.span import Span
-from edgetop.analysis.slowdowns.stages import Stage, Stages, Then
+from edgetop.analysis.slowdowns.stages import Stage, Stages, Then, is_likely
 from edgetop.analysis.slowdowns.windows import NEPER, WindowCutter, levels
 from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.seconds import NO_SECONDS, NS
@@ -22,8 +22,6 @@ KEPT = 500  # slowdowns, the latest
 
 # Ten windows that lie 8 % higher are then told from fifty before with less than the certainty of a slowdown.
 TOO_SCATTERED = 0.04
-
-LIKELY = 0.6  # confidence in a cause that makes up for a rise that noise may have made
 
 KEPT_ROWS = 512  # until there is a burst: it is found within three minutes
 
@@ -188,8 +186,7 @@ class Judgement:
 
     def _believed(self, span: Span, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         """None where the noise alone may have made it, and nothing speaks for another cause."""
-        findings = [stage.finding for stage in stages]
-        is_caused = any(finding.cause != "unknown" and finding.confidence >= LIKELY for finding in findings)
+        is_caused = any(stage.is_likely or is_likely(stage.finding) for stage in stages)
         return stages if span.is_certain or is_caused else ()
 
     def _close(self, stage: Stage, witnesses: Witnesses) -> None:

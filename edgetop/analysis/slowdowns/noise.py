@@ -12,6 +12,7 @@ EVERY = 32  # windows between two estimates
 BLOCKS = (5, 12)  # windows: about as long as a change takes to be told
 ENOUGH_BLOCKS = 10
 CHANCE = 2.0  # standard deviations that a correlation may be higher than it was seen
+ENOUGH_FOR_MEMORY = 20  # windows, by which a correlation is told
 MOST_MEMORY = 0.95  # correlation from one window to the next: what keeps still longer is drift
 LEAST = 0.003  # nepers: the latency of a table is good to a percent
 _PER_MAD = 1 / (0.6745 * math.sqrt(2))  # of differences: Rousseeuw and Croux 1993, for the normal distribution
@@ -115,7 +116,7 @@ def _estimate(levels: Ints) -> float:
 def _memory(levels: Ints) -> Memory:
     """Of so few windows the correlation comes out too low (Marriott and Pope 1954, Biometrika 41), and by chance."""
     size, middle = len(levels), median(levels)
-    if size < ENOUGH:
+    if size < ENOUGH_FOR_MEMORY:  # of a slow model, too: its windows are seconds apart
         return Memory(max(LEAST, _scatter(levels)))
     reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
     off = np.clip(levels - middle, -reach, reach)

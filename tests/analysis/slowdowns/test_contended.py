@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from edgetop.analysis.alerts.found import Findings, found
+from edgetop.analysis.report import report_document
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, Constraints, EngineInfo, Load
 from edgetop.session.seconds import NS
-from tests.support.sessions import make_manifest
+from tests.support.sessions import folded, make_manifest
 from tests.support.slow_sessions import sensor, session_of, stretch
 
 LENGTH_S = 60
@@ -79,11 +81,11 @@ CONTENDED = {
 def test_it_is_contended_from_the_start(name: str) -> None:
     sensors, setting, words = CONTENDED[name]
     view = view_of(session(sensors, **setting))
-    (found,) = view.slowdowns
-    assert (found.start_ns, found.end_ns, found.cause, found.from_start) == (0, None, "contention", True)
-    assert found.confidence >= 0.9
-    assert found.evidence
-    assert view.now is found
+    (one,) = view.slowdowns
+    assert (one.start_ns, one.end_ns, one.cause, one.from_start) == (0, None, "contention", True)
+    assert one.confidence >= 0.9
+    assert one.evidence
+    assert view.now is one
     assert view.contended_now == words
 
 
@@ -140,12 +142,19 @@ def test_the_process_is_named_with_its_share() -> None:
     assert view.slowdowns[0].evidence[0] == "python3 took 155 % of a core"
 
 
+def test_others_are_no_limit_of_the_board() -> None:
+    analysis = folded([session(BURNERS)])
+    assert report_document(analysis)["throttled"] is None
+    (alert,) = found(Findings(slowdowns=analysis.slowdowns.view().slowdowns))
+    assert (alert.name, alert.severity) == ("slowed", "warning")
+
+
 def test_when_others_leave_the_burst_begins_and_tells_by_how_much_it_was_slower() -> None:
     sensors = {name: values[:40] + [low] * 60 for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
     view = view_of(session(sensors, stretch((40, 28.0), (60, 10.0)), names=(named(3, "python3", 155.0),)))
-    (found,) = view.slowdowns
-    assert (found.from_start, found.end_ns, found.latency_ratio) == (True, 40 * NS, pytest.approx(2.8, rel=0.02))
-    assert found.evidence[0] == "python3 took 155 % of a core"
+    (one,) = view.slowdowns
+    assert (one.from_start, one.end_ns, one.latency_ratio) == (True, 40 * NS, pytest.approx(2.8, rel=0.02))
+    assert one.evidence[0] == "python3 took 155 % of a core"
     assert view.burst is not None
     assert view.burst.from_s == 40
     assert (view.now, view.contended_now) == (None, None)
@@ -182,8 +191,8 @@ def test_a_slowdown_in_it_is_not_unknown_because_nothing_rose() -> None:
 
 
 def test_without_others_it_is() -> None:
-    (found,) = view_of(session({"load/others": stretch((LENGTH_S, 10.0))}, stretch((40, 10.0), (20, 13.0)))).slowdowns
-    assert found.cause == "unknown"
+    (one,) = view_of(session({"load/others": stretch((LENGTH_S, 10.0))}, stretch((40, 10.0), (20, 13.0)))).slowdowns
+    assert one.cause == "unknown"
 
 
 def test_an_open_slowdown_keeps_its_cause_while_its_evidence_stands() -> None:

@@ -1,14 +1,27 @@
 """A small part of `tests/benchmarks/test_slowdowns.py`, on other seeds."""
 
+import pytest
+
 from tests.support.generator.plans import CAUSES, generate
 from tests.support.generator.score import score
+from tests.support.generator.widened import WIDENED
 
+WIDENED_SEEDS = range(700, 706)
 SEEDS = range(600, 640)
 
 
 def test_generated_slowdowns_are_found_with_their_cause_and_beginning() -> None:
     found = score(generate(seed) for seed in SEEDS)
     assert {true for true, _ in found.confusion} == set(CAUSES)
+    assert found.cause_share >= 0.9, found.faults
+    assert found.start_share >= 0.9, found.faults
+    assert found.false <= 1, found.faults
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WIDENED if kind != "wide-noise"])
+def test_wider_sessions_are_judged_as_well(kind: str) -> None:
+    found = score(generate(seed, kind) for seed in WIDENED_SEEDS)
+    assert found.true >= len(WIDENED_SEEDS)
     assert found.cause_share >= 0.9, found.faults
     assert found.start_share >= 0.9, found.faults
     assert found.false <= 1, found.faults

@@ -106,3 +106,17 @@ def test_one_that_begins_in_the_first_ten_seconds_begins_there(pieces: list[tupl
     (slowdown,) = slowdowns_of(stretch(*pieces))
     assert slowdown.start_ns == pieces[0][0] * NS
     assert slowdown.end_ns is None
+
+
+@pytest.mark.parametrize("slower", [1.25, 1.6])
+def test_a_slow_model_that_oscillates_is_slow_each_time(slower: float) -> None:
+    """A minute slow, 25 s fast, with 2 s an inference: two windows of five hardly fit into the gap."""
+    cycles = [(60, 2_000.0 * slower), (25, 2_000.0)] * 5
+    latency = stretch((60, 2_000.0), *cycles)
+    flag = [float(latency_ms > 2_000) for latency_ms in latency]
+    found = slowdowns_of(latency, {"throttle/thermal": flag}, rate_hz=0.3, scatter=0.03)
+    assert [slowdown.cause for slowdown in found] == ["thermal"] * 5
+    for number, slowdown in enumerate(found):
+        assert slowdown.start_ns / NS == pytest.approx(60 + 85 * number, abs=5)
+        assert slowdown.end_ns is not None
+        assert slowdown.end_ns / NS == pytest.approx(120 + 85 * number, abs=5)
