@@ -102,8 +102,8 @@ def is_quiet(judgement: Judgement) -> bool:
     return detector.baseline is not None and detector.calm_from is None and is_decided
 
 
-def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
-    """Of a quiet one, as a JSON document. `flag_ns`: when a flag of a limit was set last."""
+def handed(judgement: Judgement) -> dict[str, Any]:
+    """Of a quiet one, as a JSON document."""
     detector, stages, span = judgement.detector, judgement.stages, judgement.detector.open
     assert judgement.opening_s is not None
     going_on = None
@@ -120,16 +120,7 @@ def handed(judgement: Judgement, flag_ns: int | None) -> dict[str, Any]:
     if len(windows):  # none before is looked at again
         points = points[points["second"] >= windows["begin_s"][0] - LOOKED_BACK_S]
     tables = (judgement.burst_rows, windows, points, judgement.cutter.pending)
-    return {"state": plain(state), "tables": [plain(table.tolist()) for table in tables], "flag_ns": flag_ns}
-
-
-def last_flag_ns(document: Mapping[str, Any], until_ns: int) -> int | None:
-    """When a flag of a limit was set last. Raises ValueError."""
-    if document.get("flag_ns") is None:
-        return None
-    flag_ns = built(int, document["flag_ns"])
-    _require(0 <= flag_ns <= until_ns)
-    return flag_ns
+    return {"state": plain(state), "tables": [plain(table.tolist()) for table in tables]}
 
 
 def _part(stage: Stage) -> _Part:

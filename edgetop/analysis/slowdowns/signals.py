@@ -72,8 +72,6 @@ class Signals:
         self._row_of = np.full(MOST_SENSORS, -1, np.int64)  # by the sensor's place in the manifest; -1: none
         self._values: npt.NDArray[np.float32] = np.empty((0, SIZE_S), np.float32)
         self._newest_s = -1
-        self._is_flag: Bools = np.empty(0, np.bool_)  # by the row
-        self.last_flag_ns: int | None = None  # when any flag that is not sticky was set last
 
     def know(self, infos: Sequence[SensorInfo], machine: Machine | None = None) -> None:
         """The sensors as the manifest has them now: more than before, or the same."""
@@ -82,19 +80,17 @@ class Signals:
         self._row_of = np.full(MOST_SENSORS, -1, np.int64)
         self._row_of[wanted] = np.arange(len(wanted))
         self.infos = tuple(infos[place] for place in wanted)
-        self._is_flag = np.array([is_flag(info) for info in self.infos], np.bool_)
         more = np.full((max(0, len(wanted) - len(self._values)), SIZE_S), np.nan, np.float32)
         self._values = np.concatenate([self._values, more])
 
     def relevant(self, readings: Readings) -> Places:
-        """Where those are that are kept, in the order of their seconds. Notes when flags were set.
+        """Where those are that are kept, in the order of their seconds.
 
         Their places, for a day of them takes as much as all that is made of it.
         """
         found, begin, in_order, last_s = [NOWHERE], 0, True, 0
         for piece in in_pieces(readings):
             is_kept = (self._row_of.take(piece["sensor"]) >= 0) & (piece["t_ns"] >= 0)
-            self._note_flags(piece[is_kept])
             places = np.flatnonzero(is_kept)
             second = piece["t_ns"][places] // NS
             if len(second):
@@ -104,14 +100,6 @@ class Signals:
             begin += len(piece)
         kept = np.concatenate(found)
         return kept if in_order else kept[np.argsort(readings["t_ns"][kept] // NS, kind="stable")]
-
-    def _note_flags(self, readings: Readings) -> None:
-        """Relevant ones."""
-        if not self._is_flag.any():
-            return
-        is_set = self._is_flag[self._row_of[readings["sensor"]]] & (readings["value"] >= SET)
-        if is_set.any():
-            self.last_flag_ns = max(self.last_flag_ns or 0, int(readings["t_ns"][is_set].max()))
 
     def add(self, readings: Readings) -> None:
         """Relevant ones; what is older than the ring is left out."""

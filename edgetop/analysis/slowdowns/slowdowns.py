@@ -11,7 +11,7 @@ import numpy as np
 
 from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
-from edgetop.analysis.slowdowns.handed import handed, is_quiet, last_flag_ns, taken_over
+from edgetop.analysis.slowdowns.handed import handed, is_quiet, taken_over
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals, machine_of
 from edgetop.analysis.tail import Tail, TailView
@@ -69,14 +69,8 @@ class Slowdowns:
     def _take_over(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
         """Go on from what was judged where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            judgement, flag_ns = taken_over(document, self._channels, until_ns), last_flag_ns(document, until_ns)
-            self._judgement, self._signals.last_flag_ns = judgement, flag_ns or self._signals.last_flag_ns
+            self._judgement = taken_over(document, self._channels, until_ns)
             self._views = None
-
-    @property
-    def last_flag_ns(self) -> int | None:
-        """When a flag of a limit was set last."""
-        return self._signals.last_flag_ns
 
     @property
     def _newest_s(self) -> int:
@@ -99,7 +93,7 @@ class Slowdowns:
 
     def handed(self) -> dict[str, JsonValue] | None:
         """What is settled, for who goes on from here; None where that is not possible just now."""
-        return handed(self._judgement, self.last_flag_ns) if is_quiet(self._judgement) else None
+        return handed(self._judgement) if is_quiet(self._judgement) else None
 
     @property
     def settled_s(self) -> int:

@@ -23,7 +23,7 @@ def state_of(session: Generated, cuts_s: tuple[float, ...]) -> object:
         steady.fold(batch)
         fold.view()  # a look must change nothing
     view = fold.view()
-    return view, steady.sustained(view.burst), fold.last_flag_ns
+    return view, steady.sustained(view.burst)
 
 
 WHOLE = {seed: state_of(session, ()) for seed, session in SESSIONS.items()}

@@ -30,11 +30,3 @@ def test_those_that_matter_are_found_in_the_order_of_their_seconds(in_order: boo
     wanted = np.flatnonzero((rows["sensor"] != 1) & (rows["t_ns"] >= 0))
     expected = wanted[np.argsort(rows["t_ns"][wanted] // NS, kind="stable")]
     assert places.tolist() == expected.tolist()
-
-
-def test_a_flag_is_noted_wherever_it_was_set() -> None:
-    rows, signals = readings(in_order=False), Signals()
-    signals.know(SENSORS)
-    signals.relevant(rows)
-    is_set = (rows["sensor"] == 2) & (rows["value"] == 1)
-    assert signals.last_flag_ns == rows["t_ns"][is_set].max()
