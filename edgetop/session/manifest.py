@@ -328,7 +328,7 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     _require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), where)
     if isinstance(value, float):
-        _require(math.isfinite(value), where)
+        _require(math.isfinite(value) or where.endswith(": trips"), where)
     elif isinstance(value, int):
         _require(abs(value) < _TOO_LARGE or not where.endswith(_TIMES), where)
     return value
