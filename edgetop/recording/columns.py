@@ -86,13 +86,14 @@ def _json_object(text: str) -> dict[str, str | int | float | bool | None]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return {k: v for k, v in value.items() if _is_plain(v)} if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
+    return {k: v for k, v in finite.items() if not isinstance(v, dict | list) and not _is_too_large(v)}
 
 
-def _is_plain(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return not isinstance(value, dict | list) and (not isinstance(value, int) or abs(value) < 2**62)
+def _is_too_large(value: object) -> bool:
+    return isinstance(value, int) and abs(value) >= 2**62
 
 
 def seconds_to_arrow(seconds: Seconds) -> pa.RecordBatch:

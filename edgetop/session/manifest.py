@@ -126,7 +126,7 @@ class Load:
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))
-        return max(0, rest_ns)
+        return max(0, min(rest_ns, 2**62))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,8 @@ def _plain(value: object) -> object:
 
 
 T = TypeVar("T")
-_TOO_LARGE = 2**62  # for an integer of the tables, with room to add two of them
+_TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # which are reckoned with in 64 bits
+_TOO_LARGE = 2**63  # for an integer of the tables
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
@@ -333,8 +334,10 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
         _require(abs(value) <= sys.float_info.max, where)
         return float(value)
     _require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), where)
-    if isinstance(value, int | float):
-        _require(math.isfinite(value) and (hint is not int or abs(value) < _TOO_LARGE), where)
+    if isinstance(value, float):
+        _require(math.isfinite(value) or where.endswith(": trips"), where)
+    elif isinstance(value, int):
+        _require(abs(value) < _TOO_LARGE or not where.endswith(_TIMES), where)
     return value
 
 

@@ -180,7 +180,7 @@ def test_a_session_is_called_by_its_folder_by_which_it_is_found(tmp_path: Path) 
     assert [session.name for session in listed(tmp_path, tmp_path)] == ["moved"]
 
 
-@pytest.mark.parametrize("key", ["delay_ns", "duty_off_ns", "deadline_ns"])
+@pytest.mark.parametrize("key", ["delay_ns", "duty_off_ns", "duty_on_ns"])
 def test_an_integer_that_no_table_holds_is_a_line_and_hides_no_other_session(tmp_path: Path, key: str) -> None:
     home = tmp_path / "edgetop"
     for name in ("odd", "sound"):
