@@ -140,6 +140,9 @@ def _sentence(channel: Channel, tally: Tally) -> str:
     if channel.name.startswith("cooling/"):
         return f"{channel.name} went from state {tally.usual:.0f} to {tally.most:.0f} at {when}"
     mean, does = tally.mean, "fell" if channel.falls else "rose"
+    is_so = math.isnan(tally.usual) or (mean < tally.usual) == channel.falls
+    if not is_so:  # beyond its fixed limit before and after, though nearer to it now
+        return f"{channel.name} was {reading(mean, channel.unit)} {channel.unit} at {when}"
     usual = "" if math.isnan(tally.usual) else f"from {reading(tally.usual, channel.unit)} "
     return f"{channel.name} {does} {usual}to {reading(mean, channel.unit)} {channel.unit} at {when}"
 

@@ -156,3 +156,13 @@ def test_a_clock_is_not_judged_by_what_it_was_in_the_slowdown_before() -> None:
     latency = stretch((60, 10.0), (30, 14.0), (20, 10.0), (40, 14.0))
     clock = stretch((60, 1800), (30, 1300), (20, 1800), (40, 1300))
     assert [found.cause for found in slowdowns_of(latency, {"freq/cpu0": clock})] == ["clock-change"] * 2
+
+
+def test_a_voltage_below_its_floor_is_not_said_to_have_fallen_where_it_rose() -> None:
+    """It had sagged further a moment before, so that what was usual then is lower still."""
+    sensors = {
+        "throttle/under-voltage": stretch((60, 0.0), (20, 1.0)),
+        "volt/EXT5V": stretch((34, 5.05), (20, 4.50), (6, 5.05), (20, 4.60)),
+    }
+    (found,) = slowdowns_of(stretch((60, 10.0), (20, 14.0)), sensors)
+    assert "volt/EXT5V was 4.600 V at 00:01:00" in found.evidence
