@@ -62,7 +62,8 @@ class EventLog:
     def view(self) -> EventsView:
         """The same object until something happens, so that a pane can tell that nothing has."""
         if self._view is None:
-            self._view = EventsView(
-                tuple(self._events), tuple(self._lasting.values()), self._total, self._warnings, self._criticals
-            )
+            # By their times: one can be told late, and then comes in another place of a recording than of the live run.
+            newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
+            lasting = tuple(sorted(self._lasting.values(), key=lambda event: event.t_ns))
+            self._view = EventsView(newest_first, lasting, self._total, self._warnings, self._criticals)
         return self._view

@@ -32,7 +32,8 @@ def test_a_signal_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("live_ns", [None, 2 * NS])
 def test_ascii_holds_for_lines_as_well(live_ns: int | None, capsys: pytest.CaptureFixture[str]) -> None:
-    feed = ListFeed([throttled_by("caf\u00e9 85 \u00b0C").whole()], ends=True)
+    dropped = measured(5).tell("provider-dropped", "critical", message="caf\u00e9 85 \u00b0C")
+    feed = ListFeed([dropped.whole()], ends=True)
     follow(feed, [], Analysis(), live_ns=live_ns, is_told=False, ascii_only=True)
     err = capsys.readouterr().err
     assert err.isascii()

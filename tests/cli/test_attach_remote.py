@@ -226,7 +226,7 @@ def test_ssh_can_ask_for_a_password_and_the_screen_has_its_keys_then(open_own_te
     terminal = open_own_terminal("ssh:pi@board", then='echo "back: $?"')
     terminal.wait_for("password: ")
     terminal.send("secret\r")
-    terminal.wait_for("got secret", "MEASURING")
+    terminal.wait_for("got secret", "p50")
     terminal.send("q")
     terminal.wait_for("back: 0")
 
@@ -246,7 +246,7 @@ def test_ctrl_z_stops_a_wait_for_ssh_and_it_goes_on(open_own_terminal, ssh, live
     terminal.send("\x1a")
     terminal.wait_for("stopped: ")
     terminal.send("secret\r")
-    terminal.wait_for("got secret", "MEASURING")
+    terminal.wait_for("got secret", "p50")
     terminal.send("q")
     terminal.wait_for("back: 0")
 

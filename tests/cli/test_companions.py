@@ -28,6 +28,7 @@ REFUSED = {
     "run --detach --json": "--json and --detach contradict each other",
     "run --power-volts 5V": "--power-volts needs --power-log FILE",
     "run --power-log-format csv": "--power-log-format csv needs --power-log FILE",
+    "run --power-log-interval 1s": "--power-log-interval needs --power-log FILE",
     "run --power-log-offset 1s": "--power-log-offset needs --power-log FILE",
     "run --isolation thread --engine-cpus 0": "--engine-cpus needs --isolation process",
     "run --isolation thread --engine-python x": "--engine-python needs --isolation process",

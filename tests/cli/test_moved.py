@@ -76,9 +76,9 @@ def test_who_is_attached_goes_on_and_who_comes_later_finds_it(run, tmp_path: Pat
     moved = tmp_path / "two.edgetop"
     screen = on_terminal(tmp_path, "attach", str(tmp_path / "one.edgetop"), "--refresh", "100ms")
     try:
-        screen.wait_for("MEASURING")
+        screen.wait_for("p50")
         (tmp_path / "one.edgetop").rename(moved)
-        screen.wait_for("the recording is in", "two.edgetop now")
+        screen.wait_for("the recording is in")
         screen.send("m")
         screen.wait_for("Mark this moment")
         screen.send("door\r")
@@ -86,7 +86,7 @@ def test_who_is_attached_goes_on_and_who_comes_later_finds_it(run, tmp_path: Pat
         stopped = edgetop("stop", "two", home=tmp_path)
         assert (stopped.returncode, stopped.stderr) == (0, "")
         assert stopped.stdout.endswith(f"recorded in {moved}\n")
-        screen.wait_for("by the user")
+        screen.wait_for("STOPPED")
         screen.send("q")
         assert screen.wait_for_exit() == 0
     finally:

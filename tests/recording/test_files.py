@@ -97,7 +97,7 @@ def test_a_folder_without_a_manifest_is_no_session(tmp_path: Path) -> None:
 
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "session.json").mkdir()
-    assert "Is a directory" in refused(tmp_path)
+    assert "session.json: cannot be read: not a regular file" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 99])

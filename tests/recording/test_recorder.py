@@ -139,8 +139,9 @@ def test_row_groups_are_full_and_no_larger(tmp_path: Path, batch: int) -> None:
 def test_row_groups_of_large_rows_are_bounded_by_their_size(tmp_path: Path) -> None:
     latencies = 1_000_000 + np.arange(2_000) * 40_000  # many buckets of the histogram
     (second,) = [SecondAggregator().add(inferences([0] * 2_000 + [NS], [*latencies, 1]))]
-    fifty = concatenate([second] * 50)
-    fifties = [Batch(i * NS, seconds=fifty) for i in range(50)]
+    fifties = [Batch(i * NS, seconds=concatenate([second] * 50)) for i in range(50)]
+    for number, batch in enumerate(fifties):
+        batch.seconds.rows["t_ns"] = (50 * number + np.arange(50)) * NS
     folder = record(tmp_path / "s.edgetop", [Batch(manifest=first_manifest()), *fifties])
     file = pq.ParquetFile(folder / "seconds.parquet")
     sizes = [file.read_row_group(i).nbytes for i in range(file.num_row_groups)]

@@ -86,7 +86,7 @@ def trips() -> st.SearchStrategy[dict[str, float] | None]:
     st.builds(
         Load,
         st.sampled_from(["closed", "fixed", "poisson"]),
-        st.one_of(st.none(), st.floats(allow_nan=False)),
+        st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
         st.one_of(st.none(), st.integers()),
         st.integers(),
     ),
@@ -113,7 +113,7 @@ KEYS = {
     "histogram": "unit_ns sub_bucket_bits",
     "board": "model soc kernel os cpu cores memory_bytes power_mode governor simulated",
     "model": "path sha256 size_bytes format inputs precision",
-    "engine": "runtime version providers threads isolation init_ns first_ns partitions",
+    "engine": "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack",
     "load": "mode rate_hz deadline_ns streams batch input delay_ns duty_on_ns duty_off_ns seed",
     "methodology": (
         "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure start_temperatures background"
@@ -168,7 +168,7 @@ def test_what_nobody_said_is_none() -> None:
     objects = {where: part for where, part in document.items() if isinstance(part, dict)}
     none = {where: [key for key, value in part.items() if value is None] for where, part in objects.items()}
     assert none["board"] == KEYS["board"].split()[:-1]
-    assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions"]
+    assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions", "xnnpack"]
     assert none["load"] == ["rate_hz", "deadline_ns", "batch", "delay_ns", "duty_on_ns", "duty_off_ns", "seed"]
     assert none["model"] == ["sha256", "size_bytes", "format", "precision"]
     assert none["constraints"] == ["cpus", "memory_bytes"]

@@ -570,9 +570,9 @@ async def test_escape_leaves_the_filter_as_it_was() -> None:
 async def test_a_new_order_is_listed_from_the_top() -> None:
     async with opened(measured(20).profile()) as screen:
         await screen.press("8", "end")
-        assert "4-23 of 23" in screen.text
+        assert "5-24 of 24" in screen.text
         await screen.press("o")
-        assert "1-20 of 23" in screen.text
+        assert "1-20 of 24" in screen.text
 
 
 async def test_p_asks_for_a_profile_now() -> None:
