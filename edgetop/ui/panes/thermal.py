@@ -44,7 +44,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
     in_force = _in_force(thermal, area)
     if in_force:  # first, so that it is not what a narrow line leaves out
         more = f" +{len(in_force) - NAMED_IN_LINE}" if len(in_force) > NAMED_IN_LINE else ""
-        pieces.append((f"THROTTLED {', '.join(in_force[:NAMED_IN_LINE])}{more}", "critical"))
+        pieces.append((f"THROTTLING {', '.join(in_force[:NAMED_IN_LINE])}{more}", "critical"))
     gap = "  " if in_force else ""
     if thermal.hottest is None or thermal.hottest.value is None:
         pieces.append((gap + _why_no_heat(view, area), "dim"))
@@ -79,7 +79,7 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
     """What throttles now and what has, in as many lines as it takes."""
     in_force, cooling = _in_force(thermal, area), _cooling(thermal.cooling, area)
     groups = [
-        ("THROTTLED ", [*in_force, *cooling], "critical"),
+        ("THROTTLING ", [*in_force, *cooling], "critical"),
         ("earlier: ", _names(thermal, area, lambda limit: limit.was_in_force and not limit.is_in_force), "warning"),
         ("before this session: ", _names(thermal, area, lambda limit: limit.was_before), "dim"),
     ]

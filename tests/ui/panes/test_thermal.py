@@ -120,25 +120,25 @@ def said(script: Script, width: int = 120) -> list[str]:
 
 def test_what_throttles_now_stands_first_and_in_alarm() -> None:
     script = limited({"throttle/thermal": 1.0, "cooling/1-cpufreq-cpu4": 5.0, "cooling/0-pwm-fan": 4.0})
-    assert said(script) == ["THROTTLED thermal, cpufreq-cpu4 5/11"]
+    assert said(script) == ["THROTTLING thermal, cpufreq-cpu4 5/11"]
     lines = THERMAL.body(view_of(script), area(80, 9))
-    assert styles_of([lines[0]], "THROTTLED") == {"critical"}
-    assert "THROTTLED thermal" in line(script)
+    assert styles_of([lines[0]], "THROTTLING") == {"critical"}
+    assert "THROTTLING thermal" in line(script)
 
 
 def test_a_narrow_line_says_what_throttles_before_all_else() -> None:
     flags = {f"throttle/{name}": 1.0 for name in ("under-voltage", "throttled", "under-voltage-alarm")}
     sensors = (sensor("temp/cpu-thermal"), sensor("freq/arm"), *map(sensor, flags))
     script = limited(flags | {"temp/cpu-thermal": 56.5, "freq/arm": 600.0}, sensors=sensors)
-    assert line(script, 80) == "heat     THROTTLED under-voltage, throttled +1  56.5 C cpu-thermal"
+    assert line(script, 80) == "heat     THROTTLING under-voltage, throttled +1  56.5 C cpu-thermal"
 
 
 def test_many_devices_that_do_the_same_are_said_once() -> None:
     names = [f"cooling/{n}-Processor" for n in range(8)]
     sensors = tuple(sensor(name, throttles=True, max_state=10) for name in names)
-    assert said(limited(dict.fromkeys(names, 3.0), sensors=sensors)) == ["THROTTLED 8x Processor 3/10"]
+    assert said(limited(dict.fromkeys(names, 3.0), sensors=sensors)) == ["THROTTLING 8x Processor 3/10"]
     few = dict.fromkeys(names, 3.0) | dict.fromkeys(names[2:], 0.0)
-    assert said(limited(few, sensors=sensors)) == ["THROTTLED 2x Processor 3/10"]
+    assert said(limited(few, sensors=sensors)) == ["THROTTLING 2x Processor 3/10"]
 
 
 def test_a_fan_at_work_throttles_nothing() -> None:
@@ -148,7 +148,7 @@ def test_a_fan_at_work_throttles_nothing() -> None:
 def test_what_has_throttled_is_told_apart_from_what_had_before_the_session() -> None:
     earlier = limited({"throttle/thermal": 1.0}, {})
     assert said(earlier) == ["nothing throttles now", "earlier: thermal"]
-    assert "THROTTLED" not in line(earlier)
+    assert "THROTTLING" not in line(earlier)
     before = limited({"throttle/under-voltage-sticky": 1.0})
     assert said(before) == ["nothing throttles now", "before this session: under-voltage"]
     between_two_looks = limited({}, {"throttle/under-voltage-sticky": 1.0})
