@@ -181,9 +181,10 @@ def _board(document: dict[str, Any]) -> Iterator[str]:
 
 def _usage(usage: dict[str, Any]) -> Iterator[str]:
     """The engine's use of the CPU; bytes stand in the document alone."""
-    if usage["cpu_mean_pct"] is not None:
-        mean, peak = usage["cpu_mean_pct"], usage["cpu_peak_pct"]
-        yield f"cpu        engine {mean:.0f} % of a core on average, {peak:.0f} % at most in a second"
+    mean, peak = usage["cpu_mean_pct"], usage["cpu_peak_pct"]
+    if mean is not None:
+        most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
+        yield f"cpu        engine {mean:.0f} % of a core on average{most}"
 
 
 def _power(power: dict[str, Any]) -> Iterator[str]:

@@ -161,3 +161,9 @@ def test_where_the_temperature_goes_is_told_under_the_heat() -> None:
     told = lines(script.load().warm_up().begin().measure(120).end())
     at = next(i for i, found in enumerate(told) if found.startswith("heat"))
     assert told[at + 1].startswith("           from there on temp/cpu: will not throttle at this load: steady ")
+
+
+def test_of_a_run_that_is_over_before_a_second_is_the_use_of_the_cpu_has_no_peak() -> None:
+    document = report_document(folded(measured(5).end().batches))
+    document["usage"] = {**dict.fromkeys(document["usage"] or {}), "cpu_mean_pct": 93.4, "cpu_peak_pct": None}
+    assert "cpu        engine 93 % of a core on average" in summary(document).splitlines()

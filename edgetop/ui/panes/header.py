@@ -51,11 +51,10 @@ def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
     verdict = view.verdict
     is_over = view.progress.phase == "over"
     ended_well = is_over and verdict.level != "critical"  # then what was is more than why it ended
-    details = [
-        ((12 if ended_well else FIRST_DETAIL) + 2 * place, text, "text") for place, text in enumerate(verdict.details)
-    ]
-    also = [(2 + 2 * place, text, "warning") for place, text in enumerate(verdict.also)]
-    past = [((FIRST_DETAIL if is_over else 11) + 2 * place, text, "dim") for place, text in enumerate(verdict.past)]
+    first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else 11)
+    details = [(first_detail + 4 * place, text, "text") for place, text in enumerate(verdict.details)]
+    also = [(2 + 4 * place, text, "warning") for place, text in enumerate(verdict.also)]
+    past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict.past)]
     figures = list(_figures(view))
     parts = [*details, *past, *figures] if is_over else [*details, *also, *figures, *past]
     return [(rank, clean(text, ascii_only=area.look.ascii_only), style) for rank, text, style in parts]
