@@ -222,6 +222,9 @@ def _change(seen: Evidence) -> float | None:
 def _slower(seen: Evidence) -> Iterator[Verdict]:
     """What others do to the engine, and what is slower for another cause than the board's."""
     going_on, others = _going_on(seen), seen.slowdowns.contended_now
+    change = _change(seen)
+    if change is not None and change < STEADY_WITHIN / 2:  # over, or an interruption: now it is not slow
+        going_on = [slowdown for slowdown in going_on if slowdown.from_start]
     contended = next((slowdown for slowdown in going_on if slowdown.cause == "contention"), None)
     if contended:
         word = CONTENDED + (FROM_START if contended.from_start else "")
@@ -229,7 +232,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         size = "" if contended.from_start else _size(contended)
         yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
     elif others:
-        yield Verdict(CONTENDED, "warning", (others,), p50_change=_change(seen))
+        yield Verdict(CONTENDED, "warning", (others,), p50_change=change)
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in going_on:
         if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):

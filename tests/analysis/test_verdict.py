@@ -376,6 +376,15 @@ def test_steady_is_not_said_of_another_level_than_that_of_the_burst() -> None:
     assert (faster.word, faster.details) == ("UNSETTLED", ("p50 is 30 % below that of the burst",))
 
 
+def test_slowed_is_said_as_long_as_it_is_slow_and_not_until_a_slowdown_is_surely_over() -> None:
+    """An interruption of up to ten seconds belongs to a slowdown; line 1 speaks of now."""
+    batch = session_of(stretch((60, 10.0), (20, 14.0), (8, 10.0)))
+    analysis = folded([batch])
+    assert analysis.slowdowns.view().now is not None
+    assert analysis.view(10 * NS).verdict.word == "STEADY"
+    assert analysed(stretch((60, 10.0), (20, 14.0), (3, 10.0))).view(10 * NS).verdict.word == "SLOWED"
+
+
 def test_the_words_are_one_line_of_all_of_it() -> None:
     verdict = under_load(SLOWER, flag=1.0)
     assert verdict.words == (
