@@ -55,6 +55,9 @@ def test_every_span_of_a_flag_is_told(scenario, speed, flag, engine, tmp_path):
     assert {span["cause"] for span in document["throttles"]} == {scenario}
     again = json.loads(edgetop("report", folder, "--json", home=tmp_path).stdout)
     assert (again["throttles"], again["throttled"]) == (document["throttles"], True)
+    assert again["verdict"] == document["verdict"]
+    times = "once" if len(listed) == 1 else f"{len(listed)} times"
+    assert any(past.startswith(f"was throttled {times}") for past in document["verdict"]["past"])
     events = rows(folder, "select t_ns, kind, data from 'FOLDER/events.parquet' where kind like 'throttle-%'")
     begun = sorted(t_ns / NS for t_ns, kind, _ in events if kind == "throttle-begin")
     assert begun == pytest.approx([begin for begin, _ in listed], abs=1)
