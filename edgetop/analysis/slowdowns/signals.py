@@ -63,6 +63,9 @@ def _matters(info: SensorInfo) -> bool:
     return info.kind in KINDS or info.id in IDS or "passive" in (info.trips or {})
 
 
+LARGEST = float(np.finfo(np.float32).max)  # a damaged file may hold more
+
+
 class Signals:
     """A ring of seconds for every sensor that could tell why; the last reading of a second counts."""
 
@@ -112,7 +115,7 @@ class Signals:
         self._newest_s = newest
         fresh = second > newest - SIZE_S
         row = self._row_of[readings["sensor"]]
-        self._values[row[fresh], second[fresh] % SIZE_S] = readings["value"][fresh]
+        self._values[row[fresh], second[fresh] % SIZE_S] = np.clip(readings["value"][fresh], -LARGEST, LARGEST)
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
         """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).

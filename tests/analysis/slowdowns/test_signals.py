@@ -30,3 +30,12 @@ def test_those_that_matter_are_found_in_the_order_of_their_seconds(in_order: boo
     wanted = np.flatnonzero((rows["sensor"] != 1) & (rows["t_ns"] >= 0))
     expected = wanted[np.argsort(rows["t_ns"][wanted] // NS, kind="stable")]
     assert places.tolist() == expected.tolist()
+
+
+def test_a_reading_beyond_what_is_kept_is_as_large_as_can_be() -> None:
+    """Of a damaged recording; what is told of it is nonsense, but nobody is warned of a cast."""
+    signals = Signals()
+    signals.know(SENSORS)
+    signals.add(np.array([(NS, 0, 1e300), (2 * NS, 0, -1e300)], READING))
+    held, _ = signals.held(1, 3)
+    assert held[0].tolist() == [pytest.approx(3.4e38, rel=0.01), pytest.approx(-3.4e38, rel=0.01)]
