@@ -232,7 +232,8 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         size = "" if contended.from_start else _size(contended)
         yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
     elif others:
-        yield Verdict(CONTENDED, "warning", (others,), p50_change=change)
+        known = change if seen.slowdowns.is_settled else None  # else the burst is what others left of it
+        yield Verdict(CONTENDED, "warning", (others,), p50_change=known)
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in going_on:
         if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):

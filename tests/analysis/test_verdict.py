@@ -391,3 +391,17 @@ def test_the_words_are_one_line_of_all_of_it() -> None:
         "THROTTLING: 0:19 thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % of its 33 ms deadline; "
         "missed 23.8 % of its 33 ms deadline"
     )
+
+
+def contended(calm_s: int, seconds: int) -> Verdict:
+    """Others take the CPU in the last seconds, and the latency stays as it is."""
+    now = {"rate/run-queue-wait": 400.0, "load/cpu": 200.0, "load/engine": 60.0, "load/edgetop": 2.0}
+    calm = {"rate/run-queue-wait": 1.0, "load/cpu": 102.0, "load/engine": 100.0, "load/edgetop": 2.0}
+    sensors = {name: stretch((calm_s, calm[name]), (seconds, value)) for name, value in now.items()}
+    return analysed(stretch((calm_s + seconds, 10.0)), sensors).view(10 * NS).verdict
+
+
+def test_before_there_is_a_burst_contention_is_told_without_what_it_does() -> None:
+    early, late = contended(0, 8), contended(60, 9)
+    assert (early.first, early.p50_change) == ("CONTENDED: others 138 %", None)
+    assert late.first == "CONTENDED: others 138 %, p50 +0 %"
