@@ -363,16 +363,15 @@ def burners():
 
 
 @pytest.mark.usefixtures("burners")
-def test_a_short_run_beside_others_gives_no_hint_on_an_operators_time(model, tmp_path):
-    asked = ("--headless", "--duration", "3s", "--warmup-runs", "5", "--profile-every", "1s", "--json")
+def test_a_run_with_too_few_bursts_gives_no_hint_on_an_operators_time(model, tmp_path):
+    """One of 3 s has one burst at the most, where three are asked for."""
+    asked = ("--headless", "--duration", "3s", "--warmup-runs", "5", "--profile-every", "10s", "--json")
     done = edgetop("run", model, *asked, home=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     hints = {"dominant-operator", "slow-kernel", "conversions-time", "dynamic-quantisation", "not-fused"}
-    profile = document["profile"]
-    if profile is None or profile["bursts"] < 3 or profile["runs"] < 10 or profile["disturbed"]:
-        assert not any(operator["settled"] for operator in document["operators"] or [])
-        assert not hints & {warning["code"] for warning in document["warnings"]}
+    assert not any(operator["settled"] for operator in document["operators"] or [])
+    assert not hints & {warning["code"] for warning in document["warnings"]}
 
 
 def test_a_provider_that_was_dropped_ends_a_run_too_short_for_a_burst(model, tmp_path):

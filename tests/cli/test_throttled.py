@@ -36,8 +36,6 @@ def spans_of(folder, flag):
     [("under-voltage", "120x", "under-voltage", "onnxruntime"), ("power-cap", "60x", "over-current", "litert")],
 )
 def test_every_span_of_a_flag_is_told(scenario, speed, flag, engine, tmp_path):
-    if engine == "litert":
-        pytest.importorskip("ai_edge_litert")
     hook = f'throttled={sys.executable} -S -c "{WRITE}"'
     process = start_edgetop(
         "demo", "--headless", "--json", "-o", "one", "--scenario", scenario, "--speed", speed, "--engine", engine,
