@@ -12,7 +12,6 @@ from edgetop.analysis.alerts.events import DerivedEvents
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.alerts.watch import alerts_from
 from edgetop.analysis.cost import OwnLoad
-from edgetop.analysis.courses import courses, view_along
 from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import EventLog, EventsView
@@ -29,6 +28,7 @@ from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, ProgressView
 from edgetop.analysis.recording_state import RecordingState
 from edgetop.analysis.report import gate_results
+from edgetop.analysis.sensor_series import sensor_series, view_along
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
@@ -75,7 +75,9 @@ class MonitorView:
     gates: tuple[GateResult, ...] = ()  # as they stand now
     alerts: AlertsView = NO_ALERTS
     throttles: ThrottlesView = NO_THROTTLES
-    courses: Mapping[str, Points] = field(default_factory=dict)  # along the same axis, of sensors by id, as asked for
+    sensor_series: Mapping[str, Points] = field(
+        default_factory=dict
+    )  # along the same axis, of sensors by id, as asked for
 
 
 PLAIN = Lens()
@@ -134,7 +136,7 @@ class Analysis:
         self.growth.fold(batch)
         self.progress.fold(batch)
         for event in batch.events:
-            self._heed(event)
+            self._on_event(event)
         self.latency.fold(batch)
         self.backlog.fold(batch.seconds, self.latency.load)
         if self._since_reset:
@@ -160,7 +162,7 @@ class Analysis:
         """One that knows nothing yet, with the same rules."""
         return Analysis(self._rules)
 
-    def _heed(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event.kind == "phase" and event.data.get("phase") == "measure":
             self.latency.began(event.t_ns)
             self.power.began(event.t_ns)
@@ -173,7 +175,7 @@ class Analysis:
         elif event.kind == "tool-summary":
             self.told = event.data
         else:
-            self.recording.heed(event)
+            self.recording.on_event(event)
 
     def reset(self) -> None:
         """Begin the latency statistics of the views anew, at the next whole second.
@@ -301,7 +303,7 @@ class Analysis:
             gates=promises.gates,
             alerts=alerts,
             throttles=throttles,
-            courses=courses(self.tracks, axis, kinds),
+            sensor_series=sensor_series(self.tracks, axis, kinds),
         )
 
     def along(self, view: MonitorView, lens: Lens, kinds: Sequence[str] = ()) -> MonitorView:

@@ -84,8 +84,8 @@ class Operators:
     def fold(self, batch: Batch) -> None:
         before = self._bursts
         for event in batch.events:
-            if heed := self._heeded.get(event.kind):
-                heed(event)
+            if on_event := self._heeded.get(event.kind):
+                on_event(event)
                 self._view = None
         if self._bursts > before:
             self._mark([event.t_ns for event in batch.events if event.kind == "profile-burst"])

@@ -81,12 +81,12 @@ class Backlog:
             if t_ns // step_ns != self._step.number:
                 step, self._step = self._step, _Step(t_ns // step_ns)
                 if step.count:
-                    self._heed(step, load.rate_hz, load)
+                    self._on_event(step, load.rate_hz, load)
             if count:
                 squares = m2_ns2 + sum_ns * sum_ns / count
                 _add(self._step, _Step(0, count, (response_ns - sum_ns) / NS, sum_ns / NS, squares / NS**2))
 
-    def _heed(self, step: _Step, rate_hz: float, load: Load) -> None:
+    def _on_event(self, step: _Step, rate_hz: float, load: Load) -> None:
         wait_s = step.mean_wait_s
         if wait_s * rate_hz <= 1:  # less than one inference waits on average (Little's law)
             self._begin_anew(step.number * _step_ns(load))

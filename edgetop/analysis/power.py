@@ -95,7 +95,7 @@ class PowerRails:
             self._know(batch.manifest)
         for event in batch.events:
             if event.kind in ("phase", "ended", "recovered"):
-                self._heed(event)
+                self._on_event(event)
         for stretch in batch.stretches.tolist():
             self._add_stretch(*stretch)
         if not len(batch.readings):
@@ -121,7 +121,7 @@ class PowerRails:
                 _, _, mean_w, high_w, last_w = of_watts
                 phase.rails[place].add_stretch(t_ns, until_ns, mean_w, high_w, last_w)
 
-    def _heed(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """Where the idle baseline begins and ends."""
         if event.data.get("phase") != "idle":
             self._idle.ended(event.t_ns, even_if_it_never_began=event.data.get("phase") == "measure")

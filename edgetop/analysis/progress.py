@@ -66,14 +66,14 @@ class Progress:
             if event.kind == "profile-burst":  # of which a day has thousands
                 self._saw_sign(event.t_ns + (_count(event.data.get("duration_ns")) or 0))
             else:
-                self._heed(event)
+                self._on_event(event)
         if len(batch.inferences) and self._phase != "over":
             self._saw_sign(last_end_ns(batch.inferences))
             warmup = batch.inferences["phase"] == WARMUP
             self._warmup_done = (self._warmup_done or 0) + int(np.count_nonzero(warmup))
             self._warmup_ns += int(batch.inferences["latency_ns"][warmup].sum())
 
-    def _heed(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         data = event.data
         if event.kind == "phase":
             self._phase = _phase(data.get("phase"))

@@ -16,7 +16,7 @@ class RecordingState:
         self.is_paused = False  # by the user
         self.trouble = ""  # why not all is recorded; "": it is
 
-    def heed(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind in ("recording-paused", "recording-resumed"):
             self.is_paused = event.kind == "recording-paused"
         elif event.kind in _TROUBLE:

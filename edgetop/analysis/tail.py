@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ, EventIndex
 from edgetop.analysis.slowdowns.causes import LIMITS, Channel
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.signals import Bools, Signals
 from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
-from edgetop.analysis.witnesses import BURST, SLOW, SLOW_READ, Witnesses
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
 
@@ -101,7 +101,7 @@ class Tail:
     def copy(self) -> "Tail":
         return replace(self, _kept=list(self._kept), looked=dict(self.looked))
 
-    def advance(self, rows: Rows, signals: Signals, channels: Sequence[Channel], witnesses: Witnesses) -> None:
+    def advance(self, rows: Rows, signals: Signals, channels: Sequence[Channel], event_index: EventIndex) -> None:
         """Rows of seconds about which everything is known that will be."""
         rows = rows[rows["count"] > 0]
         if not len(rows):
@@ -112,7 +112,7 @@ class Tail:
         self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S]
         for row in _largest(fresh, KEPT):
             if len(self._kept) < KEPT or row["max_ns"] > self._kept[-1].max_ns:
-                found = _look(row, signals, channels, witnesses)
+                found = _look(row, signals, channels, event_index)
                 self.looked[found.second] = found
                 self._kept = sorted([*self._kept, found], key=lambda one: (-one.max_ns, one.second))[:KEPT]
         oldest = int(self._recent["second"][0])
@@ -130,7 +130,7 @@ class Tail:
         slowdowns: Sequence[Slowdown],
         signals: Signals,
         channels: Sequence[Channel],
-        witnesses: Witnesses,
+        event_index: EventIndex,
     ) -> TailView:
         """`p50_ns`: of the session, above which the tail stands out."""
         least_ns = STANDS_OUT * p50_ns
@@ -138,7 +138,7 @@ class Tail:
         for row in _largest(self._recent, KEPT_RECENT):
             second = int(row["second"])
             if second not in self.looked and row["max_ns"] >= least_ns:
-                self.looked[second] = _look(row, signals, channels, witnesses)
+                self.looked[second] = _look(row, signals, channels, event_index)
             if row["max_ns"] >= least_ns:
                 recent.append(_told(self.looked[second], slowdowns))
         slowest = [_told(found, slowdowns) for found in self._kept if found.max_ns >= least_ns]
@@ -151,28 +151,28 @@ def _largest(rows: Rows, count: int) -> Rows:
     return largest
 
 
-def _look(row: np.void, signals: Signals, channels: Sequence[Channel], witnesses: Witnesses) -> _Found:
+def _look(row: np.void, signals: Signals, channels: Sequence[Channel], event_index: EventIndex) -> _Found:
     second, max_ns = int(row["second"]), int(row["max_ns"])
-    counted = _counted(witnesses, second, max_ns)
+    counted = _counted(event_index, second, max_ns)
     t_ns = second * NS if counted is None else counted.t_ns
     until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
     found = _Found(second, max_ns, t_ns)
     proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
     if proven == "contention":
-        return replace(found, proven=proven, who=witnesses.competitor_at(second))
+        return replace(found, proven=proven, who=event_index.competitor_at(second))
     if proven:
         return replace(found, proven=proven)
-    if witnesses.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
+    if event_index.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
         return replace(found, near="burst")
-    if witnesses.overlaps(SLOW_READ, t_ns, until_ns):
+    if event_index.overlaps(SLOW_READ, t_ns, until_ns):
         return replace(found, near="sensor-read")
     near = _coincided(second, signals, channels, is_counted=counted is not None)
-    return replace(found, near=near, who=witnesses.competitor_at(second) if near == "contention" else "")
+    return replace(found, near=near, who=event_index.competitor_at(second) if near == "contention" else "")
 
 
-def _counted(witnesses: Witnesses, second: int, max_ns: int) -> Event | None:
+def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
     """What the engine told of just this inference."""
-    told = witnesses.told_in(SLOW, second)
+    told = event_index.told_in(SLOW, second)
     return next((event for event in told if event.data.get("latency_ns") == max_ns), None)
 
 

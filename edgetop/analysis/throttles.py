@@ -206,16 +206,20 @@ class Throttles:
             was_cut=self._ended_ns is not None and span.end_ns is None,
         )
 
-    def handed(self) -> dict[str, JsonValue]:
+    def export_state(self) -> dict[str, JsonValue]:
         """What is settled, for who goes on from here."""
-        return {"throttles": plain(_Handed(VERSION, self._tells, self._spans))}
+        return {"throttles": plain(_ExportedState(VERSION, self._tells, self._spans))}
 
     def _take_over(self, document: Mapping[str, Any]) -> None:
         """Go on from what was found where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            handed = built(_Handed, document.get("throttles"))
-            if handed.version == VERSION and self._board is not None and handed.spans.is_credible(self._board):
-                self._tells, self._spans = handed.tells, handed.spans
+            export_state = built(_ExportedState, document.get("throttles"))
+            if (
+                export_state.version == VERSION
+                and self._board is not None
+                and export_state.spans.is_credible(self._board)
+            ):
+                self._tells, self._spans = export_state.tells, export_state.spans
                 self._spans.know(self._board)
 
 
@@ -223,7 +227,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Handed:
+class _ExportedState:
     version: int
     tells: bool
     spans: Spans

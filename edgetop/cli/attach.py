@@ -131,8 +131,8 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
 
 
 def _meant(given: str | None, home: Path) -> Path:
-    from edgetop.recording.known import live  # noqa: PLC0415
     from edgetop.recording.locate import locate_live  # noqa: PLC0415
+    from edgetop.recording.registry import live  # noqa: PLC0415
 
     if given is None and (running := live(home, Path.cwd())):
         return running[0][0]

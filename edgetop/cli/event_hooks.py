@@ -16,7 +16,7 @@ from edgetop.cli.tell import tell
 from edgetop.feeds.live import LiveFeed
 from edgetop.runner.conductor import BatchSink
 from edgetop.runner.hooks import Hook, Hooks
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.events import JsonValue, Severity
@@ -30,12 +30,17 @@ class EventHooks:
     """A sink of batches that looks at what it hands on."""
 
     def __init__(
-        self, sink: BatchSink, hooks: tuple[Hook, ...], story: Story, clock: Clock, session: Mapping[str, Any]
+        self,
+        sink: BatchSink,
+        hooks: tuple[Hook, ...],
+        session_state: SessionState,
+        clock: Clock,
+        session: Mapping[str, Any],
     ) -> None:
         """`session`: what the hooks are told of it."""
         self._sink = sink
         self._tap = LiveFeed()
-        self._story = story
+        self._session_state = session_state
         self._clock = clock
         self._session = session
         self._hooks = Hooks(hooks, self._tell, clock.monotonic_ns, any_event=ANY)
@@ -95,6 +100,6 @@ class EventHooks:
     def _tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
         """As an event of the session; once that is over, only what failed, when the screen is closed."""
         if not self._has_ended:
-            self._story.tell(kind, severity, source, message, **data)
+            self._session_state.tell(kind, severity, source, message, **data)
         elif severity != "info":
             self._told_late.append(message)

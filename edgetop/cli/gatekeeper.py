@@ -12,7 +12,7 @@ from edgetop.analysis.gates import GateResult
 from edgetop.analysis.report import gate_results
 from edgetop.cli.tell import tell
 from edgetop.runner.conductor import BatchSink
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 
 NS = 1_000_000_000
@@ -27,9 +27,9 @@ class Stoppable(Protocol):
 class Gatekeeper:
     """A sink of batches that looks at what it hands on."""
 
-    def __init__(self, sink: BatchSink, story: Story) -> None:
+    def __init__(self, sink: BatchSink, session_state: SessionState) -> None:
         self._sink = sink
-        self._story = story
+        self._session_state = session_state
         self._session: Stoppable | None = None
         self._analysis = Analysis()
         self._looked_ns = 0
@@ -47,7 +47,7 @@ class Gatekeeper:
         self._looked_ns = batch.until_ns
         for result in gate_results(self._analysis):
             if self._has_failed(result, batch.until_ns):
-                self._story.tell("gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text)
+                self._session_state.tell("gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text)
                 self._session.stop("slo")
                 self._session = None
                 return

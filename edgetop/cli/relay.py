@@ -66,8 +66,8 @@ def _judge(batches: Iterator["Batch"], from_s: int) -> Mapping[str, "JsonValue"]
 
 def _find(given: str | None) -> Path:
     from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.known import live  # noqa: PLC0415
     from edgetop.recording.locate import locate_live  # noqa: PLC0415
+    from edgetop.recording.registry import live  # noqa: PLC0415
 
     home = recordings_home()
     if given is None and (running := live(home)):

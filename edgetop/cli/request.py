@@ -17,7 +17,7 @@ from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, session_folder
-from edgetop.recording.keep import Keep
+from edgetop.recording.retention import Retention
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import FORMAT_VERSION, Board, ClockInfo, EngineInfo, Load, Manifest, Methodology, Model
 
@@ -160,8 +160,8 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
     return free[0]
 
 
-def kept(options: Options) -> Keep:
-    return Keep(not options["no_raw"], options["max_size"], options["fsync_interval"])
+def kept(options: Options) -> Retention:
+    return Retention(not options["no_raw"], options["max_size"], options["fsync_interval"])
 
 
 def first_manifest(

@@ -16,8 +16,8 @@ from edgetop.errors import EdgetopError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
-from edgetop.recording.known import known
 from edgetop.recording.outcome import Outcome, read_outcome, write_outcome
+from edgetop.recording.registry import known
 from edgetop.session.manifest import Manifest
 from edgetop.ui.text import fit, line, width
 

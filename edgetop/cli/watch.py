@@ -18,12 +18,12 @@ from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import junit, request
 from edgetop.cli.announcer import Announcer
 from edgetop.cli.board import BoardInUse, open_board
+from edgetop.cli.control_endpoint import ControlEndpoint
 from edgetop.cli.event_hooks import EventHooks
 from edgetop.cli.gatekeeper import Gatekeeper, tell_failed
 from edgetop.cli.headless import REDRAW_S, show_progress
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.power import find_sensors
-from edgetop.cli.reach import Reach
 from edgetop.cli.request import Options
 from edgetop.cli.session_list import outcome_of
 from edgetop.cli.summary import summary
@@ -46,7 +46,7 @@ from edgetop.recording.recorder import Recorder
 from edgetop.runner.conductor import BatchSink, Conductor, Outcome
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, kept
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
@@ -119,12 +119,14 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
 class LiveSession:
     """A session on its way: who conducts it, what it gives, and how it is understood."""
 
-    def __init__(self, conductor: Conductor, feed: LiveFeed, folder: HeldFolder | None, story: Story) -> None:
+    def __init__(
+        self, conductor: Conductor, feed: LiveFeed, folder: HeldFolder | None, session_state: SessionState
+    ) -> None:
         """`folder`: where it is recorded, or None."""
         self.conductor = conductor
         self.feed = feed
         self.folder = folder
-        self.tell = story.tell
+        self.tell = session_state.tell
         self.analysis = Analysis()
         self.interrupted = False
         self.hung_up = False  # the terminal: the run is to go on without
@@ -162,24 +164,24 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         if not spec.profile_every_ns:
             raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
         engine = FullyDelegated(engine, spec)
-    story = Story(manifest, spec, clock, partial(kept, path=default_path()))
-    _tell_what_was_asked(story, options, model)
+    session_state = SessionState(manifest, spec, clock, partial(kept, path=default_path()))
+    _tell_what_was_asked(session_state, options, model)
     if options["monitor_cpus"]:
         os.sched_setaffinity(0, options["monitor_cpus"])
     feed = LiveFeed(outlives_its_screen=folder is not None)
-    reach = Reach(feed)
-    sink: BatchSink = reach
+    control_endpoint = ControlEndpoint(feed)
+    sink: BatchSink = control_endpoint
     if options["hooks"]:
         path, simulated = str(folder) if folder else None, manifest.board.simulated
         about = {"name": name, "id": manifest.id, "path": path, "simulated": simulated}
-        sink = hooks = EventHooks(sink, options["hooks"], story, clock, about)
+        sink = hooks = EventHooks(sink, options["hooks"], session_state, clock, about)
         hooks.start()
         stack.callback(hooks.finish)
-    gatekeeper = Gatekeeper(sink, story) if options["fail_fast"] else None
-    sensors = find_sensors(options, board.discover(), board.root, story.now_ns)
+    gatekeeper = Gatekeeper(sink, session_state) if options["fail_fast"] else None
+    sensors = find_sensors(options, board.discover(), board.root, session_state.now_ns)
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
-        story.tell("no-sensors", "warning", "edgetop", text)
+        session_state.tell("no-sensors", "warning", "edgetop", text)
     recorder = Recorder(folder, manifest, request.kept(options)) if folder else None
     conductor = Conductor(
         engine=engine,
@@ -188,7 +190,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         engine_sensors=partial(_engine_sensors, board, shares_process=engine.isolation == "thread"),
         recorder=BackgroundRecorder(recorder) if recorder else None,
         feed=gatekeeper or sink,
-        story=story,
+        session_state=session_state,
         clock=clock,
         derived=ThrottleEvents().fold,
         ask_shapes=partial(ask_shapes, spec, request.engine_python(options)),
@@ -196,22 +198,22 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     feed.connect(conductor)
     if gatekeeper:
         gatekeeper.connect(conductor)
-    board.live(partial(story.tell, "virtual-board", "info", "virtual board"))
+    board.live(partial(session_state.tell, "virtual-board", "info", "virtual board"))
     if recorder:
-        reach.open(recorder.held, conductor, story)
-    return LiveSession(conductor, feed, recorder.held if recorder else None, story)
+        control_endpoint.open(recorder.held, conductor, session_state)
+    return LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
 
 
-def _tell_what_was_asked(story: Story, options: Options, model: ModelFile) -> None:
+def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
     """Gates and rules are kept as events: replays and reports judge them again."""
     if options["model"] is None:
-        story.tell("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
+        session_state.tell("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
-        story.tell("model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model")
+        session_state.tell("model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model")
     for gate in options["gates"]:
-        story.tell("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
+        session_state.tell("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
     for rule in options["alerts"]:
-        story.tell("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
+        session_state.tell("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
 
 
 def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Found:
@@ -232,7 +234,7 @@ def _signals(session: LiveSession) -> Iterator[None]:
     But what is recorded goes on when the terminal hangs up. (Under nohup(1) a hang-up says nothing.)
     """
 
-    def heed(number: int, _frame: object) -> None:
+    def on_event(number: int, _frame: object) -> None:
         session.leave_now = True
         if number == signal.SIGHUP and session.folder:
             session.hung_up = True
@@ -243,7 +245,7 @@ def _signals(session: LiveSession) -> Iterator[None]:
     handled = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         handled.append(signal.SIGHUP)
-    before = {number: signal.signal(number, heed) for number in handled}
+    before = {number: signal.signal(number, on_event) for number in handled}
     try:
         yield
     finally:

@@ -115,11 +115,11 @@ class ControlServer:
             if line is None:
                 self._drop(client)
             elif line and not client.waits_for_the_end:
-                self._heed(client, line)
+                self._on_event(client, line)
 
         return read
 
-    def _heed(self, client: "_Client", line: bytes) -> None:
+    def _on_event(self, client: "_Client", line: bytes) -> None:
         try:
             order = parse_order(line)
         except ValueError as error:

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgetop.feeds.protocol import Can, Mark, Transport
 from edgetop.recording.by_time import BEGINNING, Moment, RecordingByTime
-from edgetop.recording.kept_states import KeptStates
+from edgetop.recording.checkpoints import Checkpoints
 from edgetop.recording.pieces import START
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
@@ -39,7 +39,7 @@ class ReplayFeed:
         self._t_ns = self._clamped(from_ns)
         self._as_of_ns = clock.monotonic_ns()  # when playback stood there
         self._given: Moment | None = None  # None: the next read begins anew
-        self._kept = KeptStates()
+        self._kept = Checkpoints()
         self._ahead, self._next_stop = BEGINNING, 0
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 from edgetop.recording.files import MANIFEST, SUFFIX, read_manifest
-from edgetop.recording.known import known, live
+from edgetop.recording.registry import known, live
 
 
 def locate(given: str, home: Path) -> Path:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.recording.files import JOURNAL, HeldFolder, WriterLock, create_folder, has_journal, write_manifest
-from edgetop.recording.keep import Keep
+from edgetop.recording.retention import Retention
 from edgetop.recording.unwritten import Unwritten, UnwrittenNote
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity
@@ -35,9 +35,9 @@ MAX_WAITING_INFERENCES, MAX_WAITING_ROWS = 65_536, 43_200
 class Recorder:
     """One session's folder, from its making to `finish`."""
 
-    def __init__(self, folder: Path, manifest: Manifest, keep: Keep | None = None) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, keep: Retention | None = None) -> None:
         """Make the folder. Raises InputError where it cannot be, before anything runs."""
-        self._keep = keep or Keep()
+        self._keep = keep or Retention()
         create_folder(folder)
         self._store: Store | None = None
         self._waiting: list[Batch] = []
@@ -68,7 +68,7 @@ class Recorder:
         self._now_ns = batch.until_ns
         self._came += len(batch.inferences)
         if not self._keep.raw:
-            self._begun.heed(batch.inferences, batch.seconds)
+            self._begun.on_event(batch.inferences, batch.seconds)
             batch = replace(batch, inferences=NO_INFERENCES)
         self._waiting.append(batch)
         if batch.manifest is not None and batch.manifest.state == "live":  # else only with all tables there

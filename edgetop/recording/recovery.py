@@ -134,7 +134,7 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Clos
     for number in snapshot.segments:
         segment = snapshot.again(number, before)
         for batch in segment.read():
-            last.heed(batch)
+            last.on_event(batch)
         last.heed_segment(segment)
         before = segment.tally
     if is_live:
@@ -205,7 +205,7 @@ class _Last:
         self.tally = segment.tally
         self.first_tally = self.first_tally or segment.first_tally
 
-    def heed(self, batch: Batch) -> None:
+    def on_event(self, batch: Batch) -> None:
         self.until_ns = max(self.until_ns, min(batch.until_ns, soundness.MAX_SESSION_NS))
         if batch.manifest is not None:
             self.manifest = batch.manifest

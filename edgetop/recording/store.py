@@ -7,9 +7,9 @@ from pathlib import Path
 from edgetop.recording.compaction import MissingSeconds, compact
 from edgetop.recording.files import JOURNAL, Descriptor, open_regular, set_aside, write_manifest
 from edgetop.recording.journal import SEGMENT_BYTES, Journal, Missing, SegmentReader, segment_name, segments
-from edgetop.recording.keep import Keep
 from edgetop.recording.packing import Tally
 from edgetop.recording.recovery import settle
+from edgetop.recording.retention import Retention
 from edgetop.recording.tables import Tables
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest, lost_in_all
@@ -21,7 +21,7 @@ _LEAST_SEGMENT_BYTES = 65_536
 
 
 class Store:
-    def __init__(self, folder: Path, keep: Keep) -> None:
+    def __init__(self, folder: Path, keep: Retention) -> None:
         """Raises OSError."""
         self._folder = folder
         self._journal_folder = folder / JOURNAL

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.relay import planes
+from edgetop.relay import byte_shuffle
+from edgetop.relay.byte_shuffle import Columns
 from edgetop.relay.credible import MAX_SESSION_NS, are_times, is_time, lies, require, take_rows
 from edgetop.relay.packed_seconds import pack_seconds, read_seconds
-from edgetop.relay.planes import Columns
 from edgetop.relay.wire import MAX_PAYLOAD
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
@@ -60,7 +60,7 @@ class Encoder:
         if len(batch.seconds):
             yield _SECONDS, pack_seconds(batch.seconds)
         if len(batch.stretches):
-            yield _STRETCHES, planes.pack_table(batch.stretches)
+            yield _STRETCHES, byte_shuffle.pack_table(batch.stretches)
         if len(batch.readings):
             yield _READINGS, self._pack_readings(batch.readings)
         if batch.events:
@@ -73,7 +73,7 @@ class Encoder:
         if batch.judged is not None:
             yield _JUDGED, json.dumps(batch.judged).encode()
         if len(batch.inferences):
-            yield _INFERENCES, planes.pack_table(batch.inferences)
+            yield _INFERENCES, byte_shuffle.pack_table(batch.inferences)
         if batch.bursts:
             bursts = [self._plain_burst(burst) for burst in batch.bursts]
             yield _BURSTS, json.dumps(bursts, ensure_ascii=False).encode("utf-8", "backslashreplace")
@@ -85,7 +85,11 @@ class Encoder:
 
     def _pack_readings(self, readings: Readings) -> bytes:
         changes = self._values.changes(readings["sensor"], _bits(readings["value"]))
-        return planes.pack_steps(readings["t_ns"]) + planes.pack_steps(readings["sensor"]) + planes.pack(changes)
+        return (
+            byte_shuffle.pack_steps(readings["t_ns"])
+            + byte_shuffle.pack_steps(readings["sensor"])
+            + byte_shuffle.pack(changes)
+        )
 
 
 class Decoder:
@@ -158,17 +162,17 @@ class LastValues:
     def __init__(self) -> None:
         self._last = np.zeros(2**16, np.int64)
 
-    def changes(self, sensor: npt.NDArray[np.uint16], bits: planes.Ints) -> planes.Ints:
+    def changes(self, sensor: npt.NDArray[np.uint16], bits: byte_shuffle.Ints) -> byte_shuffle.Ints:
         """By sensor, and of each in its order."""
         order, begins = _grouped(sensor)
         bits = bits[order]
         before = np.concatenate([[0], bits[:-1]])
         before[begins] = self._last[sensor[order[begins]]]
         self._last[sensor[order]] = bits  # of several values of one sensor, the last
-        changed: planes.Ints = bits ^ before
+        changed: byte_shuffle.Ints = bits ^ before
         return changed
 
-    def restored(self, sensor: npt.NDArray[np.uint16], changes: planes.Ints) -> planes.Ints:
+    def restored(self, sensor: npt.NDArray[np.uint16], changes: byte_shuffle.Ints) -> byte_shuffle.Ints:
         """In the order of the sensors."""
         order, begins = _grouped(sensor)
         bits = np.empty(len(changes), np.int64)
@@ -180,13 +184,13 @@ class LastValues:
         return bits
 
 
-def _grouped(sensor: npt.NDArray[np.uint16]) -> tuple[planes.Ints, planes.Ints]:
+def _grouped(sensor: npt.NDArray[np.uint16]) -> tuple[byte_shuffle.Ints, byte_shuffle.Ints]:
     order = np.argsort(sensor, kind="stable")
     return order, np.flatnonzero(np.diff(sensor[order].astype(np.int64), prepend=-1))
 
 
-def _bits(values: npt.NDArray[np.float64]) -> planes.Ints:
-    bits: planes.Ints = np.ascontiguousarray(values).view(np.int64)
+def _bits(values: npt.NDArray[np.float64]) -> byte_shuffle.Ints:
+    bits: byte_shuffle.Ints = np.ascontiguousarray(values).view(np.int64)
     return bits
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetop.relay import planes
+from edgetop.relay import byte_shuffle
+from edgetop.relay.byte_shuffle import Columns
 from edgetop.relay.credible import lies, require, take_rows
-from edgetop.relay.planes import Columns
 from edgetop.session import histogram
 from edgetop.session.seconds import NS, SECOND, Seconds
 
@@ -17,10 +17,10 @@ def pack_seconds(seconds: Seconds) -> bytes:
     """Behind them the same of response time, where the load has it."""
     lengths = np.diff(seconds.offsets)
     return (
-        planes.pack_table(seconds.rows)
-        + planes.pack(lengths)
-        + planes.pack_steps(seconds.bucket)
-        + planes.pack(seconds.bucket_count)
+        byte_shuffle.pack_table(seconds.rows)
+        + byte_shuffle.pack(lengths)
+        + byte_shuffle.pack_steps(seconds.bucket)
+        + byte_shuffle.pack(seconds.bucket_count)
         + (pack_seconds(seconds.response) if seconds.response else b"")
     )
 

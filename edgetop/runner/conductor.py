@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, PhaseBegan, Started
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.fingerprint import Fingerprint
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
 from edgetop.runner.work import Work
 from edgetop.sensors.protocol import Found
@@ -73,7 +73,7 @@ class Conductor:
         engine_sensors: Callable[[int], Found],
         recorder: Recorder | None,
         feed: BatchSink,
-        story: Story,
+        session_state: SessionState,
         clock: Clock,
         *,
         derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
@@ -90,13 +90,13 @@ class Conductor:
         self._engine_sensors = engine_sensors
         self._recorder = recorder
         self._feed = feed
-        self._story = story
+        self._session_state = session_state
         self._clock = clock
         self._derived = derived
-        self._fingerprint = Fingerprint(story.manifest.model.path)
-        self._work = Work(story.manifest.model, ask_shapes)
+        self._fingerprint = Fingerprint(session_state.manifest.model.path)
+        self._work = Work(session_state.manifest.model, ask_shapes)
         self._surroundings = Surroundings()
-        load = story.manifest.load
+        load = session_state.manifest.load
         self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
         self._stop_reason: str | None = None
         self._stop_since_ns: int | None = None
@@ -134,7 +134,7 @@ class Conductor:
         return self._stop_reason is not None
 
     def mark(self, note: str) -> None:
-        self._story.tell("mark", "info", "user", note)
+        self._session_state.tell("mark", "info", "user", note)
         self._wake.set()
 
     def profile(self) -> None:
@@ -145,7 +145,7 @@ class Conductor:
         if self._recorder and paused != self._recording_paused:
             self._recording_paused = paused
             message = "recording paused: a gap begins" if paused else "recording goes on"
-            self._story.tell("recording-paused" if paused else "recording-resumed", "warning", "user", message)
+            self._session_state.tell("recording-paused" if paused else "recording-resumed", "warning", "user", message)
 
     def join(self, timeout_s: float | None = None) -> Outcome | None:
         """Wait for the end; None where it has not come in time."""
@@ -162,7 +162,7 @@ class Conductor:
                 self._wake.clear()
                 self.step()
         except Exception as error:  # noqa: BLE001  a defect of ours must not lose the recording or leave a load behind
-            self._story.tell("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
+            self._session_state.tell("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
             self._end("internal-error", _internal(error))
         finally:
             self.began_measuring.set()
@@ -173,21 +173,21 @@ class Conductor:
         update = self._engine.poll()
         self._heed_stop()
         self._heed_profile()
-        self._story.records_come(update.records)
+        self._session_state.records_come(update.records)
         for message in update.messages:
-            self._story.engine_said(message)
+            self._session_state.engine_said(message)
             if isinstance(message, Started):
                 self._sense_engine(message.pid)
             elif isinstance(message, PhaseBegan) and message.phase == "measure":
-                self._surroundings.began(message.monotonic_ns - self._story.manifest.clock.origin_monotonic_ns)
+                self._surroundings.began(message.monotonic_ns - self._session_state.manifest.clock.origin_monotonic_ns)
             elif isinstance(message, Loaded):
                 self._fingerprint.begin()
-                if self._story.profiles:
+                if self._session_state.profiles:
                     self._work.begin(message.inputs)
             if isinstance(message, Failed | Died | Ended):
                 self._finish(update, sensed, message)
                 return
-        if self._story.is_measuring and not self.began_measuring.is_set():
+        if self._session_state.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
             gc.freeze()  # what is there by now stays: to look through it for garbage takes 50 ms each time
         self._hand_on(self._batch(update, sensed))
@@ -195,7 +195,7 @@ class Conductor:
 
     def _sense(self, found: Found) -> None:
         self._sampler.add(found.sources)
-        self._story.sensors_known(self._sampler.sensors, found.missing)
+        self._session_state.sensors_known(self._sampler.sensors, found.missing)
 
     def _sense_engine(self, pid: int) -> None:
         """`pid` is what the engine says of itself: `--engine-python` may be a wrapper around it."""
@@ -211,14 +211,14 @@ class Conductor:
 
     def _heed_profile(self) -> None:
         asked, self._profile_asked = self._profile_asked, False
-        if asked and self._story.is_measuring:
+        if asked and self._session_state.is_measuring:
             self._engine.profile()
 
     def _end_if_overdue(self) -> None:
         since = self._stop_since_ns
         if self._stop_reason and since is not None and self._clock.monotonic_ns() - since > STOP_PATIENCE_NS:
             text = f"killed: the inference in hand did not end within {STOP_PATIENCE_NS // 10**9} s"
-            self._story.tell("engine-killed", "warning", "edgetop", text)
+            self._session_state.tell("engine-killed", "warning", "edgetop", text)
             self._end(self._stop_reason)
 
     def _finish(self, update: EngineUpdate, sensed: Sensed, last: Failed | Died | Ended) -> None:
@@ -237,28 +237,28 @@ class Conductor:
     def _batch(self, update: EngineUpdate, sensed: Sensed) -> Batch:
         readings, sensor_events = sensed
         inferences = self._on_session_clock(update.records)
-        self._story.inferences_came(inferences)
-        self._story.watch_wall_clock()
-        self._story.model_hashed(self._fingerprint.take())
-        self._story.precision_known(self._work.precision)
-        self._story.data_dependent(self._work.data_dependent)
-        self._surroundings.sensed(readings, self._story.manifest.sensors)
-        self._story.surrounded_by(self._surroundings)
+        self._session_state.inferences_came(inferences)
+        self._session_state.watch_wall_clock()
+        self._session_state.model_hashed(self._fingerprint.take())
+        self._session_state.precision_known(self._work.precision)
+        self._session_state.data_dependent(self._work.data_dependent)
+        self._surroundings.sensed(readings, self._session_state.manifest.sensors)
+        self._session_state.surrounded_by(self._surroundings)
         return Batch(
-            until_ns=self._story.now_ns(),
+            until_ns=self._session_state.now_ns(),
             inferences=inferences,
             seconds=self._aggregator.add(inferences),
             readings=readings,
-            events=(*self._story.take_events(), *sensor_events),
-            bursts=self._work.joined_to(self._story.take_bursts()),
-            manifest=self._story.take_manifest(),
+            events=(*self._session_state.take_events(), *sensor_events),
+            bursts=self._work.joined_to(self._session_state.take_bursts()),
+            manifest=self._session_state.take_manifest(),
         )
 
     def _on_session_clock(self, records: Inferences) -> Inferences:
         if not len(records):
             return records
         inferences: Inferences = records.copy()
-        inferences["t_ns"] -= self._story.manifest.clock.origin_monotonic_ns
+        inferences["t_ns"] -= self._session_state.manifest.clock.origin_monotonic_ns
         return inferences
 
     def _hand_on(self, batch: Batch) -> None:
@@ -274,7 +274,7 @@ class Conductor:
             return
         if self._recording_paused:  # what happened is kept, and the seconds, of which none may be missing
             batch = replace(batch, inferences=NO_INFERENCES, readings=NO_READINGS, bursts=())
-        self._story.add(self._recorder.write(batch))
+        self._session_state.add(self._recorder.write(batch))
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
         """Close everything, last words first. Whatever fails here, the rest is done and the outcome is set."""
@@ -285,16 +285,16 @@ class Conductor:
         self._feed.close()
 
     def _say_last_words(self, reason: str) -> None:
-        self._story.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
-        self._story.ended(reason, self._surroundings.background())
+        self._session_state.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
+        self._session_state.ended(reason, self._surroundings.background())
         last = Batch(
-            until_ns=self._story.manifest.duration_ns or 0,  # where its replay ends
+            until_ns=self._session_state.manifest.duration_ns or 0,  # where its replay ends
             seconds=self._aggregator.close(),
-            events=self._story.take_events(),
-            manifest=self._story.take_manifest(),
+            events=self._session_state.take_events(),
+            manifest=self._session_state.take_manifest(),
         )
         self._hand_on(last)
-        if news := self._story.take_events():  # of the recorder: that it fails, or goes on again
+        if news := self._session_state.take_events():  # of the recorder: that it fails, or goes on again
             self._hand_on(Batch(until_ns=last.until_ns, events=news))
 
     def _discard_recording(self) -> None:
@@ -305,7 +305,7 @@ class Conductor:
     def _finish_recording(self) -> None:
         if self._recorder is None:
             return
-        manifest, lost = self._story.manifest, None
+        manifest, lost = self._session_state.manifest, None
         try:
             lost = self._recorder.finish(manifest)
         except RecordingError as error:

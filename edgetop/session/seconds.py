@@ -252,7 +252,7 @@ class BegunSecond:
         self._inferences: Inferences = NO_INFERENCES
         self._last: Inferences = NO_INFERENCES
 
-    def heed(self, batch_inferences: Inferences, seconds: Seconds) -> None:
+    def on_event(self, batch_inferences: Inferences, seconds: Seconds) -> None:
         """What came, and the seconds that this completed."""
         inferences = np.concatenate([self._inferences, batch_inferences])
         if len(seconds):

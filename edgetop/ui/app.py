@@ -21,7 +21,7 @@ from edgetop.ui.driver import SteadyDriver
 from edgetop.ui.look import suitable_look, suitable_theme
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.settings import ScreenSettings
-from edgetop.ui.shown import Shown
+from edgetop.ui.terminal_buffer import TerminalBuffer
 from edgetop.ui.themes import load_theme, theme_files
 from edgetop.ui.updates import tightened
 
@@ -50,7 +50,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     ) -> None:
         """Raises InputError for a theme that is unknown or not in order."""
         theme = load_theme(settings.theme or suitable_theme())
-        self._shown = Shown()
+        self._terminal_buffer = TerminalBuffer()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
         self.terminal_lost = False
         self.animation_level = "none"
@@ -113,12 +113,12 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Textual's hook for what goes to the terminal."""
-        self._shown.fit(self.size)
-        super()._display(screen, tightened(renderable, self._shown))
+        self._terminal_buffer.fit(self.size)
+        super()._display(screen, tightened(renderable, self._terminal_buffer))
 
     def forget_terminal(self) -> None:
         """It was left, or shows what nobody here has drawn."""
-        self._shown.forget()
+        self._terminal_buffer.forget()
 
     def _handle_exception(self, error: Exception) -> None:
         """Textual's hook for an error nobody caught: leave, and let the session go on.

@@ -18,7 +18,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.layout import Place
 from edgetop.ui.look import Look
 from edgetop.ui.panes.pane import Area, Drawing, Listing
-from edgetop.ui.shown import MOVE_BYTES, PLAIN
+from edgetop.ui.terminal_buffer import MOVE_BYTES, PLAIN
 from edgetop.ui.text import BLANK, Line, fit, joined, line, spread, width
 from edgetop.ui.themes import Theme
 

@@ -6,12 +6,12 @@ To look back, time must stand: a live screen is frozen, and a replay paused, by 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.lens import Lens
 from edgetop.formatting import span
-from edgetop.ui.takeaway import TakeawayScreen
+from edgetop.ui.screenshot import ScreenshotScreen
 
 NS = 1_000_000_000
 
 
-class TimelineScreen(TakeawayScreen):
+class TimelineScreen(ScreenshotScreen):
     _view: MonitorView
     _lens = Lens()
 

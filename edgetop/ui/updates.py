@@ -15,7 +15,7 @@ from rich.control import Control
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from edgetop.ui.shown import Shown
+from edgetop.ui.terminal_buffer import TerminalBuffer
 
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")  # ECMA-48, SGR
 _MOVES = re.compile("(?:\x1b\\[[0-9;]*H)*")  # CUP
@@ -28,9 +28,9 @@ Update = TypeVar("Update")
 class TightUpdate(ChopsUpdate):
     """The cells of an update, and none beside them."""
 
-    def __init__(self, update: ChopsUpdate, shown: Shown) -> None:
+    def __init__(self, update: ChopsUpdate, terminal_buffer: TerminalBuffer) -> None:
         super().__init__(update.chops, update.spans, update.chop_ends)
-        self._shown = shown
+        self._terminal_buffer = terminal_buffer
 
     def render_segments(self, console: Console) -> str:
         sent: list[str] = []
@@ -39,35 +39,35 @@ class TightUpdate(ChopsUpdate):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                sent += _sent(self._shown, start, y, strip.crop(start - x, min(end, right) - x), console)
+                sent += _sent(self._terminal_buffer, start, y, strip.crop(start - x, min(end, right) - x), console)
         return styled_once("".join(sent))
 
 
 class TightLayout(LayoutUpdate):
     """Whole rows."""
 
-    def __init__(self, update: LayoutUpdate, shown: Shown) -> None:
+    def __init__(self, update: LayoutUpdate, terminal_buffer: TerminalBuffer) -> None:
         super().__init__(update.strips, update.region)
-        self._shown = shown
+        self._terminal_buffer = terminal_buffer
 
     def render_segments(self, console: Console) -> str:
         sent: list[str] = []
         for y, strips in enumerate(self.strips, self.region.y):
-            sent += _sent(self._shown, self.region.x, y, Strip.join(strips), console)
+            sent += _sent(self._terminal_buffer, self.region.x, y, Strip.join(strips), console)
         return styled_once("".join(sent))
 
 
-def _sent(shown: Shown, x: int, y: int, strip: Strip, console: Console) -> Iterator[str]:
-    for start, part in shown.news(x, y, strip):
+def _sent(terminal_buffer: TerminalBuffer, x: int, y: int, strip: Strip, console: Console) -> Iterator[str]:
+    for start, part in terminal_buffer.news(x, y, strip):
         yield Control.move_to(start, y).segment.text
         yield part.render(console)
 
 
-def tightened(update: Update, shown: Shown) -> Update | TightUpdate | TightLayout:
+def tightened(update: Update, terminal_buffer: TerminalBuffer) -> Update | TightUpdate | TightLayout:
     """What else there may be to show stays as it is."""
     if isinstance(update, ChopsUpdate):
-        return TightUpdate(update, shown)
-    return TightLayout(update, shown) if isinstance(update, LayoutUpdate) else update
+        return TightUpdate(update, terminal_buffer)
+    return TightLayout(update, terminal_buffer) if isinstance(update, LayoutUpdate) else update
 
 
 def styled_once(output: str) -> str:

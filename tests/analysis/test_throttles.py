@@ -348,7 +348,7 @@ def test_what_was_handed_over_is_gone_on_from_and_what_cannot_be_true_is_not() -
     first, second = pieces(batch, [45.0])
     there, here = Throttles(), Throttles()
     there.fold(first)
-    document = json.loads(json.dumps(there.handed()))
+    document = json.loads(json.dumps(there.export_state()))
     there.fold(second)
     here.fold(Batch(until_ns=60 * NS, manifest=batch.manifest, events=batch.events))
     late = replace(batch, manifest=None, events=(), readings=batch.readings[batch.readings["t_ns"] > 10 * NS])

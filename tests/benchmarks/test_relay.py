@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.recording.keep import Keep
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.retention import Retention
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, Decoder
 from edgetop.sensors.protocol import sensor
@@ -153,7 +153,7 @@ def test_two_days_are_shown_after_little(sensors, tmp_path, say):
     (tmp_path / "state/edgetop").mkdir(parents=True)
     manifest, folder = board(sensors), tmp_path / "state/edgetop/soak.edgetop"
     block = seconds_of(back_to_back(int(block_s * 0.99 / 0.00052), 5e5, start_ns=0))
-    recorder = Recorder(folder, manifest, Keep(raw=False))
+    recorder = Recorder(folder, manifest, Retention(raw=False))
     recorder.write(Batch(0, manifest=manifest))
     for start in range(0, hours * 3600, block_s):
         until_ns = (start + block_s) * NS

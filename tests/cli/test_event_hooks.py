@@ -9,7 +9,7 @@ import pytest
 from edgetop.cli.event_hooks import EventHooks
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.hooks import Hook
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
@@ -27,10 +27,12 @@ RULE = Event(0, "alert-rule", "info", "user", "tell if max>30ms", {"rule": "max>
 class Watched:
     def __init__(self, event: str, source: str) -> None:
         clock = ManualClock()
-        self.story = Story(manifest(), EngineSpec("m.onnx", "onnx"), clock)
+        self.session_state = SessionState(manifest(), EngineSpec("m.onnx", "onnx"), clock)
         self.sink = ListFeed()
         hook = Hook(event, (sys.executable, "-S", "-c", source))
-        self.hooks = EventHooks(self.sink, (hook,), self.story, clock, {"name": "soak", "id": "5f", "path": None})
+        self.hooks = EventHooks(
+            self.sink, (hook,), self.session_state, clock, {"name": "soak", "id": "5f", "path": None}
+        )
         self.hooks.start()
 
 
@@ -39,7 +41,7 @@ def test_a_hook_hears_of_an_alert_of_its_session(tmp_path: Path) -> None:
     watched = Watched("alert", f"import sys; open({str(file)!r}, 'w').write(sys.stdin.read())")
     watched.hooks.put(Batch(events=(RULE,), restart=True))
     watched.hooks.put(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
-    [event] = wait_until(lambda: [event for event in watched.story.take_events() if event.kind == "hook-ran"])
+    [event] = wait_until(lambda: [event for event in watched.session_state.take_events() if event.kind == "hook-ran"])
     assert event.data["event"] == "alert"
     told = json.loads(file.read_text())
     assert (told["event"], told["rule"], told["begin_s"], told["unit"]) == ("alert", "max>30ms", 10.0, "ms")
@@ -61,7 +63,7 @@ def test_the_end_is_told_and_what_fails_then_is_said_on_stderr(capsys: object) -
     watched.hooks.put(Batch(5 * NS, events=(ended_event(5 * NS),)))
     watched.hooks.close()
     watched.hooks.finish()
-    assert watched.story.take_events() == ()
+    assert watched.session_state.take_events() == ()
     said = capsys.readouterr().err  # type: ignore[attr-defined]
     assert said.startswith("edgetop: ended=python")
     assert said.endswith("ended with exit code 1: no\\x1b[2Jhost\n")

@@ -2,7 +2,7 @@
 
 from edgetop.cli.gatekeeper import STAYS_NS, Gatekeeper
 from edgetop.engines.spec import EngineSpec
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
@@ -13,9 +13,9 @@ from tests.support.scripts import ListFeed, Script, manifest
 class Session:
     def __init__(self, *gates: str) -> None:
         clock = ManualClock()
-        self.story = Story(manifest(), EngineSpec("m.onnx", "onnx"), clock)
+        self.session_state = SessionState(manifest(), EngineSpec("m.onnx", "onnx"), clock)
         self.sink, self.stopped = ListFeed(), []
-        self.keeper = Gatekeeper(self.sink, self.story)
+        self.keeper = Gatekeeper(self.sink, self.session_state)
         self.keeper.connect(self)
         self.gates = gates
 
@@ -45,7 +45,7 @@ def test_a_limit_that_stays_exceeded_ends_the_session_at_once() -> None:
     session, run = Session("max>1ms"), script(30)
     assert session.play(run) <= begun_ns(run) + 3 * NS
     assert session.stopped == ["slo"]
-    (event,) = [event for event in session.story.take_events() if event.kind == "gate-failed"]
+    (event,) = [event for event in session.session_state.take_events() if event.kind == "gate-failed"]
     assert event.message.startswith("max>1ms: ")
     assert event.severity == "critical"
 
@@ -70,10 +70,10 @@ def test_what_is_not_known_ends_nothing() -> None:
 def test_what_passes_is_handed_on_in_whole() -> None:
     session, run = Session("max>1s"), script(5)
     assert session.play(run) is None
-    handed = []
+    export_state = []
     while (batch := session.sink.read()) is not None:
-        handed.append(batch)
-    assert handed == run.batches
+        export_state.append(batch)
+    assert export_state == run.batches
     session.keeper.close()
     assert session.sink.is_over
 

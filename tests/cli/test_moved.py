@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from edgetop.recording.files import is_live
-from edgetop.recording.known import REGISTER
+from edgetop.recording.registry import REGISTER
 from tests.cli.test_leave import RUN, manifest_of, on_terminal, one_session
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop

@@ -14,8 +14,8 @@ from edgetop.control.wire import Answer
 from edgetop.feeds.attach import LATE_NS, SILENT_NS, AttachFeed
 from edgetop.feeds.protocol import Can
 from edgetop.recording.files import SOCKET
-from edgetop.recording.keep import Keep
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.retention import Retention
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from tests.support.asked import Asked
@@ -34,7 +34,7 @@ class Writer:
         self.folder = folder
         self._left = list(batches)
         self._manifests = [batch.manifest for batch in batches if batch.manifest]
-        self._recorder = Recorder(folder, self._manifests[0], Keep())
+        self._recorder = Recorder(folder, self._manifests[0], Retention())
         if segment_bytes is not None:
             self._recorder._opened()._journal._segment_bytes = segment_bytes
         self.write(1)

@@ -20,9 +20,9 @@ from edgetop.feeds.protocol import Can
 from edgetop.feeds.replay import FASTEST, SLOWEST, ReplayFeed
 from edgetop.recording import by_time
 from edgetop.recording.by_time import LAST_INFERENCES
-from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.retention import Retention
 from edgetop.recording.seconds_table import KEPT_APART_S
 from edgetop.session.batch import Batch
 from edgetop.session.records import MEASURE
@@ -368,7 +368,7 @@ def test_the_first_reading_above_a_level_is_found(tmp_path: Path) -> None:
 
 def test_a_session_without_single_inferences_ends_in_the_same_figures(tmp_path: Path) -> None:
     live = made(3, 400, 20)
-    record(tmp_path / "s.edgetop", live, Keep(raw=False))
+    record(tmp_path / "s.edgetop", live, Retention(raw=False))
     feed = ReplayFeed(Recording(tmp_path / "s.edgetop"), clock := ManualClock())
     analysis = played(feed, clock, [1.0, 2.5])
     assert analysis.statistics() == folded(live).statistics()

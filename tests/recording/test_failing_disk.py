@@ -17,12 +17,12 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_NOT_WRITTEN, InputError, RecordingError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.files import WriterLock, read_manifest
-from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import MAX_WAITING_INFERENCES, Recorder
+from edgetop.recording.retention import Retention
 from edgetop.recording.tables import ROW_GROUP_ROWS
 from edgetop.runner.conductor import Conductor, Outcome
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch, merge
@@ -147,7 +147,7 @@ def test_what_a_disk_that_stays_full_did_not_take_is_counted_and_told(
     tmp_path: Path, latency_ns: float, raw: bool
 ) -> None:
     folder = tmp_path / "s.edgetop"
-    recorder = Recorder(folder, first_manifest(), Keep(raw=raw))
+    recorder = Recorder(folder, first_manifest(), Retention(raw=raw))
     batches = ticks(back_to_back(int(12e9 / latency_ns), latency_ns))
     told(recorder, during(batches, 0, 4))
     with files_may_grow_to(0):
@@ -245,8 +245,10 @@ def conducted(recorder: Recorder) -> tuple[Outcome, Batch]:
         said(PhaseBegan("measure", origin)), *(said(records=piece) for piece in pieces), said(Ended("runs", origin))
     )
     feed = LiveFeed()
-    story = Story(first_manifest(), EngineSpec("model.onnx", "onnx"), clock)
-    conductor = Conductor(engine, Sampler((), clock, origin), Found(), lambda _: Found(), recorder, feed, story, clock)
+    session_state = SessionState(first_manifest(), EngineSpec("model.onnx", "onnx"), clock)
+    conductor = Conductor(
+        engine, Sampler((), clock, origin), Found(), lambda _: Found(), recorder, feed, session_state, clock
+    )
     while conductor.outcome is None:
         clock.advance(0.1)
         conductor.step()

@@ -9,8 +9,8 @@ import pytest
 
 from edgetop.errors import InputError
 from edgetop.recording.files import WriterLock, write_manifest
-from edgetop.recording.known import register
 from edgetop.recording.locate import locate, locate_live
+from edgetop.recording.registry import register
 from tests.support.recordings import first_manifest
 
 

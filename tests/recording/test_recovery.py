@@ -18,9 +18,9 @@ from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
 from edgetop.recording.files import read_manifest, write_manifest
 from edgetop.recording.frames import ALONE, MAGIC
-from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.retention import Retention
 from edgetop.recording.schema import SCHEMAS
 from edgetop.relay.watched import WatchedSession
 from edgetop.session.batch import Batch, merge
@@ -126,7 +126,7 @@ def test_the_measurement_ends_with_the_inference_that_ended_last(tmp_path: Path,
 def test_without_single_inferences_it_ends_where_their_seconds_end(tmp_path: Path, batches: list[Batch]) -> None:
     """The second that was begun counts: so does its time."""
     given = until(batches, 5.5)
-    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", given, keep=Keep(raw=False))
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", given, keep=Retention(raw=False))
     assert last_end_ns(folder) == played(folder).until_ns == given[-1].until_ns
 
 

@@ -79,7 +79,7 @@ def test_response_times_that_are_not_of_their_seconds_are_refused(response):
 
 
 def test_seconds_with_something_behind_them_are_refused():
-    refused(encoding._SECONDS, pack_seconds(paced(6).whole().seconds) + encoding.planes.pack([1]))
+    refused(encoding._SECONDS, pack_seconds(paced(6).whole().seconds) + encoding.byte_shuffle.pack([1]))
 
 
 def test_stretches_a_restart_and_a_position_come_back():
@@ -226,14 +226,14 @@ def test_a_second_that_cannot_be_is_refused(name, value):
 def test_a_stretch_that_cannot_be_is_refused(name, value):
     rows = np.array([(0, 9, 3, 10, 1.0, 2.0, 3.0, 2.0)], STRETCH)
     rows[name] = value
-    refused(encoding._STRETCHES, encoding.planes.pack_table(rows))
+    refused(encoding._STRETCHES, encoding.byte_shuffle.pack_table(rows))
 
 
 @pytest.mark.parametrize(("name", "value"), [("phase", 3), ("latency_ns", -1), ("t_ns", 2**62)])
 def test_an_inference_that_cannot_be_is_refused(name, value):
     rows = np.array([(0, 9, 0, 0, 2, True)], INFERENCE)
     rows[name] = value
-    refused(encoding._INFERENCES, encoding.planes.pack_table(rows))
+    refused(encoding._INFERENCES, encoding.byte_shuffle.pack_table(rows))
 
 
 def test_a_part_of_a_kind_that_came_later_is_passed_over():

@@ -11,7 +11,7 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.causes import channels
-from edgetop.analysis.slowdowns.handed import taken_over
+from edgetop.analysis.slowdowns.export_state import import_state
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.feeds.remote import RemoteFeed
@@ -206,8 +206,8 @@ def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: o
     assert whole.manifest
     signals.know(whole.manifest.sensors)
     known = channels(signals.infos)
-    assert taken_over(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
+    assert import_state(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
     with pytest.raises(ValueError, match="cannot be"):
-        taken_over(changed(document, path, value), known, whole.until_ns)
+        import_state(changed(document, path, value), known, whole.until_ns)
     analysis = folded([replace(whole, judged=changed(document, path, value))])
     assert differences(analysis.slowdowns.view(), folded([whole]).slowdowns.view()) == []

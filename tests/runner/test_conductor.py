@@ -31,7 +31,7 @@ from edgetop.recording.files import read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.runner.conductor import STOP_PATIENCE_NS, Conductor, Outcome
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch, merge
@@ -128,7 +128,9 @@ class Session:
         origin = manifest.clock.origin_monotonic_ns
         self.engine = engine or ScriptedEngine(*updates)
         self.sink = Sink()
-        self.story = Story(manifest, EngineSpec("model.onnx", "onnx", profile_every_ns=profile_every_ns), self.clock)
+        self.session_state = SessionState(
+            manifest, EngineSpec("model.onnx", "onnx", profile_every_ns=profile_every_ns), self.clock
+        )
         self.conductor = Conductor(
             engine=self.engine,
             sampler=sampler or Sampler((), self.clock, origin),
@@ -136,7 +138,7 @@ class Session:
             engine_sensors=engine_sensors,
             recorder=recorder,
             feed=self.sink,
-            story=self.story,
+            session_state=self.session_state,
             clock=self.clock,
             derived=derived,
         )

@@ -17,7 +17,7 @@ from edgetop.engines.protocol import (
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.session.operators import Operator
-from tests.runner.test_story import LOADED
+from tests.runner.test_session_state import LOADED
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 
 ON_GPU = Operator("a", "Conv", "CUDA", 2, 90)

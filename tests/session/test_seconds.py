@@ -214,7 +214,7 @@ def test_a_begun_second_is_what_it_would_be_if_the_session_ended_now(inferences:
     for piece in np.split(inferences, [cut for cut in cuts if cut < len(inferences)]):
         complete = aggregator.add(piece)
         done.append(complete)
-        begun.heed(piece, complete)
+        begun.on_event(piece, complete)
     assert differences(concatenate([*done, begun.seconds()]), seconds_of(inferences)) == []
 
 

@@ -14,7 +14,9 @@ from edgetop.simulation.scenarios import SCENARIOS
 HOUR_S = 3600
 
 
-def story(name: str, seconds: int = HOUR_S, busy: float = 1.0, ambient_c: float | None = None) -> Iterator[Machine]:
+def session_state(
+    name: str, seconds: int = HOUR_S, busy: float = 1.0, ambient_c: float | None = None
+) -> Iterator[Machine]:
     """The machine second by second."""
     machine = new_machine(SCENARIOS[name], ambient_c)
     for _ in range(seconds):
@@ -24,11 +26,11 @@ def story(name: str, seconds: int = HOUR_S, busy: float = 1.0, ambient_c: float 
 
 def first(name: str, busy: float = 1.0) -> int:
     """After how many seconds the board is slowed."""
-    return next(i for i, machine in enumerate(story(name, busy=busy)) if machine.slowdown > 0)
+    return next(i for i, machine in enumerate(session_state(name, busy=busy)) if machine.slowdown > 0)
 
 
 def test_a_stuck_fan_throttles_the_clock_at_the_trip_and_a_running_one_lifts_it() -> None:
-    told = list(story("thermal"))
+    told = list(session_state("thermal"))
     cut = first("thermal")
     assert 300 < cut < 500
     assert told[cut].celsius == pytest.approx(85.0, abs=0.2)
@@ -46,16 +48,16 @@ def test_it_throttles_the_later_the_less_the_engine_does() -> None:
 
 
 def test_an_idle_board_never_throttles() -> None:
-    assert all(machine.slowdown == 0 for machine in story("thermal", busy=0.0))
+    assert all(machine.slowdown == 0 for machine in session_state("thermal", busy=0.0))
 
 
 def test_in_cold_air_even_a_stuck_fan_is_later() -> None:
-    cold = next(i for i, machine in enumerate(story("thermal", ambient_c=0.0)) if machine.slowdown > 0)
+    cold = next(i for i, machine in enumerate(session_state("thermal", ambient_c=0.0)) if machine.slowdown > 0)
     assert cold > first("thermal") + 100
 
 
 def test_a_healthy_board_is_hot_and_fine() -> None:
-    told = list(story("healthy"))
+    told = list(session_state("healthy"))
     assert max(machine.celsius for machine in told) > 60
     assert all((machine.slowdown, machine.is_troubled) == (0.0, False) for machine in told)
     assert len({machine.fan for machine in told}) > 2, "its fan turns up"
@@ -63,7 +65,7 @@ def test_a_healthy_board_is_hot_and_fine() -> None:
 
 @pytest.mark.parametrize(("name", "slowdown"), [("power-cap", 3 / 7), ("under-voltage", 0.6)])
 def test_trouble_of_the_supply_slows_by_as_much_as_its_clock_says(name: str, slowdown: float) -> None:
-    told = list(story(name))
+    told = list(session_state(name))
     assert [machine.slowdown for machine in told if machine.is_troubled] == pytest.approx([slowdown] * 1800, rel=1e-9)
     assert {machine.slowdown for machine in told if not machine.is_troubled} == {0.0}
     changes = sum(one.is_troubled != other.is_troubled for one, other in pairwise(told))
@@ -79,14 +81,14 @@ def test_over_current_events_are_counted_by_the_user_s_clock() -> None:
 
 
 def test_under_voltage_is_what_the_firmware_takes_for_it() -> None:
-    told = list(story("under-voltage", 1500))
+    told = list(session_state("under-voltage", 1500))
     assert all((machine.supply_v < 4.63) == machine.is_under_voltage for machine in told)
     assert any(machine.was_under_voltage and not machine.is_under_voltage for machine in told)
 
 
 @pytest.mark.parametrize("name", ["contention", "leak", "crash"])
 def test_what_befalls_the_engine_leaves_the_board_healthy(name: str) -> None:
-    told = list(story(name))
+    told = list(session_state(name))
     assert any(machine.is_troubled for machine in told)
     assert all(machine.slowdown == 0 for machine in told)
     assert any(machine.is_competed_with for machine in told) == (name == "contention")

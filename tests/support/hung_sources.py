@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgetop.engines.process import ProcessEngine
 from edgetop.runner.conductor import Conductor, Outcome
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found, Gap, Source, sensor
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch, merge
@@ -99,10 +99,10 @@ def run_beside(model: Path, seconds: float, sources: Sequence[Source]) -> RunFig
     clock, sink = SystemClock(), _Sink()
     spec = spec_for(model, runs=None, duration_ns=int(seconds * NS))
     manifest = begun(clock)
-    story = Story(manifest, spec, clock)
+    session_state = SessionState(manifest, spec, clock)
     sampler = Sampler((), clock, manifest.clock.origin_monotonic_ns)
     board = Found(tuple(sources))
-    conductor = Conductor(ProcessEngine(spec), sampler, board, lambda _: Found(), None, sink, story, clock)
+    conductor = Conductor(ProcessEngine(spec), sampler, board, lambda _: Found(), None, sink, session_state, clock)
     conductor.start()
     outcome = conductor.join()
     assert outcome is not None

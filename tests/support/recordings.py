@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from edgetop.recording.files import JOURNAL
-from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.retention import Retention
 from edgetop.sensors.protocol import sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
@@ -125,7 +125,7 @@ def _ending(manifest: Manifest, inferences: Inferences, aggregator: SecondAggreg
     return Batch(end_ns, seconds=aggregator.close(), events=(ended,), manifest=last)
 
 
-def record(folder: Path, batches: Sequence[Batch], keep: Keep | None = None) -> Path:
+def record(folder: Path, batches: Sequence[Batch], keep: Retention | None = None) -> Path:
     """Write a whole session down; the last batch that has a manifest has its last one."""
     manifests = [batch.manifest for batch in batches if batch.manifest]
     recorder = Recorder(folder, manifests[0], keep)
@@ -136,7 +136,7 @@ def record(folder: Path, batches: Sequence[Batch], keep: Keep | None = None) -> 
 
 
 def left_by_a_dead_writer(
-    folder: Path, batches: Sequence[Batch], segment_bytes: int | None = None, keep: Keep | None = None
+    folder: Path, batches: Sequence[Batch], segment_bytes: int | None = None, keep: Retention | None = None
 ) -> Path:
     """What lies there when a writer is killed after it was given these batches.
 

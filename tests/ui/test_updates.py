@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from edgetop.formatting import clean
 from edgetop.ui.pane_widget import changes
-from edgetop.ui.shown import Shown
+from edgetop.ui.terminal_buffer import TerminalBuffer
 from edgetop.ui.text import Line, Span, fit, joined
 from edgetop.ui.updates import styled_once, tightened
 from tests.support.screens import plain
@@ -89,7 +89,7 @@ def test_after_an_update_the_terminal_shows_the_new_line(before: Line, now: Line
     pieces = {x + left: strip.crop(left, right) for left, right in pairwise(edges)}
     spans = [(1, x + start, x + end) for start, end in parts]
     update = ChopsUpdate([{}, pieces], spans, [[], [x + edge for edge in edges[1:]]])
-    screen.write(tightened(update, Shown()).render_segments(console))
+    screen.write(tightened(update, TerminalBuffer()).render_segments(console))
     if not any(character in "中한" for character in plain(now)):  # a cut through one leaves a blank
         assert screen.rows[1][x:] == plain(now)
     assert screen.written - written == sum(end - start for start, end in parts)
@@ -134,7 +134,7 @@ def test_between_pieces_of_one_style_the_cursor_moves_and_nothing_else() -> None
     assert styled_once(f"{blue}a{reset}{move}c") == f"{blue}a{reset}{move}c"
 
 
-def sent_of(shown: Shown, line: Line, x: int = 0) -> str:
+def sent_of(shown: TerminalBuffer, line: Line, x: int = 0) -> str:
     console = Console(color_system="truecolor", force_terminal=True)
     strip = Strip([Segment(span.text, Style.parse("bold" if span.style == "dim" else "red")) for span in line], COLUMNS)
     update = LayoutUpdate([[strip]], TextualRegion(x, 1, COLUMNS, 1))
@@ -144,7 +144,7 @@ def sent_of(shown: Shown, line: Line, x: int = 0) -> str:
 @examples
 @given(st.lists(lines, min_size=1, max_size=4))
 def test_after_any_paints_the_terminal_shows_the_last(painted: list[Line]) -> None:
-    shown, screen = Shown(), Cells(COLUMNS, 2)
+    shown, screen = TerminalBuffer(), Cells(COLUMNS, 2)
     for line in painted:
         screen.write(sent_of(shown, line))
     assert screen.rows[1] == plain(painted[-1])
@@ -153,7 +153,7 @@ def test_after_any_paints_the_terminal_shows_the_last(painted: list[Line]) -> No
 
 def test_what_stands_there_is_not_sent_again_until_the_terminal_is_another() -> None:
     line = (Span("p50 5.003".ljust(COLUMNS)),)
-    shown = Shown()
+    shown = TerminalBuffer()
     shown.fit(Size(COLUMNS, 2))
     assert "p50 5.003" in sent_of(shown, line)
     shown.fit(Size(COLUMNS, 2))
@@ -164,7 +164,7 @@ def test_what_stands_there_is_not_sent_again_until_the_terminal_is_another() -> 
 
 
 def test_another_style_is_sent_again() -> None:
-    shown = Shown()
+    shown = TerminalBuffer()
     sent_of(shown, (Span("a" * COLUMNS),))
     assert sent_of(shown, (Span("a" * 4), Span("a" * (COLUMNS - 4), "dim"))).count("a") == COLUMNS - 4
 
@@ -172,7 +172,7 @@ def test_another_style_is_sent_again() -> None:
 @pytest.mark.parametrize("name", ["\u2764\ufe0f", "1\ufe0f\u20e3", "\U0001f44d\U0001f3fd", "\u4e2d\u0301", "e\u0301"])
 def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: str) -> None:
     """How wide they are together is not how wide they are one by one."""
-    shown = Shown()
+    shown = TerminalBuffer()
     before, now = (Strip([Segment(f"{name} p50 5.0{digit}3")]) for digit in "01")
     assert "".join(strip.text for _, strip in shown.news(3, 1, before)) == before.text
     ((x, part),) = shown.news(3, 1, now)
@@ -183,7 +183,7 @@ def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: 
 
 
 def test_what_was_laid_out_for_a_larger_terminal_stays_within_this_one() -> None:
-    shown = Shown()
+    shown = TerminalBuffer()
     shown.fit(Size(10, 2))
     strip = Strip([Segment("0123456789abcdef")])
     assert [(x, part.text) for x, part in shown.news(4, 1, strip)] == [(4, "012345")]

@@ -18,9 +18,9 @@ class Incidents:
 
     def fold(self, events: tuple[Event, ...]) -> None:
         for event in events:
-            self._heed(event)
+            self._on_event(event)
 
-    def _heed(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event.kind in _TOLD_BEFORE:
             self._why = event.message
         elif event.kind in NOT_RECORDED:

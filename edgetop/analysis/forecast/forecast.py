@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetop.analysis.forecast.history import Floats, History, Ints, Stretch
+from edgetop.analysis.forecast.history import Floats, History, Ints, ReadingSummary
 from edgetop.analysis.forecast.load import Drives, Steady, is_fan, matters, steady_span
 from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
 from edgetop.session.batch import Batch
@@ -66,7 +66,7 @@ class Forecast:
             self._judged = None
         for event in batch.events:
             if event.kind == "phase":
-                self._heed(event.data.get("phase"), event.t_ns, event.data.get("duration_ns"))
+                self._on_event(event.data.get("phase"), event.t_ns, event.data.get("duration_ns"))
         if len(batch.stretches):
             past = batch.stretches
             self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])
@@ -87,7 +87,7 @@ class Forecast:
         self._drives = Drives(self._history.infos)
         self._places = places
 
-    def _heed(self, phase: object, t_ns: int, duration_ns: object) -> None:
+    def _on_event(self, phase: object, t_ns: int, duration_ns: object) -> None:
         if phase == "measure":
             self._began_ns, self._judged = t_ns, None
         elif phase == "idle" and isinstance(duration_ns, int):
@@ -142,7 +142,7 @@ class Forecast:
             return replace(view, reason="too early to tell" if is_young else "the load is not steady"), None
         return self._told(view, row, span, now)
 
-    def _nearest(self, now: Stretch) -> tuple[int, float, float] | str:
+    def _nearest(self, now: ReadingSummary) -> tuple[int, float, float] | str:
         """The zone nearest to where it throttles: its row, how warm it is, and where that is. Or why there is none."""
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
@@ -158,7 +158,9 @@ class Forecast:
             return row, celsius, trip_c
         return "its zone is not read now" if has_trip else "nothing tells at what temperature this board throttles"
 
-    def _told(self, view: ForecastView, row: int, span: Steady, now: Stretch) -> tuple[ForecastView, float | None]:
+    def _told(
+        self, view: ForecastView, row: int, span: Steady, now: ReadingSummary
+    ) -> tuple[ForecastView, float | None]:
         stretch = self._history.stretch(span.level, span.from_s, span.until_s)
         read = stretch.count[row] > 0
         assert view.trip_c is not None
@@ -212,7 +214,7 @@ class Forecast:
         most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
         return (least, most ** (1 / 3)), ""
 
-    def _fan_can_rise(self, now: Stretch) -> bool:
+    def _fan_can_rise(self, now: ReadingSummary) -> bool:
         for row, info in enumerate(self._history.infos):
             states = now.mean[row][~np.isnan(now.mean[row])]
             if is_fan(info) and info.max_state and len(states) and states[-1] < info.max_state:

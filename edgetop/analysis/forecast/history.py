@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ReadingSummary:
     """Blocks of one width. Each column is a block, each row a sensor; NaN where nothing was read."""
 
     width_s: int
@@ -103,7 +103,7 @@ class History:
             rows = np.column_stack([values[fresh], within_ms * count[fresh], count[fresh]])
             np.add.at(sums, (row[fresh], block % BLOCKS), rows)
 
-    def stretch(self, level: int, from_s: float, until_s: int) -> Stretch:
+    def stretch(self, level: int, from_s: float, until_s: int) -> ReadingSummary:
         """The whole blocks of that width within this time; as many as there are."""
         width_s = WIDTHS_S[level]
         oldest = max(0, self.newest_s // width_s - BLOCKS + 1)
@@ -113,7 +113,7 @@ class History:
         value, within_ms, count = np.moveaxis(self._sums[level][:, number % BLOCKS], -1, 0)
         with np.errstate(invalid="ignore"):
             mean, offset = value / count / MILLI, within_ms / count / 1_000
-        return Stretch(width_s, first, mean, number * width_s + offset, count)
+        return ReadingSummary(width_s, first, mean, number * width_s + offset, count)
 
 
 def _thousandths(values: Floats) -> Ints:

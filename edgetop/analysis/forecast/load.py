@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.forecast.history import WIDTHS_S, Floats, History, Stretch
+from edgetop.analysis.forecast.history import WIDTHS_S, Floats, History, ReadingSummary
 from edgetop.session.manifest import SensorInfo
 
 RECENT_S, LEAST_RECENT = 16, 5  # seconds, and blocks, that tell what is usual now
@@ -74,11 +74,11 @@ class Drives:
         self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
         self._throttling = [row for row, info in enumerate(infos) if is_throttling(info)]
 
-    def is_throttled(self, stretch: Stretch) -> Bools:
+    def is_throttled(self, stretch: ReadingSummary) -> Bools:
         """Of each block, whether heat slowed the board in it."""
         return np.asarray((np.nan_to_num(stretch.mean[self._throttling]) > 0).any(axis=0))
 
-    def only_rose(self, stretch: Stretch, at: int) -> bool:
+    def only_rose(self, stretch: ReadingSummary, at: int) -> bool:
         """Whether from that block on there was as much load as before it, or more, and as little cooling, or less."""
         mean = stretch.mean[self._rows]
         if not at or not len(mean):
@@ -89,7 +89,7 @@ class Drives:
         more = np.where(self._heats, after - before, before - after)
         return bool((~(more < -allowed)).all())
 
-    def differs(self, stretch: Stretch) -> Bools:
+    def differs(self, stretch: ReadingSummary) -> Bools:
         """Of each block, whether load or cooling were others than at the end."""
         mean = _held(stretch.mean[self._rows])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // stretch.width_s) :]

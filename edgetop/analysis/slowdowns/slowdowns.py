@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
-from edgetop.analysis.slowdowns.handed import handed, is_quiet, taken_over
+from edgetop.analysis.slowdowns.export_state import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals, machine_of
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.throttles import Throttles
-from edgetop.analysis.witnesses import Witnesses
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
 from edgetop.session.seconds import NO_SECONDS, NS
@@ -37,7 +37,7 @@ class Slowdowns:
         self._settled_s = 0
         self._judgement = Judgement()  # further than that where it was handed over
         self._tail = Tail()
-        self._witnesses = Witnesses()
+        self._event_index = EventIndex()
         self._views: tuple[SlowdownsView, Tail] | None = None
 
     def fold(self, batch: Batch) -> None:
@@ -48,7 +48,7 @@ class Slowdowns:
         if batch.judged is not None:
             self._take_over(batch.judged, batch.until_ns)
         places = self._signals.relevant(batch.readings)
-        self._witnesses.heed(batch.events)
+        self._event_index.on_event(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(places) or batch.events:
             self._views = None
@@ -61,7 +61,7 @@ class Slowdowns:
             self._settle(until_s)
             begin = end
         self._signals.add(batch.readings[places[begin:]])
-        self._witnesses.forget(newest_s - LATE_S)
+        self._event_index.forget(newest_s - LATE_S)
         if newest_s - LATE_S >= self._settled_s + SETTLED_AT_ONCE_S:
             self._settle(newest_s - LATE_S)
             self._rows = self._rows.copy()  # not a view of all that came
@@ -69,7 +69,7 @@ class Slowdowns:
     def _take_over(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
         """Go on from what was judged where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            self._judgement = taken_over(document, self._channels, until_ns)
+            self._judgement = import_state(document, self._channels, until_ns)
             self._views = None
 
     @property
@@ -83,17 +83,17 @@ class Slowdowns:
         rows, self._rows = self._rows[:due], self._rows[due:]
         self._settled_s = until_s
         self._advance(self._judgement, rows, until_s)
-        self._tail.advance(rows, self._signals, self._channels, self._witnesses)
+        self._tail.advance(rows, self._signals, self._channels, self._event_index)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
         """With what of these rows it does not know yet."""
         if until_s > judgement.until_s:
             rows = rows[rows["t_ns"] >= judgement.until_s * NS]
-            judgement.advance(rows, until_s, self._signals, self._channels, self._witnesses)
+            judgement.advance(rows, until_s, self._signals, self._channels, self._event_index)
 
-    def handed(self) -> dict[str, JsonValue] | None:
+    def export_state(self) -> dict[str, JsonValue] | None:
         """What is settled, for who goes on from here; None where that is not possible just now."""
-        return handed(self._judgement) if is_quiet(self._judgement) else None
+        return export_state(self._judgement) if is_quiet(self._judgement) else None
 
     @property
     def settled_s(self) -> int:
@@ -109,7 +109,7 @@ class Slowdowns:
         if p50_ns is None:
             return TailView()
         view, tail = self._viewed()
-        seen = tail.view(p50_ns, view.slowdowns, self._signals, self._channels, self._witnesses)
+        seen = tail.view(p50_ns, view.slowdowns, self._signals, self._channels, self._event_index)
         self._tail.remember(tail, self._settled_s)
         return seen
 
@@ -119,8 +119,8 @@ class Slowdowns:
             judgement, tail = self._judgement.copy(), self._tail.copy()
             judgement.detector.end_s = self._end_s
             self._advance(judgement, self._rows, self._newest_s)
-            tail.advance(self._rows, self._signals, self._channels, self._witnesses)
-            self._views = judgement.view(self._signals, self._witnesses), tail
+            tail.advance(self._rows, self._signals, self._channels, self._event_index)
+            self._views = judgement.view(self._signals, self._event_index), tail
         return self._views
 
 
@@ -133,6 +133,6 @@ def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
     for batch in batches:
         slowdowns.fold(batch)
         throttles.fold(batch)
-        if slowdowns.settled_s >= from_s and (document := slowdowns.handed()):
-            return {**document, **throttles.handed()}
-    return throttles.handed()
+        if slowdowns.settled_s >= from_s and (document := slowdowns.export_state()):
+            return {**document, **throttles.export_state()}
+    return throttles.export_state()

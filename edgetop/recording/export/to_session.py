@@ -71,7 +71,7 @@ class _Counts:
     last_end_ns: int = 0  # in the time of the cut
     by_stream: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))  # measured, not failed
 
-    def heed(self, name: str, table: pa.Table) -> None:
+    def on_event(self, name: str, table: pa.Table) -> None:
         if name == "seconds":
             self.measured += sum(int(np.asarray(table[column]).sum()) for column in ("count", "errors"))
         elif name == "inferences":
@@ -101,7 +101,7 @@ def _moved(selection: Selection, name: str, span: Span, counts: _Counts) -> Iter
     for table in sound_tables(selection.recording, name, span):
         t_ns = np.asarray(table["t_ns"]) - span.begin_ns
         moved = table.set_column(table.schema.get_field_index("t_ns"), SCHEMAS[name].field("t_ns"), pa.array(t_ns))
-        counts.heed(name, moved)
+        counts.on_event(name, moved)
         yield moved
 
 

@@ -31,8 +31,8 @@ from edgetop.ui.charts import (
     tick_row,
     time_axis,
 )
-from edgetop.ui.panes.courses import shaded, slow, throttled
 from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import shaded, slow, throttled
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, table
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")

@@ -10,8 +10,8 @@ from edgetop.analysis.timeline import Points
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, time_axis
-from edgetop.ui.panes.courses import Block, course, stacked
 from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import Block, course, stacked
 from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
 CHART_MIN_ROWS = 4
@@ -73,7 +73,7 @@ def _shown(track: TrackView | None, unit: str) -> str:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    if view.courses and area.height >= DETAIL_ROWS:
+    if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
     points = view.memory.rss_points
     has_chart = points is not None and not points.is_empty
@@ -96,7 +96,7 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     blocks = [
         Block(_course_figures(name, track), points, "MiB", names_unit=False)
         for name, track in shown
-        if track and (points := view.courses.get(track.info.id)) is not None
+        if track and (points := view.sensor_series.get(track.info.id)) is not None
     ]
     if area.width >= SIDE_BY_SIDE_CELLS:
         left = area.width - SIDE_CELLS - 2

@@ -10,8 +10,8 @@ from edgetop.analysis.power import RailView
 from edgetop.analysis.timeline import Points
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, bar, time_axis
-from edgetop.ui.panes.courses import Block, course, stacked
 from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import Block, course, stacked
 from edgetop.ui.text import Column, Line, Piece, as_fits, beside, line, table, wrapped
 
 COLUMNS = (
@@ -80,7 +80,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     power = view.power
     if power.leading is None:
         return _nothing(view, area)[: area.height]
-    if view.courses and area.height >= DETAIL_ROWS:
+    if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
     points = power.points
     has_chart = points is not None and not points.is_empty
@@ -102,9 +102,9 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     note = power.leading.track.info.note if power.leading else None
     said = wrapped(clean(note, ascii_only=area.look.ascii_only), area.width, "dim") if note else []
     cost = [*_energy(view, area), *said]
-    blocks = [Block(_figures(rail, area), view.courses.get(rail.track.info.id), "W") for rail in rails]
-    courses = stacked(view, blocks, Area(area.width, max(0, area.height - len(cost)), area.look))
-    return [*cost, *courses][: area.height]
+    blocks = [Block(_figures(rail, area), view.sensor_series.get(rail.track.info.id), "W") for rail in rails]
+    sensor_series = stacked(view, blocks, Area(area.width, max(0, area.height - len(cost)), area.look))
+    return [*cost, *sensor_series][: area.height]
 
 
 def _figures(rail: RailView, area: Area) -> Line:

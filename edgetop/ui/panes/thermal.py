@@ -13,8 +13,8 @@ from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
-from edgetop.ui.panes.courses import Block, course, stacked, throttled
 from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import Block, course, stacked, throttled
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, fit, line, table, width, wrapped
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
@@ -135,7 +135,7 @@ def _label(clock: ClockView, area: Area) -> str:
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     thermal = view.thermal
-    if view.courses and area.height >= DETAIL_ROWS:
+    if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
     has_chart = any(points and not points.is_empty for points in (thermal.hottest_points, thermal.clock_points))
     if has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
@@ -156,19 +156,19 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     """The pane alone: every zone and every clock with its own course, a clock under its cap."""
     # By the highest ever seen, which seldom changes: a chart that moves with every breath cannot be read.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
-    zones = [Block(_zone_figures(zone, area), view.courses.get(zone.info.id), "C") for zone in ranked]
+    zones = [Block(_zone_figures(zone, area), view.sensor_series.get(zone.info.id), "C") for zone in ranked]
     clocks = [
         Block(
             _clock_figures(clock, area),
-            view.courses.get(clock.mhz.info.id),
+            view.sensor_series.get(clock.mhz.info.id),
             "MHz",
-            mark=view.courses.get(f"freqcap/{clock.mhz.info.label}"),
+            mark=view.sensor_series.get(f"freqcap/{clock.mhz.info.label}"),
         )
         for clock in view.thermal.clocks
     ]
     limits = [*_limits(view.thermal, area), *_limit_row(view, area)]
-    courses = stacked(view, [*zones, *clocks], Area(area.width, max(0, area.height - len(limits)), area.look))
-    return [*limits, *courses][: area.height]
+    sensor_series = stacked(view, [*zones, *clocks], Area(area.width, max(0, area.height - len(limits)), area.look))
+    return [*limits, *sensor_series][: area.height]
 
 
 def _limit_row(view: MonitorView, area: Area) -> list[Line]:

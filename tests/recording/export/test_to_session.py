@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from edgetop.analysis.notices import ADVICE
 from edgetop.recording.export.protocol import TABLES
 from edgetop.recording.export.to_session import SAID_ONCE
-from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
+from edgetop.recording.retention import Retention
 from edgetop.recording.schema import SCHEMAS
 from edgetop.recording.span import WHOLE, Span
 from edgetop.session.batch import Batch, merge
@@ -108,7 +108,7 @@ def test_the_last_words_of_a_session_speak_of_the_cut_in_it(recorded):
 def test_a_session_without_single_inferences_ends_in_its_cut_when_it_ended(tmp_path):
     """Where the last second is far from full, the end of that second would be another answer."""
     batches = list(session(with_phases(back_to_back(620, 20e6))))
-    folder = record(tmp_path / "s.edgetop", batches, Keep(raw=False))
+    folder = record(tmp_path / "s.edgetop", batches, Retention(raw=False))
     whole, cut = (folded(Recording(path).play()) for path in (folder, cut_of(folder, WHOLE)))
     assert differences(whole.statistics(), cut.statistics()) == []
     assert whole.progress.warmup == cut.progress.warmup

@@ -8,7 +8,7 @@ import pytest
 from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.recording.by_time import BEGINNING
-from edgetop.recording.kept_states import KeptStates
+from edgetop.recording.checkpoints import Checkpoints
 from edgetop.recording.pieces import START
 from edgetop.session.batch import Batch, merge
 from tests.support import scripts
@@ -31,7 +31,7 @@ def test_who_goes_on_from_what_was_known_finds_the_same(name: str) -> None:
     batches = SESSIONS[name]().batches
     half = len(batches) // 2
     first, rest = merge(batches[:half]), merge(batches[half:])
-    straight, kept = Analysis(RULES), KeptStates()
+    straight, kept = Analysis(RULES), Checkpoints()
     straight.fold(first)
     kept.keep(BEGINNING, straight.known())
     straight.fold(rest)  # does not change what is kept
@@ -45,7 +45,7 @@ def test_who_goes_on_from_what_was_known_finds_the_same(name: str) -> None:
 
 
 def test_the_last_one_up_to_a_time_is_found() -> None:
-    kept = KeptStates()
+    kept = Checkpoints()
     assert kept.before(10**18) is None
     for t_ns in (100, 200):
         kept.keep(type(BEGINNING)(t_ns, 0, START, START, START, START), {"t_ns": t_ns, "array": np.arange(5)})
@@ -56,7 +56,7 @@ def test_the_last_one_up_to_a_time_is_found() -> None:
 
 def test_arrays_come_back_to_be_written_to_as_fast_as_before() -> None:
     """Of a dtype that is not numpy's own object, `ufunc.at` takes fifteen times as long."""
-    kept = KeptStates()
+    kept = Checkpoints()
     kept.keep(BEGINNING, {"a": np.zeros((3, 4)), "b": np.arange(6, dtype=np.int16)[::2], "none": np.empty((0, 2))})
     found = kept.before(0)
     assert found

@@ -31,7 +31,7 @@ class _Kept:
     arrays: tuple[_Packed, ...]  # one by one: of all together, two more copies would be made on the way
 
 
-class KeptStates:
+class Checkpoints:
     """Pickled in memory and by this process alone: nothing of it is ever read from a file."""
 
     def __init__(self) -> None:

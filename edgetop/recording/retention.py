@@ -6,7 +6,7 @@ FSYNC_INTERVAL_NS = 5_000_000_000  # SD cards wear with each
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Retention:
     raw: bool = True  # single inferences
     max_bytes: int | None = None  # of the folder: beyond it the oldest single inferences go
     fsync_interval_ns: int = FSYNC_INTERVAL_NS

@@ -19,7 +19,7 @@ from edgetop.engines.protocol import (
     Started,
 )
 from edgetop.engines.spec import EngineSpec
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Missing, sensor
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event
@@ -41,56 +41,58 @@ LOADED = Loaded(
 )
 
 
-def story_and_clock(**spec: Any) -> tuple[Story, ManualClock]:
+def state_and_clock(**spec: Any) -> tuple[SessionState, ManualClock]:
     clock = ManualClock()
-    return Story(begun(clock), EngineSpec("model.onnx", "onnx", **spec), clock), clock
+    return SessionState(begun(clock), EngineSpec("model.onnx", "onnx", **spec), clock), clock
 
 
-def told(story: Story) -> list[Event]:
-    return list(story.take_events())
+def told(session_state: SessionState) -> list[Event]:
+    return list(session_state.take_events())
 
 
 def heard(message: Message) -> Event:
     """The one event that a message becomes."""
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     clock.advance(2)
-    story.engine_said(message)
-    (event,) = story.take_events()
+    session_state.engine_said(message)
+    (event,) = session_state.take_events()
     return event
 
 
 def test_an_event_is_told_at_the_sessions_time_and_taken_once() -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     clock.advance(1.5)
-    story.tell("mark", "info", "user", "here", weight=3)
-    assert told(story) == [Event(1_500_000_000, "mark", "info", "user", "here", {"weight": 3})]
-    assert told(story) == []
+    session_state.tell("mark", "info", "user", "here", weight=3)
+    assert told(session_state) == [Event(1_500_000_000, "mark", "info", "user", "here", {"weight": 3})]
+    assert told(session_state) == []
 
 
 def test_the_manifest_is_taken_at_first_and_where_it_changed() -> None:
-    story, _ = story_and_clock()
-    assert story.take_manifest() is story.manifest
-    assert story.take_manifest() is None
-    story.engine_said(LOADED)
-    assert story.take_manifest() is story.manifest
+    session_state, _ = state_and_clock()
+    assert session_state.take_manifest() is session_state.manifest
+    assert session_state.take_manifest() is None
+    session_state.engine_said(LOADED)
+    assert session_state.take_manifest() is session_state.manifest
 
 
 def test_what_was_loaded_stands_in_the_manifest() -> None:
-    story, _ = story_and_clock()
-    story.engine_said(LOADED)
-    engine = story.manifest.engine
+    session_state, _ = state_and_clock()
+    session_state.engine_said(LOADED)
+    engine = session_state.manifest.engine
     assert (engine.runtime, engine.version, engine.init_ns) == ("onnxruntime", "1.31.1", 66_000_000)
     assert engine.providers == ("CPUExecutionProvider",)
-    assert story.manifest.model.inputs == LOADED.inputs
-    (event,) = told(story)
+    assert session_state.manifest.model.inputs == LOADED.inputs
+    (event,) = told(session_state)
     assert (event.kind, event.severity) == ("engine-loaded", "info")
     assert "the only one that runs ONNX" in event.message
 
 
 def test_each_assumption_and_what_the_runtime_left_out_is_a_warning() -> None:
-    story, _ = story_and_clock()
-    story.engine_said(replace(LOADED, assumptions=("a is 1", "b is 2"), dropped_providers=("CUDAExecutionProvider",)))
-    events = [(event.kind, event.severity, event.message) for event in told(story)][1:]
+    session_state, _ = state_and_clock()
+    session_state.engine_said(
+        replace(LOADED, assumptions=("a is 1", "b is 2"), dropped_providers=("CUDAExecutionProvider",))
+    )
+    events = [(event.kind, event.severity, event.message) for event in told(session_state)][1:]
     assert events[:2] == [("assumed-shape", "warning", "a is 1"), ("assumed-shape", "warning", "b is 2")]
     kind, severity, message = events[2]
     assert (kind, severity) == ("provider-dropped", "critical")
@@ -116,10 +118,10 @@ def test_what_the_engine_says_is_told_now(message: Message, kind: str, severity:
 
 
 def test_what_the_engine_holds_at_a_stage_is_told_at_that_time() -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     clock.advance(2)
-    story.engine_said(StageMemory("model", clock.monotonic_ns() - NS, 58_880, 26_624, None))
-    (event,) = story.take_events()
+    session_state.engine_said(StageMemory("model", clock.monotonic_ns() - NS, 58_880, 26_624, None))
+    (event,) = session_state.take_events()
     assert (event.t_ns, event.kind, event.severity) == (NS, "engine-memory", "info")
     assert event.message == "57.5 MiB resident with the model loaded"
     assert event.data == {"stage": "model", "rss_mib": 57.5, "anon_mib": 26.0}
@@ -140,21 +142,23 @@ def test_lost_records_and_last_words_are_data_too() -> None:
     ],
 )
 def test_a_phase_is_told_at_the_time_at_which_it_began(phase: str, data: dict[str, Any]) -> None:
-    story, clock = story_and_clock(idle_ns=30 * NS, warmup_runs=7, runs=100, duration_ns=5 * NS)
+    session_state, clock = state_and_clock(idle_ns=30 * NS, warmup_runs=7, runs=100, duration_ns=5 * NS)
     began_ns = clock.monotonic_ns() + 3 * NS
     clock.advance(60)
-    story.engine_said(PhaseBegan(phase, began_ns))
-    (event,) = told(story)
+    session_state.engine_said(PhaseBegan(phase, began_ns))
+    (event,) = told(session_state)
     assert (event.t_ns, event.kind, event.data) == (3 * NS, "phase", data)
-    assert story.is_measuring == (phase == "measure")
+    assert session_state.is_measuring == (phase == "measure")
 
 
 def test_sensors_stand_in_the_manifest_and_what_is_missing_is_told_with_its_fix() -> None:
-    story, _ = story_and_clock()
+    session_state, _ = state_and_clock()
     sensors = (sensor("temp", "cpu", "/sys"),)
-    story.sensors_known(sensors, (Missing("CPU clocks", "no cpufreq"), Missing("power", "no rail", "sudo more")))
-    assert story.manifest.sensors == sensors
-    events = [(event.kind, event.source, event.message, event.data["fix"]) for event in told(story)]
+    session_state.sensors_known(
+        sensors, (Missing("CPU clocks", "no cpufreq"), Missing("power", "no rail", "sudo more"))
+    )
+    assert session_state.manifest.sensors == sensors
+    events = [(event.kind, event.source, event.message, event.data["fix"]) for event in told(session_state)]
     assert events == [
         ("sensor-missing", "sensor CPU clocks", "no cpufreq", None),
         ("sensor-missing", "sensor power", "no rail", "sudo more"),
@@ -162,103 +166,103 @@ def test_sensors_stand_in_the_manifest_and_what_is_missing_is_told_with_its_fix(
 
 
 def test_the_end_tells_what_was_done() -> None:
-    story, clock = story_and_clock()
-    story.inferences_came(inferences([1 * NS], 40_000_000, FIRST))
-    story.inferences_came(inferences([2 * NS, 3 * NS], [5, 7], WARMUP))
-    story.inferences_came(inferences([4 * NS, 5 * NS, 6 * NS], 2_000_000))
-    story.inferences_came(inferences([7 * NS], 2_000_000, ok=False))
+    session_state, clock = state_and_clock()
+    session_state.inferences_came(inferences([1 * NS], 40_000_000, FIRST))
+    session_state.inferences_came(inferences([2 * NS, 3 * NS], [5, 7], WARMUP))
+    session_state.inferences_came(inferences([4 * NS, 5 * NS, 6 * NS], 2_000_000))
+    session_state.inferences_came(inferences([7 * NS], 2_000_000, ok=False))
     clock.advance(9)
-    story.ended("runs")
-    (event,) = told(story)
+    session_state.ended("runs")
+    (event,) = told(session_state)
     assert (event.t_ns, event.kind) == (9 * NS, "ended")
     assert event.data == {"reason": "runs", "last_end_ns": 7_002_000_000, "warmup_runs": 2, "warmup_ns": 12}
-    manifest = story.manifest
+    manifest = session_state.manifest
     assert (manifest.state, manifest.end_reason, manifest.duration_ns) == ("finished", "runs", 9 * NS)
     assert (manifest.methodology.warmup_runs, manifest.methodology.measure_runs) == (2, 4)
     assert manifest.engine.first_ns == 40_000_000
 
 
 def test_without_a_last_inference_the_measurement_ends_when_the_engine_says() -> None:
-    story, clock = story_and_clock()
-    story.engine_said(Ended("stop", clock.monotonic_ns() + 4 * NS))
+    session_state, clock = state_and_clock()
+    session_state.engine_said(Ended("stop", clock.monotonic_ns() + 4 * NS))
     clock.advance(5)
-    story.ended("user")
-    (event,) = told(story)
+    session_state.ended("user")
+    (event,) = told(session_state)
     assert event.data["last_end_ns"] == 4 * NS
 
 
 @pytest.mark.parametrize("is_told_first", [False, True])
 def test_the_measurement_ends_with_its_last_inference_and_not_when_the_engine_says_so(is_told_first: bool) -> None:
     """The records of a short run come with the news of its end, and are counted after it."""
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     records, over = inferences([3 * NS, 4 * NS], [5 * NS, 2_000_000]), Ended("runs", clock.monotonic_ns() + 9 * NS)
-    story.inferences_came(inferences([1 * NS], [7], WARMUP))
+    session_state.inferences_came(inferences([1 * NS], [7], WARMUP))
     if is_told_first:
-        story.engine_said(over)
-        story.inferences_came(records)
+        session_state.engine_said(over)
+        session_state.inferences_came(records)
     else:
-        story.inferences_came(records)
-        story.engine_said(over)
-    story.ended("runs")
-    (event,) = told(story)
+        session_state.inferences_came(records)
+        session_state.engine_said(over)
+    session_state.ended("runs")
+    (event,) = told(session_state)
     assert event.data["last_end_ns"] == 8 * NS  # of several streams, not that of the one that began last
 
 
-def watched(story: Story) -> list[tuple[str, object]]:
-    story.watch_wall_clock()
-    return [(event.kind, event.data["step_s"]) for event in story.take_events()]
+def watched(session_state: SessionState) -> list[tuple[str, object]]:
+    session_state.watch_wall_clock()
+    return [(event.kind, event.data["step_s"]) for event in session_state.take_events()]
 
 
 def test_a_wall_clock_that_goes_with_the_monotonic_one_is_no_event() -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     for _ in range(50):
         clock.advance(3600)
-        assert watched(story) == []
-    assert len(story.manifest.clock.anchors) == 1
+        assert watched(session_state) == []
+    assert len(session_state.manifest.clock.anchors) == 1
 
 
 @pytest.mark.parametrize("step_s", [0.101, -0.101, 86_400.0, -3.5])
 def test_a_step_of_the_wall_clock_is_told_once_and_anchored(step_s: float) -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     clock.advance(10)
     clock.step_wall(step_s)
-    assert watched(story) == [("clock-step", pytest.approx(step_s))]
-    assert watched(story) == []
-    anchors = story.manifest.clock.anchors
+    assert watched(session_state) == [("clock-step", pytest.approx(step_s))]
+    assert watched(session_state) == []
+    anchors = session_state.manifest.clock.anchors
     assert anchors[1] == Anchor(10 * NS, clock.utc().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
-    assert story.take_manifest() is story.manifest
+    assert session_state.take_manifest() is session_state.manifest
 
 
 @pytest.mark.parametrize("step_s", [0.1, -0.1, 0.05])
 def test_a_small_step_is_none(step_s: float) -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     clock.step_wall(step_s)
-    assert watched(story) == []
+    assert watched(session_state) == []
 
 
 def test_each_of_several_steps_has_its_anchor() -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     for step_s in (5.0, -2.0, 1.0):
         clock.advance(1)
         clock.step_wall(step_s)
-        assert watched(story) == [("clock-step", pytest.approx(step_s))]
-    assert [anchor.t_ns for anchor in story.manifest.clock.anchors] == [0, NS, 2 * NS, 3 * NS]
+        assert watched(session_state) == [("clock-step", pytest.approx(step_s))]
+    assert [anchor.t_ns for anchor in session_state.manifest.clock.anchors] == [0, NS, 2 * NS, 3 * NS]
 
 
 def test_a_step_does_not_bend_the_time_of_the_session() -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     clock.advance(2)
     clock.step_wall(-3600)
-    story.watch_wall_clock()
-    assert story.now_ns() == 2 * NS
+    session_state.watch_wall_clock()
+    assert session_state.now_ns() == 2 * NS
 
 
 def test_a_slow_inference_is_told_at_the_time_at_which_it_began() -> None:
-    story, clock = story_and_clock()
+    session_state, clock = state_and_clock()
     began_ns = clock.monotonic_ns() + NS
     clock.advance(2)
-    story.engine_said(SlowInference(began_ns, 50_000_000, 60_000_000, 3, 1, 20, 30_000_000))
-    (event,) = told(story)
+    session_state.engine_said(SlowInference(began_ns, 50_000_000, 60_000_000, 3, 1, 20, 30_000_000))
+    (event,) = told(session_state)
     assert (event.t_ns, event.kind, event.severity) == (NS, "slow-inference", "info")
     assert event.message == "50.000 ms, the slowest of its tenth of a second"
     assert event.data == {
@@ -272,19 +276,23 @@ TYPES = {"NonMaxSuppression": 2, "If": 1}
 
 @pytest.mark.parametrize("input_words", ["random", "zeros", "faces.npy, random"])
 def test_work_that_depends_on_values_is_told_once_where_these_are_made_up(input_words: str) -> None:
-    story, _ = story_and_clock()
-    story.manifest = replace(story.manifest, load=replace(story.manifest.load, input=input_words))
-    story.data_dependent({})
-    assert told(story) == []
-    story.data_dependent(TYPES)
-    story.data_dependent(TYPES)
-    (event,) = told(story)
+    session_state, _ = state_and_clock()
+    session_state.manifest = replace(
+        session_state.manifest, load=replace(session_state.manifest.load, input=input_words)
+    )
+    session_state.data_dependent({})
+    assert told(session_state) == []
+    session_state.data_dependent(TYPES)
+    session_state.data_dependent(TYPES)
+    (event,) = told(session_state)
     assert (event.kind, event.severity) == ("data-dependent", "warning")
     assert "NonMaxSuppression (2), If depends" in event.message
 
 
 def test_work_on_real_samples_is_not_doubted() -> None:
-    story, _ = story_and_clock()
-    story.manifest = replace(story.manifest, load=replace(story.manifest.load, input="faces.npy"))
-    story.data_dependent(TYPES)
-    assert told(story) == []
+    session_state, _ = state_and_clock()
+    session_state.manifest = replace(
+        session_state.manifest, load=replace(session_state.manifest.load, input="faces.npy")
+    )
+    session_state.data_dependent(TYPES)
+    assert told(session_state) == []

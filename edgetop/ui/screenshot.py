@@ -24,7 +24,7 @@ PICTURE_MODE = 0o600  # as that of recordings: it may show names that are nobody
 MOST_PICTURES = 10_000
 
 
-class TakeawayScreen(PlaybackScreen):
+class ScreenshotScreen(PlaybackScreen):
     _settings: ScreenSettings
     _look: Look
     _export: Export | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis, MonitorView
 
 
-def courses(tracks: Tracks, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
+def sensor_series(tracks: Tracks, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
     """Of every sensor of these kinds, by its id."""
     ids = [track.info.id for track in tracks.views(*kinds)] if kinds else []
     return {sensor_id: points for sensor_id in ids if (points := tracks.points(sensor_id, axis)) is not None}
@@ -37,7 +37,7 @@ def view_along(analysis: "Analysis", view: "MonitorView", lens: Lens, kinds: Seq
         power=replace(view.power, points=_until(now_s, power)),
         memory=replace(view.memory, rss_points=_until(now_s, tracks.points("mem/rss", axis))),
         burst_marks=analysis.operators.marks(axis).until(now_s),
-        courses={name: points.until(now_s) for name, points in courses(tracks, axis, kinds).items()},
+        sensor_series={name: points.until(now_s) for name, points in sensor_series(tracks, axis, kinds).items()},
     )
 
 

@@ -20,7 +20,7 @@ MOVE_BYTES = 12  # what it costs to go on elsewhere in a line: more than this be
 PLAIN = re.compile("[ -~\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
 
 
-class Shown:
+class TerminalBuffer:
     """Knows nothing at first, after another size, and when it was told to forget."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from edgetop.feeds.protocol import Can
 from edgetop.ui.dialogs import ExportDialog
-from edgetop.ui.takeaway import write_picture
+from edgetop.ui.screenshot import write_picture
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 

@@ -22,8 +22,8 @@ def pack(values: npt.ArrayLike) -> bytes:
     folded = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")  # small where they are near 0: zigzag
     most = int(folded.max(initial=0))
     width = (most.bit_length() + 7) // 8
-    planes = folded.view(np.uint8).reshape(-1, 8)[:, :width].T
-    return _HEAD.pack(len(numbers), width) + bytes(planes.tobytes())
+    byte_shuffle = folded.view(np.uint8).reshape(-1, 8)[:, :width].T
+    return _HEAD.pack(len(numbers), width) + bytes(byte_shuffle.tobytes())
 
 
 def pack_steps(values: npt.ArrayLike) -> bytes:
@@ -70,10 +70,10 @@ class Columns:
             raise ValueError("a column is longer than it can be")
         if rows is not None and count != rows:
             raise ValueError("columns of unequal length")
-        planes = np.frombuffer(self._data, np.uint8, size, self._offset).reshape(width, count)
+        byte_shuffle = np.frombuffer(self._data, np.uint8, size, self._offset).reshape(width, count)
         self._offset += size
         whole = np.zeros((count, 8), np.uint8)
-        whole[:, :width] = planes.T
+        whole[:, :width] = byte_shuffle.T
         folded = whole.view("<u8").reshape(count)
         numbers: Ints = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
         return numbers

@@ -50,7 +50,7 @@ _STAGES = {
 }
 
 
-class Story:
+class SessionState:
     def __init__(
         self,
         manifest: Manifest,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, RecoveryLock, WriterLock, is_live, write_manifest
-from edgetop.recording.known import REGISTER, known, live, register
+from edgetop.recording.registry import REGISTER, known, live, register
 from tests.support.recordings import first_manifest
 
 

@@ -18,14 +18,14 @@ NAMED_BEFORE_S = 35  # the same names are told again every half minute
 FAR_BACK_S = 900  # of a long slowdown: names are sought in so much of its end
 
 
-class Witnesses:
+class EventIndex:
     def __init__(self) -> None:
         self._events: dict[str, list[Event]] = {kind: [] for kind in KINDS}  # as they came
         # What is looked up of each kind, made when it is asked for: a day of bursts is asked a thousand times.
         self._by_second: dict[str, dict[int, list[Event]]] = {}
         self._ends: dict[str, list[tuple[int, int]]] = {}  # when each was over and when it began, by the former
 
-    def heed(self, events: Iterable[Event]) -> None:
+    def on_event(self, events: Iterable[Event]) -> None:
         for event in events:
             if event.kind in KINDS:
                 self._events[event.kind].append(event)

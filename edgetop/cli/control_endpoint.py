@@ -7,13 +7,13 @@ from edgetop.control.wire import Answer
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
 from edgetop.recording.files import HeldFolder
-from edgetop.recording.known import register
+from edgetop.recording.registry import register
 from edgetop.runner.conductor import Conductor
-from edgetop.runner.story import Story
+from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 
 
-class Reach:
+class ControlEndpoint:
     """Takes batches in its feed's place, to know of the end."""
 
     def __init__(self, feed: LiveFeed) -> None:
@@ -21,34 +21,36 @@ class Reach:
         self._conductor: Conductor | None = None
         self._server: ControlServer | None = None
         self._folder: HeldFolder | None = None
-        self._story: Story | None = None
+        self._session_state: SessionState | None = None
         self._known_as: Path | None = None
 
-    def open(self, folder: HeldFolder, conductor: Conductor, story: Story) -> None:
+    def open(self, folder: HeldFolder, conductor: Conductor, session_state: SessionState) -> None:
         """What cannot be had is told as an event: the run does not depend on it."""
-        self._conductor, self._folder, self._story = conductor, folder, story
+        self._conductor, self._folder, self._session_state = conductor, folder, session_state
         self._register(folder.name)
         try:
             self._server = ControlServer(folder.path, conductor)
         except OSError as error:
             text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
-            story.tell("no-control", "warning", "edgetop", text)
+            session_state.tell("no-control", "warning", "edgetop", text)
         else:
             self._server.start()
 
     def _register(self, name: Path) -> None:
-        assert self._story
+        assert self._session_state
         self._known_as = name
         try:
-            register(recordings_home(), name, self._story.manifest.id)
+            register(recordings_home(), name, self._session_state.manifest.id)
         except OSError as error:
             text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
-            self._story.tell("not-registered", "warning", "edgetop", text)
+            self._session_state.tell("not-registered", "warning", "edgetop", text)
 
     def put(self, batch: Batch) -> None:
         self._feed.put(batch)
-        if self._folder and self._story and (name := self._folder.name) != self._known_as:
-            self._story.tell("recording-moved", "info", "edgetop", f"the recording is in {name} now", path=str(name))
+        if self._folder and self._session_state and (name := self._folder.name) != self._known_as:
+            self._session_state.tell(
+                "recording-moved", "info", "edgetop", f"the recording is in {name} now", path=str(name)
+            )
             self._register(name)
 
     def close(self) -> None:

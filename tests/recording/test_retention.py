@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from edgetop.recording.keep import Keep
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.retention import Retention
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
@@ -37,7 +37,7 @@ def batches() -> list[Batch]:
 
 def test_without_raw_all_is_kept_but_single_inferences(tmp_path: Path) -> None:
     batches = list(session(back_to_back(1_000, 20e6), seed=6))
-    back, whole = played(record(tmp_path / "s.edgetop", batches, Keep(raw=False))), merge(batches)
+    back, whole = played(record(tmp_path / "s.edgetop", batches, Retention(raw=False))), merge(batches)
     assert len(back.inferences) == 0
     assert pq.ParquetFile(tmp_path / "s.edgetop/inferences.parquet").metadata.num_rows == 0
     assert back.seconds.rows.tobytes() == whole.seconds.rows.tobytes()
@@ -46,7 +46,7 @@ def test_without_raw_all_is_kept_but_single_inferences(tmp_path: Path) -> None:
 
 
 def test_without_raw_nothing_of_it_goes_through_the_journal(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Keep(raw=False))
+    recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(raw=False))
     for batch in session(back_to_back(200_000, 20e3), seed=6):
         recorder.write(batch)
     assert size(tmp_path / "s.edgetop/journal") < 20_000
@@ -55,7 +55,7 @@ def test_without_raw_nothing_of_it_goes_through_the_journal(tmp_path: Path) -> N
 
 def test_a_writer_that_dies_without_raw_leaves_the_second_that_was_begun(tmp_path: Path) -> None:
     batches = list(session(with_phases(back_to_back(1_000, 20e6)), seed=6))[:-3]
-    recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Keep(raw=False))
+    recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(raw=False))
     for batch in batches:
         recorder.write(batch)
     recorder._lock.release()
@@ -70,7 +70,7 @@ def test_a_writer_that_dies_without_raw_leaves_the_second_that_was_begun(tmp_pat
 def test_without_raw_the_warm_up_had_the_runs_that_were_asked_for(tmp_path: Path) -> None:
     told = [Event(i, "phase", "info", "engine", p, {"phase": p, "runs": n}) for i, p, n in PHASES_TOLD]
     for count, runs in ((2, 0), (3, 50)):  # none are known to be done until measuring begins
-        recorder = Recorder(tmp_path / f"{count}.edgetop", first_manifest(), Keep(raw=False))
+        recorder = Recorder(tmp_path / f"{count}.edgetop", first_manifest(), Retention(raw=False))
         recorder.write(Batch(NS, manifest=first_manifest(), events=tuple(told[:count])))
         recorder._lock.release()
         assert Recording(tmp_path / f"{count}.edgetop").manifest.methodology.warmup_runs == runs
@@ -80,7 +80,7 @@ PHASES_TOLD = ((0, "first", None), (1, "warmup", 50), (2, "measure", None))
 
 
 def test_the_newest_inferences_and_all_seconds_are_kept_within_the_limit(tmp_path: Path, batches: list[Batch]) -> None:
-    folder = record(tmp_path / "s.edgetop", batches, Keep(max_bytes=LIMIT))
+    folder = record(tmp_path / "s.edgetop", batches, Retention(max_bytes=LIMIT))
     back, whole = played(folder), merge(batches)
     assert LIMIT * 0.6 < size(folder) < LIMIT
     kept = len(back.inferences)
@@ -92,7 +92,7 @@ def test_the_newest_inferences_and_all_seconds_are_kept_within_the_limit(tmp_pat
 
 def test_the_limit_holds_at_every_moment(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
-    recorder = Recorder(folder, first_manifest(), Keep(max_bytes=LIMIT))
+    recorder = Recorder(folder, first_manifest(), Retention(max_bytes=LIMIT))
     largest, news = 0, []
     for batch in batches:
         news += recorder.write(batch)
@@ -104,12 +104,12 @@ def test_the_limit_holds_at_every_moment(tmp_path: Path, batches: list[Batch]) -
 
 
 def test_a_session_below_the_limit_loses_nothing(tmp_path: Path, batches: list[Batch]) -> None:
-    folder = record(tmp_path / "s.edgetop", batches, Keep(max_bytes=2**26))
+    folder = record(tmp_path / "s.edgetop", batches, Retention(max_bytes=2**26))
     assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
 
 
 def test_a_writer_that_dies_under_a_limit_leaves_the_newest(tmp_path: Path, batches: list[Batch]) -> None:
-    recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Keep(max_bytes=LIMIT))
+    recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(max_bytes=LIMIT))
     for batch in batches[:-1]:
         recorder.write(batch)
     recorder._lock.release()

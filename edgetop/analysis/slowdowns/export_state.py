@@ -71,7 +71,7 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class _Handed:
+class _ExportedState:
     version: int
     until_s: int
     opening_s: int
@@ -102,7 +102,7 @@ def is_quiet(judgement: Judgement) -> bool:
     return detector.baseline is not None and detector.calm_from is None and is_decided
 
 
-def handed(judgement: Judgement) -> dict[str, Any]:
+def export_state(judgement: Judgement) -> dict[str, Any]:
     """Of a quiet one, as a JSON document."""
     detector, stages, span = judgement.detector, judgement.stages, judgement.detector.open
     assert judgement.opening_s is not None
@@ -110,7 +110,7 @@ def handed(judgement: Judgement) -> dict[str, Any]:
     if span and stages:
         over = _part(stages.over) if stages.over else None
         going_on = _Open(span, _part(stages.stage), [_part(stage) for stage in stages.below], over)
-    state = _Handed(
+    state = _ExportedState(
         VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count, going_on,
@@ -142,12 +142,12 @@ def _part(stage: Stage) -> _Part:
     )
 
 
-def taken_over(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
+def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
     """What was handed over, to go on from. Raises ValueError where it cannot be true, or is of another version.
 
     `until_ns`: how far the session has come.
     """
-    state = built(_Handed, document.get("state"))
+    state = built(_ExportedState, document.get("state"))
     tables: Any = document.get("tables")
     _require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
     _require(0 <= state.opening_s <= state.until_s <= until_ns // NS and len(state.closed) <= KEPT)

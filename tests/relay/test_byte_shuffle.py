@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.relay import planes
-from edgetop.relay.planes import Columns
+from edgetop.relay import byte_shuffle
+from edgetop.relay.byte_shuffle import Columns
 from edgetop.session.records import READING
 
 quick = settings(max_examples=80, deadline=None)
@@ -16,7 +16,7 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 @quick
 @given(st.lists(LONG, max_size=30), st.lists(LONG, max_size=30))
 def test_columns_come_back_one_after_the_other(first, second):
-    columns = Columns(planes.pack(first) + planes.pack_steps(second))
+    columns = Columns(byte_shuffle.pack(first) + byte_shuffle.pack_steps(second))
     assert columns.take().tolist() == first
     assert columns.take_steps(len(second)).tolist() == second
     assert columns.is_over
@@ -26,11 +26,11 @@ def test_columns_come_back_one_after_the_other(first, second):
 @given(st.lists(st.tuples(LONG, st.integers(0, 2**16 - 1), st.floats(allow_nan=False, allow_infinity=False))))
 def test_tables_come_back(rows):
     table = np.array(rows, READING)
-    assert Columns(planes.pack_table(table)).take_table(READING).tobytes() == table.tobytes()
+    assert Columns(byte_shuffle.pack_table(table)).take_table(READING).tobytes() == table.tobytes()
 
 
 def test_numbers_near_each_other_take_a_byte_each():
-    assert len(planes.pack_steps(np.arange(1000) * 100)) < 1_010
+    assert len(byte_shuffle.pack_steps(np.arange(1000) * 100)) < 1_010
 
 
 @quick
@@ -51,16 +51,16 @@ def test_a_column_of_zeros_cannot_claim_more_rows_than_there_can_be():
 
 def test_columns_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="unequal"):
-        Columns(planes.pack([1, 2])).take(3)
+        Columns(byte_shuffle.pack([1, 2])).take(3)
 
 
 def test_a_number_too_large_for_its_field_is_refused():
     wide = np.array([(0, 70_000, 1.0)], [("t_ns", "<i8"), ("sensor", "<i8"), ("value", "<f8")])
     with pytest.raises(ValueError, match="sensor has a value that cannot be"):
-        Columns(planes.pack_table(wide)).take_table(READING)
+        Columns(byte_shuffle.pack_table(wide)).take_table(READING)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_value_that_is_no_number_is_refused(value):
     with pytest.raises(ValueError, match="value has a value that cannot be"):
-        Columns(planes.pack_table(np.array([(0, 1, value)], READING))).take_table(READING)
+        Columns(byte_shuffle.pack_table(np.array([(0, 1, value)], READING))).take_table(READING)

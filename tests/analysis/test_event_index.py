@@ -1,0 +1,71 @@
+"""Who was at work at a time, and what was not known of it then."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.analysis.event_index import BURST, COMPETING, KNOWN_WITHIN_S, SLOW, SLOW_READ, EventIndex
+from edgetop.session.events import Event
+from edgetop.session.seconds import NS
+
+MS = 1_000_000
+TIMES_NS = st.integers(0, 40 * NS)
+
+
+def event(t_ns: int, kind: str = BURST, **data: int | str) -> Event:
+    return Event(t_ns, kind, "info", "x", "y", data)
+
+
+def witnesses_of(*events: Event) -> EventIndex:
+    event_index = EventIndex()
+    event_index.on_event(events)
+    return event_index
+
+
+def test_a_burst_overlaps_what_ran_within_it_or_just_after_it() -> None:
+    event_index = witnesses_of(event(10 * NS, duration_ns=NS))
+    assert event_index.overlaps(BURST, 10 * NS + 1, 10 * NS + 2)
+    assert event_index.overlaps(BURST, 11 * NS - 1, 12 * NS)
+    assert not event_index.overlaps(BURST, 11 * NS, 12 * NS)
+    assert event_index.overlaps(BURST, 11 * NS, 12 * NS, after_ns=100 * MS)
+    assert not event_index.overlaps(BURST, 9 * NS, 10 * NS)
+    assert not event_index.overlaps(SLOW_READ, 10 * NS, 11 * NS)
+
+
+def test_what_is_told_long_after_was_not_known_live() -> None:
+    event_index = witnesses_of(event(10 * NS, SLOW_READ, begin_ns=5 * NS, took_ns=9 * NS))
+    assert not event_index.overlaps(SLOW_READ, 10 * NS, 11 * NS)
+    assert event_index.overlaps(SLOW_READ, 10 * NS, (14 - KNOWN_WITHIN_S) * NS + 1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(TIMES_NS, st.integers(0, 20 * NS), st.integers(0, 3)), max_size=20),
+    st.lists(st.tuples(TIMES_NS, st.integers(1, 3 * NS), st.integers(0, NS)), max_size=5),
+)
+def test_every_event_is_looked_at_in_whatever_order_they_came(
+    lasted: list[tuple[int, int, int]], asked: list[tuple[int, int, int]]
+) -> None:
+    event_index = EventIndex()
+    for t_ns, duration_ns, _ in lasted:
+        event_index.on_event([event(t_ns, duration_ns=duration_ns)])
+        event_index.overlaps(BURST, 0, 1)  # asked in between, it learns of the next all the same
+    for begin_ns, length_ns, after_ns in asked:
+        end_ns = begin_ns + length_ns
+        expected = any(
+            t_ns < end_ns and begin_ns - after_ns < t_ns + duration_ns < end_ns + KNOWN_WITHIN_S * NS
+            for t_ns, duration_ns, _ in lasted
+        )
+        assert event_index.overlaps(BURST, begin_ns, end_ns, after_ns) == expected
+
+
+def test_the_nearest_competitor_is_named() -> None:
+    event_index = witnesses_of(
+        event(2 * NS, COMPETING, name="far"),
+        event(30 * NS, COMPETING, name="near"),
+        event(36 * NS, COMPETING, name="later"),
+    )
+    assert event_index.competitor_at(32) == "near"
+    assert event_index.competitor_at(35) == "later"
+    assert event_index.competitor_at(99) == ""
+    assert [told.t_ns for told in event_index.told_in(COMPETING, 30)] == [30 * NS]
+    assert event_index.told_in(SLOW, 30) == ()
