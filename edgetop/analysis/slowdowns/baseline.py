@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.windows import NEPER, Points, median
+from edgetop.analysis.slowdowns.windows import NEPER, Floats, Points, median
 
 LENGTH_S = 30
 LEAST_S = 5
@@ -73,18 +73,32 @@ def _best_split(points: Points) -> tuple[int, float]:
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
     high = int(np.searchsorted(second, second[-1] - 2))
-    best, place, step = CERTAIN, 0, 0.0
-    for split in range(max(low, 3), min(high, len(points) - 3) + 1):
-        before, after = level[:split], level[split:]
-        change = median(after) - median(before)
-        spread = max(_spread(before), _spread(after), LEAST_SCATTER)
-        ratio = split * len(after) / len(level) * change * change / (2 * spread * spread)
-        if ratio > best:
-            best, place, step = ratio, split, change
-    return place, step
+    splits = np.arange(max(low, 3), min(high, len(points) - 3) + 1)
+    if not len(splits):
+        return 0, 0.0
+    is_before = np.arange(len(points)) < splits[:, None]
+    (before, spread_before), (after, spread_after) = (_robust(level, part) for part in (is_before, ~is_before))
+    change = after - before
+    spread = np.maximum(np.maximum(spread_before, spread_after), LEAST_SCATTER)
+    ratio = splits * (len(level) - splits) / len(level) * change * change / (2 * spread * spread)
+    best = int(np.argmax(ratio))
+    return (int(splits[best]), float(change[best])) if ratio[best] > CERTAIN else (0, 0.0)
 
 
-def _spread(level: npt.NDArray[np.float64]) -> float:
+def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Median and spread of those levels that each row of `part`, shape (rows, levels), selects."""
+    size = part.sum(axis=1)
+    row, low, high = np.arange(len(part)), (size - 1) // 2, size // 2
+
+    def middle(values: Floats) -> Floats:
+        ordered = np.sort(np.where(part, values, np.inf), axis=1)
+        return np.asarray((ordered[row, low] + ordered[row, high]) / 2)
+
+    medians = middle(level)
+    return medians, 1.4826 * middle(np.abs(level - medians[:, None]))
+
+
+def _spread(level: Floats) -> float:
     return 1.4826 * median(np.abs(level - median(level)))
 
 

@@ -68,9 +68,10 @@ class Noise:
         return np.maximum(self.sigma / np.sqrt(count), self.memory.of_means(count))
 
     def copy(self) -> "Noise":
+        self._estimate()  # once, not again in every copy
         other = Noise()
         other.levels, other.since = self.levels, self.since
-        other._sigma, other._memory, other._due = self._sigma, self._memory, self._due
+        other._sigma, other._memory = self._sigma, self._memory
         return other
 
     def begin(self, windows: Windows, points: Points) -> None:
