@@ -1,6 +1,7 @@
 """The house rules about who may import what, each proven and not only agreed."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "edgetop"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
+CIRCLES_LEFT = ("edgetop.analysis.", "edgetop.ui.")
+
 
 def imported_modules(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -17,6 +20,30 @@ def imported_modules(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
+
+
+def module_name(path):
+    return ".".join(("edgetop", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def own_imports(module):
+    """The modules of ours that a module imports anywhere: within functions and for the type checker too."""
+    path, found = MODULES[module], set()
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            submodules = {f"{source}.{alias.name}" for alias in node.names} & MODULES.keys()
+            found |= submodules
+            if len(submodules) < len(node.names):
+                found.add(source)
+    return found & MODULES.keys() - {module}
 
 
 def importers_of(*modules):
@@ -43,6 +70,16 @@ def test_imports_point_down():
         text=True,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_no_imports_go_in_circles():
+    imports = {module: own_imports(module) for module in MODULES if not module.startswith(CIRCLES_LEFT)}
+    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError, with the modules of the circle
+
+
+def test_imports_are_found_wherever_they_stand():
+    assert "edgetop.engines.child.serve" in own_imports("edgetop.engines.child.program")  # within a function
+    assert "edgetop.models.inspection" in own_imports("edgetop.runner.work")  # for the type checker
 
 
 def test_only_the_screen_imports_textual():

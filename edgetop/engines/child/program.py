@@ -188,7 +188,7 @@ def main(argv: List[str]) -> int:
     options = _parse(argv)
     _leave_signals_to_the_conductor()
     if options.helper:
-        from .profilers import serve  # noqa: PLC0415  most engines never need it
+        from . import serve  # noqa: PLC0415  most engines never need it
 
         return serve.main(options.control, options.data)
     outlet = PipeOutlet(options.data)

@@ -13,8 +13,7 @@ from typing import Any, Dict, Sequence
 
 from .adapters import choose
 from .errors import EngineError
-from .inputs import make_inputs
-from .shapes import resolve_shapes
+from .shapes import bound
 
 NICENESS = 19
 
@@ -33,10 +32,7 @@ def main(argv: Sequence[str] = ()) -> int:  # noqa: ARG001  as the program has i
 def tensor_shapes(spec: Dict[str, Any]) -> Dict[str, Any]:
     """{"runtime", "shapes": [[place in the file, shape], ...]}, with the inputs of `spec`. Raises EngineError."""
     adapter, _ = choose(spec["engine"], spec["format"])
-    adapter.open(dict(spec, delegates=[], providers=[], profile_every_ns=0, xnnpack=False))
-    shapes, _ = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
-    adapter.reshape(shapes)
-    infer = adapter.bind(make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"]).first())
+    infer = bound(adapter, dict(spec, delegates=[], providers=[], profile_every_ns=0, xnnpack=False))
     try:
         infer()
     except Exception as error:  # the runtime's own: any type it likes

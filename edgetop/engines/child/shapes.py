@@ -1,11 +1,11 @@
-"""The shape each input runs with: what the user said, what a file says, or a stated default."""
+"""The shape each input runs with: what the user said, what a file says, or a stated default; and a call that has it."""
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .errors import EngineError
-from .inputs import Dim, Tensor, format_shape, is_known, refuse_unknown_names, shape_of_source
+from .inputs import Dim, Tensor, format_shape, is_known, make_inputs, refuse_unknown_names, shape_of_source
 
 ASSUMED_BATCH = 1
 ASSUMED_IMAGE_SIDE = 224
@@ -39,6 +39,18 @@ def resolve_shapes(
             assumptions.append("input %s is %s: it runs as %s" % (tensor.name, tensor.text, format_shape(shape)))
         shapes[tensor.name] = shape
     return shapes, assumptions
+
+
+def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
+    """The call that runs the model of `spec` with the inputs that the engine begins with. Raises EngineError.
+
+    `opened` is called when there is an interpreter or a session, and nothing is allocated yet.
+    """
+    adapter.open(spec)
+    opened()
+    shapes, _ = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
+    adapter.reshape(shapes)
+    return adapter.bind(make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"]).first())
 
 
 def _checked_shape(tensor: Tensor, shape: List[int]) -> List[int]:

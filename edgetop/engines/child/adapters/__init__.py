@@ -1,8 +1,7 @@
 """The runtimes the child can drive, listed without importing one.
 
 An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)` and `describe()`; one file each, and one more
-where a runtime can run models in another way (`variant`). `choose` takes the first that is installed, and says what it
-passed over.
+for LiteRT's own accelerators. `choose` takes the first that is installed, and says what it passed over.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib import metadata
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..errors import EngineError, one_line
@@ -31,7 +31,7 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
     if engine != "auto":
         if not _installed(engine):
             raise EngineError("runtime", "%s is not installed for %s" % (engine, sys.executable), _install_hint(engine))
-        return _adapter(engine).variant(providers), "asked for"
+        return _adapter(engine, providers), "asked for"
     names = [name for name, runtime in RUNTIMES.items() if runtime[0] == model_format]
     found = [name for name in names if _installed(name)]
     if not found:
@@ -40,22 +40,21 @@ def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tup
             "no runtime for %s models is installed for %s" % (model_format, sys.executable),
             _install_hint(names[0]),
         )
-    adapter, why = _first_usable(found)
-    return adapter.variant(providers), why
+    name, why = _first_usable(found)
+    return _adapter(name, providers), why
 
 
-def _first_usable(found: List[str]) -> Tuple[Any, str]:
+def _first_usable(found: List[str]) -> Tuple[str, str]:
     """The first installed runtime that can work here, and what was passed over for it and why."""
     passed_over: List[str] = []
     for name in found:
-        adapter = _adapter(name)
-        reason = adapter.unusable()
+        reason = _adapter(name).unusable()
         if not reason:
             others = found[found.index(name) + 1 :]
             why = [*passed_over, "taken before %s" % ", ".join(others)] if others else passed_over
-            return adapter, "; ".join(why) or "the only one installed"
+            return name, "; ".join(why) or "the only one installed"
         passed_over.append("not %s: %s" % (name, reason))
-    return _adapter(found[0]), passed_over[0]
+    return found[0], passed_over[0]
 
 
 def _installed(name: str) -> bool:
@@ -63,9 +62,25 @@ def _installed(name: str) -> bool:
     return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
-def _adapter(name: str) -> Any:
+def _adapter(name: str, providers: Sequence[Any] = ()) -> Any:
     _, _, module, class_name, _ = RUNTIMES[name]
+    if name == "litert" and any(provider.upper() != "CPU" for provider, _ in providers):
+        module, class_name = "litert_compiled", "CompiledLiteRt"  # an interpreter is what runs on the CPU
     return getattr(importlib.import_module("." + module, __name__), class_name)()
+
+
+def open_helper(spec: Dict[str, Any], service: str) -> Any:
+    """A profiler in a helper process, in which the module `service` of `profilers` does it. Raises ProfilingError."""
+    from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
+
+    return Helper(spec, service)
+
+
+def package_version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def import_runtime(module: str) -> Any:

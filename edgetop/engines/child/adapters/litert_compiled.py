@@ -21,8 +21,7 @@ import numpy as np
 from ..errors import EngineError, one_line
 from ..inputs import Tensor, format_shape
 from ..profilers import ProfilingError
-from . import import_runtime
-from .tflite import package_version
+from . import import_runtime, package_version
 
 KNOWN = ("CPU", "GPU", "NPU")
 LIBRARY_OPTIONS = ("dispatch_library_path", "compiler_plugin_path")  # of EnvironmentOptions: folders

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..errors import EngineError, one_line
 from ..inputs import Tensor
-from ..profilers import open_helper
-from . import import_runtime
+from . import import_runtime, open_helper
 
 SUFFIX = "ExecutionProvider"
 
@@ -45,8 +44,8 @@ class OnnxRuntime:
     def unusable(self) -> str:
         return ""
 
-    def variant(self, providers: List[Any]) -> "OnnxRuntime":  # noqa: ARG002  as LiteRT needs them
-        return self
+    def import_runtime(self) -> Any:
+        return import_runtime("onnxruntime")
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
         """Create the session; `imported` is called when the runtime is there.
@@ -58,7 +57,7 @@ class OnnxRuntime:
         if not spec.get("xnnpack", True):
             raise EngineError("input", "--no-xnnpack is for TFLite models; ONNX Runtime has it with --provider only")
         self._spec = spec
-        onnxruntime = import_runtime("onnxruntime")
+        onnxruntime = self.import_runtime()
         imported()
         self._version = onnxruntime.__version__
         options = onnxruntime.SessionOptions()
@@ -107,7 +106,7 @@ class OnnxRuntime:
         from ..profilers.onnx_runs import RunProfiler  # noqa: PLC0415  only where operators are profiled
 
         return RunProfiler(
-            import_runtime("onnxruntime"),
+            self.import_runtime(),
             lambda options: self._session.run(None, self._feeds, options),
             has_threads=self._shares_loops(),
         )

@@ -11,15 +11,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from importlib import metadata
+import os
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 
 from ..errors import EngineError, one_line
 from ..inputs import Tensor, format_shape
-from ..profilers import ProfilingError, open_helper
-from . import import_runtime
+from ..profilers import ProfilingError
+from . import import_runtime, open_helper, package_version
 
 
 class _Interpreter:
@@ -70,10 +70,6 @@ class _Interpreter:
         self.inputs = [_tensor(name, detail) for name, detail in self._details.items()]
         self._delegates = [path for path, _ in spec["delegates"]]
 
-    def variant(self, providers: List[Any]) -> Any:  # noqa: ARG002  as LiteRT needs them
-        """The adapter that runs a model there."""
-        return self
-
     def refuse_providers(self, providers: List[Any]) -> None:
         """Raises EngineError("input") where any is asked for."""
         if providers:
@@ -94,6 +90,11 @@ class _Interpreter:
 
     def import_runtime(self) -> Any:
         return import_runtime(self.module)
+
+    @property
+    def folder(self) -> str:
+        """Where the package is installed."""
+        return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
         """The user's, made anew. Raises EngineError("input") where one cannot be loaded."""
@@ -175,14 +176,6 @@ class LiteRt(_Interpreter):
     package = "ai-edge-litert"
     profiler = "litert"
 
-    def variant(self, providers: List[Any]) -> Any:
-        """An interpreter is what runs on the CPU; LiteRT's own accelerators take a compiled model."""
-        if all(name.upper() == "CPU" for name, _ in providers):
-            return self
-        from .litert_compiled import CompiledLiteRt  # noqa: PLC0415  which imports this module
-
-        return CompiledLiteRt()
-
     def refuse_providers(self, providers: List[Any]) -> None:
         for name, options in providers:
             if options:
@@ -214,10 +207,10 @@ class TfliteRuntime(_Interpreter):
 
     def _attach_profiler(self) -> None:
         """A delegate's device may be one process's alone, so that a helper cannot have it."""
-        from ..profilers.tflite_interpreter import Attached, package_folder  # noqa: PLC0415  only where it is wanted
+        from ..profilers.tflite_interpreter import Attached  # noqa: PLC0415  only where it is wanted
 
         with contextlib.suppress(ProfilingError):  # as a helper will say too, with its reason
-            self._attached = Attached(self.interpreter, package_folder(self), self._version)
+            self._attached = Attached(self.interpreter, self.folder, self._version)
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         if self._attached:
@@ -234,13 +227,6 @@ def _load_delegate(runtime: Any, path: str, options: Dict[str, str]) -> Any:
         return runtime.load_delegate(path, dict(options))
     except Exception as error:
         raise EngineError("input", "--delegate %s: cannot be loaded: %s" % (path, one_line(error))) from None
-
-
-def package_version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Ways to time the single operators of a model, one file each. Nothing here runs unless it is asked for.
 
 A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and
-gives a Profile, and `close()`. What it must never do: slow down or endanger the session that
+gives a Profile, and `close()`. One that works in a helper process is a `Service(spec, adapter)`, with
+`make_ready()` instead of `close()`. What none may do: slow down or endanger the session that
 gives the latency. So whatever is not exactly as it was verified is refused, with the reason.
 """
 
@@ -116,10 +117,3 @@ class Profile:
             "preempted": sum(taken.preempted for taken in known),
             "waited_ns": sum(waits) if waits and len(waits) == len(self._taken) else None,
         }
-
-
-def open_helper(spec: Dict[str, Any], service: str) -> Any:
-    """A profiler in a helper process. `service`: the module here that does it there. Raises ProfilingError."""
-    from .helper import Helper  # noqa: PLC0415  most engines never start a process
-
-    return Helper(spec, service)

@@ -16,10 +16,9 @@ from typing import Any, Dict, List
 
 import numpy as np
 
+from ..shapes import bound
 from . import Allowance, Profile, ProfilingError
-from .sessions import bound
-from .tflite_events import DELEGATE, INSIDE_DELEGATE, OPERATOR, Event, add_events
-from .tflite_interpreter import names_of
+from .tflite_events import DELEGATE, INSIDE_DELEGATE, OPERATOR, Event, add_events, names_of
 
 WARMUP_RUNS = 2
 CPU = 1  # kLiteRtHwAcceleratorCpu
@@ -68,17 +67,14 @@ _Free = ctypes.CFUNCTYPE(None, _P)
 class Service:
     way = "LiteRT's own profiler in a helper process"
 
-    def __init__(self, spec: Dict[str, Any]) -> None:
+    def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
         """Raises ProfilingError where the library is not there, or the model runs in a way that it cannot."""
-        from ..adapters.tflite import LiteRt  # noqa: PLC0415  which imports this package
-
         if spec["delegates"]:
             raise ProfilingError("LiteRT's profiler cannot be had with --delegate")
         package = importlib.util.find_spec("ai_edge_litert")
         path = os.path.join(os.path.dirname(package.origin or ""), "libLiteRt.so") if package else ""
         if not os.path.exists(path):
             raise ProfilingError("this installation of LiteRT has no libLiteRt.so, which has the profiler")
-        adapter = LiteRt()
         bound(adapter, dict(spec, profile_every_ns=0))
         self._inputs = adapter.input_arrays()
         self._name_of = names_of(adapter.interpreter)

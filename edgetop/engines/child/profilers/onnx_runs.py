@@ -26,8 +26,7 @@ from typing import Any, Callable
 
 from . import Allowance, Profile, ProfilingError
 from .onnx_threads import loops_of
-from .onnx_trace import add_kernels, is_run, read_events
-from .trace_folder import make_folder
+from .onnx_trace import add_kernels, is_run, make_folder, read_events
 
 FIRST_VERSION = (1, 25)
 

@@ -11,11 +11,10 @@ import os
 import shutil
 from typing import Any, Callable, Dict
 
+from ..shapes import bound
 from . import Allowance, Profile
-from .onnx_trace import add_runs, read_events
+from .onnx_trace import add_runs, make_folder, read_events
 from .others import watched
-from .sessions import bound
-from .trace_folder import make_folder
 
 WARMUP_RUNS = 2  # the first allocates, the second runs in what the first has allocated
 
@@ -23,22 +22,19 @@ WARMUP_RUNS = 2  # the first allocates, the second runs in what the first has al
 class Service:
     way = "a profiled session in a helper process"
 
-    def __init__(self, spec: Dict[str, Any]) -> None:
-        from ..adapters import import_runtime  # noqa: PLC0415  which imports this package
-
-        import_runtime("onnxruntime")  # now, and not in the first burst, for which the engine waits
+    def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
+        adapter.import_runtime()  # now, and not in the first burst, for which the engine waits
         self._spec = spec
+        self._make = type(adapter)
         self._adapter: Any = None
         self._call: Callable[[], object]
         self._folder = ""
 
     def make_ready(self) -> None:
         """A session, of which every run is profiled from here on, the warm-up too."""
-        from ..adapters.onnx import OnnxRuntime  # noqa: PLC0415  which imports this package
-
         self._folder = make_folder()
         try:
-            self._adapter = OnnxRuntime()
+            self._adapter = self._make()
             self._call = bound(self._adapter, dict(self._spec, profile_prefix=os.path.join(self._folder, "session")))
             for _ in range(WARMUP_RUNS):
                 self._call()

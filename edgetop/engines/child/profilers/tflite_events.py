@@ -6,7 +6,7 @@ of its own operators is left out itself, so that no time counts twice; of severa
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import Profile
 
@@ -63,3 +63,16 @@ def short_delegate(tag: str) -> str:
     short = tag[6:] if tag.startswith("TfLite") else tag
     short = short[:-8] if short.endswith("Delegate") else short
     return {"XNNPack": "XNNPACK"}.get(short, short or tag)
+
+
+def names_of(interpreter: Any) -> NameOf:
+    """TFLite operators have no names: one is called as the first tensor that it writes, which is how models tell."""
+    names: Dict[int, str] = {}
+    try:
+        tensors = {detail["index"]: detail["name"] for detail in interpreter.get_tensor_details()}
+        for operator in interpreter._get_ops_details():  # noqa: SLF001
+            outputs = [int(i) for i in operator["outputs"]]
+            names[int(operator["index"])] = tensors.get(outputs[0], "") if outputs else ""
+    except Exception:  # a private call: absent or changed in some version
+        names = {}
+    return lambda index, tag: names.get(index) or "%s:%d" % (tag, index)

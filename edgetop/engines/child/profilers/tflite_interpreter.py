@@ -18,9 +18,9 @@ import platform
 import time
 from typing import Any, Callable, Dict, List, Optional
 
+from ..shapes import bound
 from . import Allowance, Profile, ProfilingError
-from .sessions import bound
-from .tflite_events import DELEGATE, OPERATOR, Event, NameOf, add_events
+from .tflite_events import DELEGATE, OPERATOR, Event, NameOf, add_events, names_of
 
 VERSION = "2.14."  # the last; its layouts are known
 MACHINES = ("x86_64", "aarch64")  # where the layouts were verified
@@ -167,12 +167,10 @@ class Service:
 
     way = "a profiler attached to an interpreter in a helper process"
 
-    def __init__(self, spec: Dict[str, Any]) -> None:
-        from ..adapters.tflite import TfliteRuntime  # noqa: PLC0415  which imports this package
-
+    def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
         self._spec = dict(spec, profile_every_ns=0)
-        self._adapter = TfliteRuntime()
-        self._package = package_folder(self._adapter)
+        self._adapter = adapter
+        self._package = adapter.folder  # which imports the runtime now, and not in a burst
         self._profiler: Any = None
 
     def make_ready(self) -> None:
@@ -193,10 +191,6 @@ class Service:
         return profile
 
 
-def package_folder(adapter: Any) -> str:
-    return os.path.dirname(str(adapter.import_runtime().__file__))
-
-
 def _require(claim: bool, otherwise: str) -> None:
     if not claim:
         raise ProfilingError("no profiler for the interpreter: " + otherwise)
@@ -206,16 +200,3 @@ def _function(library: Any, name: str, result: Any, arguments: int) -> Callable[
     function: Callable[..., Any] = getattr(library, name)
     function.restype, function.argtypes = result, [_P] * arguments  # type: ignore[attr-defined]
     return function
-
-
-def names_of(interpreter: Any) -> NameOf:
-    """TFLite operators have no names: one is called as the first tensor that it writes, which is how models tell."""
-    names: Dict[int, str] = {}
-    try:
-        tensors = {detail["index"]: detail["name"] for detail in interpreter.get_tensor_details()}
-        for operator in interpreter._get_ops_details():  # noqa: SLF001
-            outputs = [int(i) for i in operator["outputs"]]
-            names[int(operator["index"])] = tensors.get(outputs[0], "") if outputs else ""
-    except Exception:  # a private call: absent or changed in some version
-        names = {}
-    return lambda index, tag: names.get(index) or "%s:%d" % (tag, index)

@@ -13,9 +13,9 @@ import time
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from ..errors import one_line
+from ..shapes import bound
 from . import Allowance, Profile, ProfilingError
 from .others import Taken, watched
-from .sessions import bound
 from .tflite_file import Part, TfliteFile, parts
 
 WARMUP_RUNS = 2
@@ -37,12 +37,10 @@ class Slice:
 
 
 class Service:
-    def __init__(self, spec: Dict[str, Any]) -> None:
+    def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
         """Raises ProfilingError where the model cannot be cut."""
-        from ..adapters import choose  # noqa: PLC0415  which imports this package
-
         self._spec = spec
-        self._adapter, _ = choose(spec["engine"], spec["format"])
+        self._adapter = adapter
         bound(self._adapter, dict(spec, profile_every_ns=0))
         with open(spec["model"], "rb") as model:
             self._file = TfliteFile(model.read())

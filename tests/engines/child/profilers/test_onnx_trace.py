@@ -1,11 +1,14 @@
 """ONNX Runtime's traces, line by line: names, providers, runs and what nested nodes take themselves."""
 
 import json
+import os
+import stat
+from pathlib import Path
 
 import pytest
 
 from edgetop.engines.child.profilers import Profile
-from edgetop.engines.child.profilers.onnx_trace import add_kernels, add_runs, is_run, read_events
+from edgetop.engines.child.profilers.onnx_trace import add_kernels, add_runs, is_run, make_folder, read_events
 from edgetop.engines.child.profilers.others import Taken
 
 
@@ -103,3 +106,30 @@ def test_names_may_hold_what_json_forbids() -> None:
 def test_what_is_no_trace_is_an_error(text: str) -> None:
     with pytest.raises((ValueError, TypeError, KeyError)):
         read_events(["[\n", text])
+
+
+NOBODY = 2**22 + 1  # beyond what the kernel numbers processes with (proc_sys_kernel(5), pid_max)
+
+
+def left(home: Path, name: str, age_s: float) -> Path:
+    folder = home / name
+    folder.mkdir()
+    (folder / "trace.json").write_text("[]")
+    then = folder.stat().st_mtime - age_s
+    os.utime(folder, (then, then))
+    return folder
+
+
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    folder = Path(make_folder(str(tmp_path)))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_what_killed_engines_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    gone = left(tmp_path, f"edgetop-{NOBODY}-abc", 3_600)
+    young = left(tmp_path, f"edgetop-{NOBODY}-def", 1)
+    lives = left(tmp_path, f"edgetop-{os.getpid()}-ghi", 3_600)
+    another = left(tmp_path, f"other-{NOBODY}-jkl", 3_600)
+    made = Path(make_folder(str(tmp_path)))
+    assert not gone.exists()
+    assert set(tmp_path.iterdir()) == {young, lives, another, made}

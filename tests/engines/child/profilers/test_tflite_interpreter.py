@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.engines.child.profilers import ProfilingError
-from edgetop.engines.child.profilers.tflite_events import OPERATOR
-from edgetop.engines.child.profilers.tflite_interpreter import LIBRARY, InterpreterProfiler, Listener, names_of
+from edgetop.engines.child.profilers.tflite_events import OPERATOR, names_of
+from edgetop.engines.child.profilers.tflite_interpreter import LIBRARY, InterpreterProfiler, Listener
 
 
 @pytest.mark.parametrize("version", ["2.13.0", "2.15.0", "unknown"])

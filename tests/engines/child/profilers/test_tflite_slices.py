@@ -9,6 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.engines.child.adapters.tflite import LiteRt
 from edgetop.engines.child.profilers import Allowance, ProfilingError
 from edgetop.engines.child.profilers.tflite_file import TfliteFile, parts
 from edgetop.engines.child.profilers.tflite_slices import ENOUGH_RUNS, RUNS, Service, run_with
@@ -19,7 +20,7 @@ from tests.support import tflite_models
 def service(folder: Path, content: bytes, **options: Any) -> Service:
     model = folder / "model.tflite"
     model.write_bytes(content)
-    return Service(EngineSpec(str(model), "tflite", engine="litert", threads=1, **options).to_json())
+    return Service(EngineSpec(str(model), "tflite", engine="litert", threads=1, **options).to_json(), LiteRt())
 
 
 def described(service: Service) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The helper process itself: makes a service ready, and answers each request for a burst with its profile.
+"""The helper process (profilers/helper.py starts it): it prepares a profiler, and answers each request with a profile.
 
 A line of JSON comes, a line goes.
 """
@@ -14,8 +14,9 @@ import threading
 import time
 from typing import Any, Dict
 
-from ..errors import one_line
-from . import Allowance
+from .adapters import choose
+from .errors import one_line
+from .profilers import Allowance
 
 # The kernel's OOM killer takes the helper before the engine (proc(5): -1000..1000; the engine has 500).
 OOM_SCORE_ADJ = "900"
@@ -30,7 +31,9 @@ def main(control_fd: int, data_fd: int) -> int:
     _yield_to_the_oom_killer()
     asked = requests.get()
     try:
-        service = importlib.import_module("." + asked["service"], __package__).Service(asked["spec"])
+        adapter, _ = choose(asked["spec"]["engine"], asked["spec"]["format"])
+        module = importlib.import_module(".profilers." + asked["service"], __package__)
+        service = module.Service(asked["spec"], adapter)
         _say(data_fd, {"way": service.way})
         while True:
             request = requests.get()
