@@ -114,7 +114,9 @@ class EdgetopApp(App[None], inherit_bindings=False):
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Textual's hook for what goes to the terminal."""
         self._terminal_buffer.fit(self.size)
-        super()._display(screen, tightened(renderable, self._terminal_buffer))
+        batch = self._driver.batched() if isinstance(self._driver, SteadyDriver) else contextlib.nullcontext()
+        with batch:
+            super()._display(screen, tightened(renderable, self._terminal_buffer))
 
     def forget_terminal(self) -> None:
         """It was left, or shows what nobody here has drawn."""

@@ -5,10 +5,21 @@ ends the writer thread and the app then waits for it for ever; and the SIGCONT t
 sends with a hang-up (tty_ioctl(4), disassociate_ctty) starts the driver's threads anew.
 """
 
+import contextlib
+import os
+import select
 import signal
+import socket
+import threading
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
 from typing import Any, TextIO
 
+from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+
+READ_BYTES = 4096
+LOOK_S = 0.1
 
 
 class SteadyDriver(LinuxDriver):
@@ -18,7 +29,26 @@ class SteadyDriver(LinuxDriver):
         super().__init__(app, **options)
         self._steady_app = app
         self._file = _SteadyFile(self._file, self._lose_terminal)  # type: ignore[assignment, arg-type]
+        self.exit_event = self._ended = _WakingEvent()
+        self._batch: list[str] | None = None
         signal.signal(signal.SIGCONT, self._continued)
+
+    @contextlib.contextmanager
+    def batched(self) -> Iterator[None]:
+        """What is written within is sent in one piece: each wakes the thread that writes."""
+        self._batch = []
+        try:
+            yield
+        finally:
+            text, self._batch = "".join(self._batch), None
+            if text:
+                self.write(text)
+
+    def write(self, data: str) -> None:
+        if self._batch is None:
+            super().write(data)
+        else:
+            self._batch.append(data)
 
     def start_application_mode(self) -> None:
         """At the beginning, and when it comes back from having been stopped: nothing of the screen is there."""
@@ -34,11 +64,50 @@ class SteadyDriver(LinuxDriver):
             self._sigcont_application()
 
     def run_input_thread(self) -> None:
-        """Read keys until the end; without a terminal there are none."""
-        try:
-            super().run_input_thread()
-        except OSError:
-            self._lose_terminal()
+        """Read keys until the end; without a terminal there are none.
+
+        Textual's own looks ten times a second whether it shall end. This one sleeps until something comes, and looks
+        again only while the bytes that came may be the beginning of a longer sequence.
+        """
+        parser, decoder = XTermParser(), getincrementaldecoder("utf-8")("replace")
+        while not self.exit_event.is_set():
+            may_go_on = parser._timeout_time is not None  # noqa: SLF001  an Esc may be a key, or begin one
+            ready, _, _ = select.select([self.fileno, self._ended.fileno()], [], [], LOOK_S if may_go_on else None)
+            if self.fileno in ready:
+                data = self._read()
+                if not data:
+                    return
+                text = decoder.decode(data)
+                for message in parser.feed(text) if text else ():
+                    self.process_message(message)
+            for message in parser.tick():
+                self.process_message(message)
+
+    def _read(self) -> bytes:
+        with contextlib.suppress(OSError):
+            if data := os.read(self.fileno, READ_BYTES):
+                return data
+        self._lose_terminal()
+        return b""
+
+
+class _WakingEvent(threading.Event):
+    """One that ends a select(2), too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reader, self._writer = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def set(self) -> None:
+        super().set()
+        self._writer.send(b"\0")
+
+    def clear(self) -> None:
+        super().clear()
+        self._reader.recv(READ_BYTES)
 
 
 class _SteadyFile:

@@ -1,13 +1,12 @@
-"""The one widget of all panes: draws lines, and of those only the ones that changed.
+"""The one widget of all panes: it draws lines, and of those only the ones that changed.
 
-A whole widget redrawn every second costs 4 % of a core and tens of KiB a second; changed
-cells alone cost a quarter of it.
+Which cells of a line changed is found where they are sent: see `terminal_buffer`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -18,8 +17,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.layout import Place
 from edgetop.ui.look import Look
 from edgetop.ui.panes.pane import Area, Drawing, Listing
-from edgetop.ui.terminal_buffer import MOVE_BYTES, PLAIN
-from edgetop.ui.text import BLANK, Line, fit, joined, line, spread, width
+from edgetop.ui.text import BLANK, Line, fit, joined, line, spread
 from edgetop.ui.themes import Theme
 
 
@@ -31,6 +29,7 @@ class LineWidget(Widget):
     def __init__(self, theme: Theme, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]
         self._theme = theme
+        self._styles: Mapping[str, Style] | None = None  # None: not made yet
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
         self._strips: dict[int, Strip] = {}
@@ -46,19 +45,19 @@ class LineWidget(Widget):
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Show what there is now. A widget that is not displayed has no size, and nothing to draw."""
+        """Draw the rows that changed. A widget that is not displayed has no size, and nothing to draw."""
         before, size_before = self._lines, self._lines_size
-        self._take_lines()
+        self._update_lines()
         if self._lines_size != size_before:
             self.refresh()
             return
-        for y, (old, new) in enumerate(zip(before, self._lines, strict=True)):
-            if old != new:
-                self._strips.pop(y, None)
-                if regions := [Region(start, y, end - start, 1) for start, end in changes(old, new)]:
-                    self.refresh(*regions)
+        changed = [y for y, (old, new) in enumerate(zip(before, self._lines, strict=True)) if old != new]
+        for y in changed:
+            self._strips.pop(y, None)
+        if changed:
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
 
-    def _take_lines(self) -> None:
+    def _update_lines(self) -> None:
         columns, rows = self.size
         lines = self.lines(columns, rows) if columns and rows else ()
         self._lines = [joined(fit(lines[y] if y < len(lines) else BLANK, columns)) for y in range(rows)]
@@ -66,19 +65,32 @@ class LineWidget(Widget):
             self._lines_size, self._strips = self.size, {}
 
     def use_theme(self, theme: Theme) -> None:
-        self._theme = theme
+        self._theme, self._styles = theme, None
         self._strips = {}
         self.refresh()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual's hook, without its styles and borders, which these widgets do not have."""
+        strips = [self.render_line(y) for y in range(*crop.line_span)]
+        is_whole = crop.x == 0 and crop.width == self.size.width
+        return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
+
     def render_line(self, y: int) -> Strip:
         if self._lines_size != self.size:  # a new size is drawn at once, not with the next tick
-            self._take_lines()
+            self._update_lines()
         strip = self._strips.get(y)
         if strip is None:
-            styles = self._theme.styles
-            strip = Strip([Segment(span.text, styles[span.style]) for span in self._lines[y]], self.size.width)
+            styles = self._styles = self._styles or self._filtered_styles()
+            strip = Strip([Segment(text, styles[style]) for text, style in self._lines[y]], self.size.width)
             self._strips[y] = strip
         return strip
+
+    def _filtered_styles(self) -> Mapping[str, Style]:
+        """The theme's, as Textual's filters leave them: without colour for NO_COLOR."""
+        segments = [Segment(name, style) for name, style in self._theme.styles.items()]
+        for line_filter in self.get_line_filters():
+            segments = line_filter.apply(segments, self.background_colors[1])
+        return {name: style or Style.null() for name, style, _ in segments}
 
 
 class FrameWidget(LineWidget):
@@ -90,58 +102,6 @@ class FrameWidget(LineWidget):
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         return self._draw(columns, rows)
-
-
-def changes(before: Line, now: Line) -> list[tuple[int, int]]:
-    """From which cell to which two lines of one width differ: in several parts, where that is less to send."""
-    columns = width(now)
-    start = _common_cells(before, now, from_end=False)
-    if start == columns:
-        return []
-    end = columns - min(_common_cells(before, now, from_end=True), columns - start)
-    if not _are_styled_alike(before, now):
-        return [(start, end)]
-    old, new = ("".join(span.text for span in of) for of in (before, now))
-    return _parts(old, new, start, end)
-
-
-def _are_styled_alike(a: Line, b: Line) -> bool:
-    """Cell by cell, each of which is a character."""
-    if [(span.style, len(span.text)) for span in a] != [(span.style, len(span.text)) for span in b]:
-        return False
-    return all(PLAIN.fullmatch(span.text) for of in (a, b) for span in of)
-
-
-def _parts(old: str, new: str, start: int, end: int) -> list[tuple[int, int]]:
-    parts = [(start, start)]
-    for place in range(start, end):
-        if old[place] == new[place]:
-            continue
-        begin, until = parts[-1]
-        if len(new[until:place].encode()) > MOVE_BYTES:
-            parts.append((place, place + 1))
-        else:
-            parts[-1] = (begin, place + 1)
-    return parts
-
-
-def _common_cells(a: Line, b: Line, *, from_end: bool) -> int:
-    """How many cells at one end are the same in both."""
-    order = reversed if from_end else iter
-    cells = 0
-    for old, new in zip(order(a), order(b), strict=False):
-        if old == new:
-            cells += cell_len(new.text)
-            continue
-        if old.style == new.style and PLAIN.fullmatch(old.text) and PLAIN.fullmatch(new.text):
-            pair = (old.text[::-1], new.text[::-1]) if from_end else (old.text, new.text)
-            cells += _common_length(*pair)
-        break
-    return cells
-
-
-def _common_length(a: str, b: str) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 class PaneWidget(LineWidget, can_focus=True):
