@@ -35,13 +35,14 @@ def command(session: str | None) -> int:
         os.nice(NICENESS)
     sink = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints, prints no frame
-    from edgetop.relay.serve import Link, serve  # noqa: PLC0415  --help needs none of it
+    from edgetop.control.client import give  # noqa: PLC0415  --help needs none of it
+    from edgetop.relay.serve import Link, serve  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     clock = SystemClock()
     link = Link(sys.stdin.fileno(), sink, clock)
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(), sink), daemon=True).start()
-    serve(link, lambda: _find(session), _give, clock, judge=_judge)
+    serve(link, lambda: _find(session), give, clock, judge=_judge)
     return EXIT_DONE
 
 
@@ -73,10 +74,3 @@ def _find(given: str | None) -> Path:
     if given is None and (running := live(home)):
         return running[0][0]
     return locate_live(given, home)
-
-
-def _give(folder: Path, order: str, note: str) -> None:
-    from edgetop.control.client import give  # noqa: PLC0415
-    from edgetop.control.wire import Order  # noqa: PLC0415
-
-    give(folder, Order(order, note))

@@ -30,10 +30,10 @@ def command(session: str | None) -> int:
     """
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.control.client import NotRunningError, give  # noqa: PLC0415  --help needs none of it
-    from edgetop.control.wire import Order  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.files import held, is_live  # noqa: PLC0415
     from edgetop.recording.locate import locate_live  # noqa: PLC0415
+    from edgetop.session.orders import Order  # noqa: PLC0415
 
     folder = held(locate_live(session, recordings_home()))  # it may be moved while its end is waited for
     if not is_live(folder.path):

@@ -5,9 +5,10 @@ import os
 import socket
 from pathlib import Path
 
-from edgetop.control.wire import MAX_LINE, Answer, Order, address, pack_order, parse_answer, peer_uid
+from edgetop.control.wire import MAX_LINE, Answer, address, pack_order, parse_answer, peer_uid
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
+from edgetop.session.orders import Order
 
 TIMEOUT_S = 5.0  # for what is done at once
 
@@ -63,6 +64,6 @@ def _understood(name: str, line: bytes) -> Answer:
         answer = parse_answer(line)
     except ValueError as error:
         raise EdgetopError(f"{name}: gave an answer that is {error}") from None
-    if answer.error and not answer.end_reason:
+    if answer.is_refusal:
         raise EdgetopError(f"{name}: {clean(answer.error)}")
     return answer

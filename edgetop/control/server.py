@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from edgetop.control.wire import MAX_LINE, Answer, Order, address, pack_answer, parse_order, peer_uid
+from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_uid
 from edgetop.recording.files import FILE_MODE
+from edgetop.session.orders import Order
 
 MAX_CLIENTS = 32
 PATIENCE_S = 10.0  # for a whole order
@@ -24,15 +25,9 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Session(Protocol):
-    """Who is given the orders. Every call is safe from any thread."""
+    """Who carries the orders out. The call is safe from any thread and does not wait."""
 
-    def stop(self) -> None: ...
-
-    def mark(self, note: str) -> None: ...
-
-    def pause_recording(self, paused: bool) -> None: ...
-
-    def profile(self) -> None: ...
+    def order(self, order: Order) -> None: ...
 
 
 class ControlServer:
@@ -126,22 +121,12 @@ class ControlServer:
             client.answer(Answer(str(error)))
             self._drop(client)
             return
-        self._obey(order)
+        self._session.order(order)
         if order.do == "stop":
             client.waits_for_the_end = True
         else:
             client.answer(Answer())
             self._drop(client)
-
-    def _obey(self, order: Order) -> None:
-        if order.do == "stop":
-            self._session.stop()
-        elif order.do == "mark":
-            self._session.mark(order.note or "mark")
-        elif order.do == "profile":
-            self._session.profile()
-        else:
-            self._session.pause_recording(order.do == "pause")
 
     def _drop(self, client: "_Client") -> None:
         self._clients.discard(client)

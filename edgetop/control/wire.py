@@ -16,17 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from edgetop.recording.files import SOCKET
+from edgetop.session.orders import ACTIONS, Order
 
 VERSION = 1
 MAX_LINE = 4096
 MAX_NOTE = 500
-ORDERS = ("stop", "mark", "pause", "resume", "profile")
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    do: str  # one of ORDERS
-    note: str = ""  # of a mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +28,11 @@ class Answer:
     error: str = ""  # in words; "": it was done
     end_reason: str | None = None  # of a session that is over
     exit_code: int = 0  # of a stop: what the session's own process ends with
+
+    @property
+    def is_refusal(self) -> bool:
+        """The order was not carried out; a session that ended with an error was stopped all the same."""
+        return bool(self.error) and not self.end_reason
 
 
 def pack_order(order: Order) -> bytes:
@@ -47,8 +46,8 @@ def parse_order(line: bytes) -> Order:
     """Raises ValueError, which says in words what is wrong with it."""
     document = _document(line)
     do, note = document.get("do"), document.get("note", "")
-    if do not in ORDERS:
-        raise ValueError(f"no such order; there are {', '.join(ORDERS)}")
+    if do not in ACTIONS:
+        raise ValueError(f"no such order; there are {', '.join(ACTIONS)}")
     if not isinstance(note, str) or len(note) > MAX_NOTE:
         raise ValueError(f"a note is a text of at most {MAX_NOTE} characters")
     return Order(do, note)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from edgetop import formatting
 from edgetop.control.client import give
-from edgetop.control.wire import Order
 from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.protocol import Can
 from edgetop.recording.by_time import RecordingByTime
@@ -19,6 +18,7 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.soundness import sound_batch
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Clock
+from edgetop.session.orders import Order
 
 SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its lock is looked at
 LATE_NS = 5_000_000_000  # told to the user
@@ -56,8 +56,7 @@ class AttachFeed:
         if self._follower is None:
             return Can.NOTHING
         takes_orders = not self._said_it_ended and (self.folder.path / SOCKET).exists()
-        orders = Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE if takes_orders else Can.NOTHING
-        return Can.VISIT | orders
+        return Can.VISIT | Can.ORDERS if takes_orders else Can.VISIT
 
     @property
     def is_over(self) -> bool:
@@ -109,19 +108,7 @@ class AttachFeed:
             self._follower, self._lost = None, str(error)
             return None
 
-    def stop(self) -> None:
-        self._order(Order("stop"))
-
-    def mark(self, note: str) -> None:
-        self._order(Order("mark", note))
-
-    def pause_recording(self, paused: bool) -> None:
-        self._order(Order("pause" if paused else "resume"))
-
-    def profile(self) -> None:
-        self._order(Order("profile"))
-
-    def _order(self, order: Order) -> None:
+    def order(self, order: Order) -> None:
         if self._follower is None:
             return
         thread = threading.Thread(target=self._give, args=(order,), name="order", daemon=True)

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from edgetop.control.wire import Answer, pack_order, parse_answer
 from edgetop.errors import InputError
 from edgetop.formatting import clean, cut
 from edgetop.relay import wire
 from edgetop.relay.encoding import Decoder, Position
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
+from edgetop.session.orders import Order
 
 HELLO_S = 60.0  # for an answer, beside the time in which ssh asks for a password: Python starts slowly on small boards
 QUOTED = 160  # characters of what else was said
@@ -54,7 +56,7 @@ class Confirmed:
     """What became of an order."""
 
     number: int
-    error: str  # nothing: it was done
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class Conversation:
             if frame.kind == wire.BATCH:
                 yield self._decoder.decode(frame.payload)
             elif frame.kind == wire.ACK:
-                yield Confirmed(frame.number("number"), frame.words("error"))
+                number, line = frame.line
+                yield Confirmed(number, parse_answer(line))
             elif frame.kind == wire.END:
                 yield Over()
 
@@ -145,9 +148,9 @@ class Conversation:
         if frame.kind == wire.FAILED:
             raise InputError(f"{self._where}: {frame.words('message')}")
 
-    def order(self, number: int, order: str, note: str) -> None:
-        """Raises LinkEndedError."""
-        self._link.write(wire.say(wire.COMMAND, number=number, do=order, note=note))
+    def order(self, number: int, order: Order) -> None:
+        """Raises LinkEndedError, and ValueError where the note is too long."""
+        self._link.write(wire.seal_line(wire.COMMAND, number, pack_order(order)))
 
     def say_alive(self) -> None:
         """Raises LinkEndedError."""

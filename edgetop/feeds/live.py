@@ -6,6 +6,7 @@ from typing import Protocol
 
 from edgetop.feeds.protocol import Can
 from edgetop.session.batch import Batch, merge
+from edgetop.session.orders import Order
 from edgetop.session.records import NO_INFERENCES
 
 # A screen that does not read for so long gets the seconds of what it missed, not each inference.
@@ -14,15 +15,9 @@ MAX_WAITING_BATCHES = 256  # merged beyond this
 
 
 class Session(Protocol):
-    """What a live feed may ask of whoever conducts the session. Every call is safe from any thread."""
+    """Whoever conducts the session. The call is safe from any thread."""
 
-    def stop(self) -> None: ...
-
-    def mark(self, note: str) -> None: ...
-
-    def pause_recording(self, paused: bool) -> None: ...
-
-    def profile(self) -> None: ...
+    def order(self, order: Order) -> None: ...
 
 
 class LiveFeed:
@@ -61,8 +56,7 @@ class LiveFeed:
     def can(self) -> Can:
         if self._closed or self._session is None:
             return Can.NOTHING
-        orders = Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
-        return orders | Can.DETACH if self._outlives_its_screen else orders
+        return Can.ORDERS | Can.DETACH if self._outlives_its_screen else Can.ORDERS
 
     @property
     def is_over(self) -> bool:
@@ -75,18 +69,6 @@ class LiveFeed:
             self._waiting_inferences = 0
         return merge(waiting) if waiting else None
 
-    def stop(self) -> None:
+    def order(self, order: Order) -> None:
         if self._session:
-            self._session.stop()
-
-    def mark(self, note: str) -> None:
-        if self._session:
-            self._session.mark(note)
-
-    def pause_recording(self, paused: bool) -> None:
-        if self._session:
-            self._session.pause_recording(paused)
-
-    def profile(self) -> None:
-        if self._session:
-            self._session.profile()
+            self._session.order(order)

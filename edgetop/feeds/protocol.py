@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from edgetop.session.batch import Batch
 from edgetop.session.events import Severity
+from edgetop.session.orders import Order
 
 
 class Can(Flag):
@@ -17,6 +18,7 @@ class Can(Flag):
     MARK = auto()  # put a note into it
     PAUSE_RECORDING = auto()
     PROFILE = auto()  # have operators profiled now
+    ORDERS = STOP | MARK | PAUSE_RECORDING | PROFILE
     SEEK = auto()  # go to any time of the session
     SPEED = auto()  # play, pause, and play faster or slower than it happened
     DETACH = auto()  # go on without its screen, and be found again
@@ -86,10 +88,5 @@ class Feed(Protocol):
     def read(self) -> Batch | None:
         """Everything since the last read as one batch, or None. Never waits, but to begin anew."""
 
-    def stop(self) -> None: ...
-
-    def mark(self, note: str) -> None: ...
-
-    def pause_recording(self, paused: bool) -> None: ...
-
-    def profile(self) -> None: ...
+    def order(self, order: Order) -> None:
+        """Pass it to the run; nothing happens where the feed cannot."""

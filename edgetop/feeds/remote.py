@@ -7,14 +7,15 @@ for what was missed; until then `trouble` says so.
 import math
 import threading
 from collections.abc import Sequence
-from typing import Literal
 
 from edgetop.errors import InputError
 from edgetop.feeds.conversation import Confirmed, Connect, Conversation, LinkEndedError, Over, Said, UnreachableError
 from edgetop.feeds.protocol import Can
+from edgetop.formatting import clean
 from edgetop.relay.encoding import NOWHERE, Position
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Clock
+from edgetop.session.orders import Action, Order
 from edgetop.session.seconds import NS
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # before each attempt; the last one before all that follow
@@ -23,8 +24,6 @@ TOLD_SILENCE_NS = 4 * NS
 ALIVE_EVERY_NS = 15 * NS
 REFUSAL_SHOWN_NS = 10 * NS
 MAX_WAITING_BATCHES = 256  # merged beyond this
-
-Order = Literal["stop", "mark", "pause", "resume", "profile"]
 
 
 class RemoteFeed:
@@ -39,7 +38,7 @@ class RemoteFeed:
         self._lock = threading.Lock()
         self._waiting: list[Batch] = []
         self._position: Position | None = None
-        self._orders: dict[int, Order] = {}  # under way
+        self._orders: dict[int, Action] = {}  # under way
         self._last_order = 0
         self._is_over = False
         self._lost = False
@@ -61,8 +60,7 @@ class RemoteFeed:
     def can(self) -> Can:
         if self._is_over:
             return Can.NOTHING
-        orders = Can.NOTHING if self._lost else Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
-        return Can.VISIT | orders
+        return Can.VISIT if self._lost else Can.VISIT | Can.ORDERS
 
     @property
     def is_over(self) -> bool:
@@ -90,29 +88,19 @@ class RemoteFeed:
             waiting, self._waiting = self._waiting, []
         return merge(waiting) if waiting else None
 
-    def stop(self) -> None:
-        self._order("stop")
-
-    def mark(self, note: str) -> None:
-        self._order("mark", note)
-
-    def pause_recording(self, paused: bool) -> None:
-        self._order("pause" if paused else "resume")
-
-    def profile(self) -> None:
-        self._order("profile")
-
-    def _order(self, order: Order, note: str = "") -> None:
+    def order(self, order: Order) -> None:
         if Can.STOP not in self.can:
             return
         self._last_order += 1
-        self._orders[self._last_order] = order
+        self._orders[self._last_order] = order.do
         try:
-            self._talk.order(self._last_order, order, note)
+            self._talk.order(self._last_order, order)
         except LinkEndedError:
             self._confirm(self._last_order, "the link is lost")
+        except ValueError as error:
+            self._confirm(self._last_order, str(error))
 
-    def close(self, timeout_s: float) -> tuple[Order, ...]:
+    def close(self, timeout_s: float) -> tuple[Action, ...]:
         """Leave the session to itself; the orders of which nobody knows what became, though that was waited for."""
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:
@@ -157,7 +145,7 @@ class RemoteFeed:
             self._orders.clear()  # a stop is confirmed by it, and nothing else matters any more
             self._is_over = True
         elif isinstance(said, Confirmed):
-            self._confirm(said.number, said.error)
+            self._confirm(said.number, said.answer.error if said.answer.is_refusal else "")
         else:
             batch, position = said
             self._attempts = 0
@@ -172,9 +160,9 @@ class RemoteFeed:
         self.arrived.set()
 
     def _confirm(self, number: int, error: str) -> None:
-        order = self._orders.pop(number, None)
-        if order and error:
-            self._refusal = (f"cannot {order}: {error}", self._clock.monotonic_ns())
+        action = self._orders.pop(number, None)
+        if action and error:
+            self._refusal = (f"cannot {action}: {clean(error)}", self._clock.monotonic_ns())
         self.arrived.set()
 
     def _lose_link(self) -> None:

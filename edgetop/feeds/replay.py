@@ -14,6 +14,7 @@ from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event
+from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 
 SLOWEST, FASTEST = 0.1, 1000.0
@@ -127,14 +128,8 @@ class ReplayFeed:
                 return int(found.min())
         return None
 
-    def stop(self) -> None:
-        """A recorded session takes no orders."""
-
-    def mark(self, note: str) -> None: ...
-
-    def pause_recording(self, paused: bool) -> None: ...
-
-    def profile(self) -> None: ...
+    def order(self, order: Order) -> None:
+        """A recorded session takes none."""
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, Encoder, Position
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.clock import Clock
+from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:
@@ -30,10 +32,9 @@ PERIOD_NS = NS
 PATIENCE_NS = 60 * NS  # with a viewer that says nothing, or takes nothing
 ALIVE_EVERY_S = 5.0
 MAX_ORDERS = 16  # under way at once
-ORDERS = ("stop", "mark", "pause", "resume", "profile")
 _PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it takes something (pipe(7): PIPE_BUF)
 
-Give = Callable[[Path, str, str], None]  # an order, and the note of a mark; raises EdgetopError where it is refused
+Give = Callable[[Path, Order], Answer]  # raises EdgetopError where the order is refused
 
 
 class LinkLostError(Exception):
@@ -216,8 +217,8 @@ class _Relay:
         for frame in self._link.heard(until_ns):
             if frame.kind == wire.COMMAND:
                 self._orders.take(frame)
-        for number, error in self._orders.done():
-            self._link.send(wire.say(wire.ACK, number=number, error=error[: wire.MAX_WORDS]))
+        for number, answer in self._orders.done():
+            self._link.send(wire.seal_line(wire.ACK, number, pack_answer(answer)))
 
 
 class _Orders:
@@ -226,27 +227,26 @@ class _Orders:
     def __init__(self, folder: Path, give: Give, link: Link) -> None:
         self._folder, self._give, self._link = folder, give, link
         self._under_way: set[int] = set()
-        self._done: deque[tuple[int, str]] = deque()
+        self._done: deque[tuple[int, Answer]] = deque()
 
     def take(self, frame: Frame) -> None:
-        number, order, note = frame.number("number"), frame.words("do"), frame.words("note")
-        if order not in ORDERS or number in self._under_way or len(self._under_way) >= MAX_ORDERS:
-            self._done.append((number, "too many orders at once" if order in ORDERS else "no such order"))
+        number, line = frame.line
+        if number in self._under_way or len(self._under_way) >= MAX_ORDERS:
+            self._done.append((number, Answer("too many orders at once")))
             return
         self._under_way.add(number)
-        threading.Thread(target=self._carry_out, args=(number, order, note), daemon=True).start()
+        threading.Thread(target=self._carry_out, args=(number, line), daemon=True).start()
 
-    def _carry_out(self, number: int, order: str, note: str) -> None:
+    def _carry_out(self, number: int, line: bytes) -> None:
         try:
-            self._give(self._folder, order, note)
-            error = ""
+            answer = self._give(self._folder, parse_order(line))
         except (EdgetopError, OSError, ValueError) as refused:
-            error = str(refused) or type(refused).__name__
-        self._done.append((number, error))
+            answer = Answer(str(refused) or type(refused).__name__)
+        self._done.append((number, answer))
         self._link.wake()
 
-    def done(self) -> list[tuple[int, str]]:
-        """Those that came to an end since the last time: number, and why not; nothing where it was done."""
+    def done(self) -> list[tuple[int, Answer]]:
+        """Those that came to an end since the last time."""
         found = []
         while self._done:
             found.append(self._done.popleft())

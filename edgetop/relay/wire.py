@@ -2,10 +2,11 @@
 
     magic "ETr" | kind u8 | bytes of the payload u32 | CRC-32 of kind, length and payload u32 | payload
 
-BATCH carries a packed batch (`encoding`); every other kind one JSON object. The header and
-HELLO stay as they are in every version, so that two versions can always tell each other apart.
+BATCH carries a packed batch (`encoding`), COMMAND and ACK a numbered line, every other kind one JSON object. The
+header and HELLO stay as they are in every version, so that two versions can always tell each other apart.
 
-History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses.
+History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses. 3: COMMAND and ACK carry
+the lines of the control socket (`edgetop.control`).
 """
 
 import json
@@ -18,16 +19,16 @@ from typing import Any
 from edgetop import __version__
 from edgetop.session.manifest import FORMAT_VERSION
 
-PROTOCOL = 2
+PROTOCOL = 3
 MAGIC = b"ETr"
 
 HELLO = 1  # both ways, first: {"protocol", "edgetop", "format"}, from the viewer also {"position"}
 BEGIN = 2  # from the board: {"session"}: what to ask for to come back to it
 BATCH = 3  # from the board
-ACK = 4  # from the board: {"number", "error"}: what became of a command; "" where it was done
+ACK = 4  # from the board: the number of a command u32, and the line with which the session answered
 FAILED = 5  # from the board: {"message"}: why it cannot go on; the last frame
 END = 6  # from the board: {}: the session is over and all of it was sent; the last frame
-COMMAND = 7  # from the viewer: {"number", "do": "stop" | "mark" | "pause" | "resume" | "profile", "note"}
+COMMAND = 7  # from the viewer: a number of its own u32, and the line of an order
 ALIVE = 8  # from the viewer, and from a board that needs long for what comes next: {}
 
 MAX_PAYLOAD = 512 * 1024
@@ -36,6 +37,7 @@ MAX_WORDS = 1_000  # of a message for people
 
 _HEADER = struct.Struct("<3sBII")
 _CHECKED = struct.Struct("<BI")
+_NUMBER = struct.Struct("<I")
 
 
 class WireError(ValueError):
@@ -63,6 +65,13 @@ class Frame:
         value = self.message.get(key)
         return value[:MAX_WORDS] if isinstance(value, str) else ""
 
+    @property
+    def line(self) -> tuple[int, bytes]:
+        """Of a COMMAND or an ACK: the number and the line. Raises WireError."""
+        if len(self.payload) < _NUMBER.size:
+            raise WireError("a line without a number")
+        return _NUMBER.unpack_from(self.payload)[0], self.payload[_NUMBER.size :]
+
     def number(self, key: str) -> int:
         """A whole number of the message; -1 where it is not there."""
         value = self.message.get(key)
@@ -76,6 +85,11 @@ def seal(kind: int, payload: bytes) -> bytes:
 def say(kind: int, **message: object) -> bytes:
     """The frame of a message."""
     return seal(kind, json.dumps(message).encode())
+
+
+def seal_line(kind: int, number: int, line: bytes) -> bytes:
+    """A COMMAND or an ACK."""
+    return seal(kind, _NUMBER.pack(number) + line)
 
 
 def hello(**more: object) -> bytes:

@@ -25,6 +25,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest
+from edgetop.session.orders import Order
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
 
@@ -133,15 +134,19 @@ class Conductor:
     def is_stopping(self) -> bool:
         return self._stop_reason is not None
 
-    def mark(self, note: str) -> None:
-        self._session_state.tell("mark", "info", "user", note)
+    def order(self, order: Order) -> None:
+        """What a user asks for, from the screen or through the control socket."""
+        if order.do == "stop":
+            self.stop()
+        elif order.do == "mark":
+            self._session_state.tell("mark", "info", "user", order.note or "mark")
+        elif order.do == "profile":
+            self._profile_asked = True
+        else:
+            self._pause_recording(order.do == "pause")
         self._wake.set()
 
-    def profile(self) -> None:
-        self._profile_asked = True
-        self._wake.set()
-
-    def pause_recording(self, paused: bool) -> None:
+    def _pause_recording(self, paused: bool) -> None:
         if self._recorder and paused != self._recording_paused:
             self._recording_paused = paused
             message = "recording paused: a gap begins" if paused else "recording goes on"

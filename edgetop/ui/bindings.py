@@ -29,8 +29,7 @@ _REPLACED = {
 }
 
 # What every kind of feed can do: for which keys can be present together.
-_LIVE = Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
-FEEDS = (Can.NOTHING, _LIVE, _LIVE | Can.DETACH, _LIVE | Can.VISIT, Can.SEEK | Can.SPEED)
+FEEDS = (Can.NOTHING, Can.ORDERS, Can.ORDERS | Can.DETACH, Can.ORDERS | Can.VISIT, Can.SEEK | Can.SPEED)
 
 # The tooltip says what one of several keys does that share a line of the help.
 PLAYBACK = (

@@ -3,6 +3,7 @@
 from edgetop.analysis.analysis import MonitorView
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean
+from edgetop.session.orders import Order
 from edgetop.ui.dialogs import LeaveDialog, NoteDialog, RecordingDialog, StopDialog
 from edgetop.ui.timeline import TimelineScreen
 
@@ -15,10 +16,10 @@ class OrdersScreen(TimelineScreen):
             text = self._live.operators.reason or "they are not profiled: --profile-every 0"
             self.notify(f"operators: {clean(text)}", timeout=5, markup=False)
             return
-        self._feed.profile()
+        self._feed.order(Order("profile"))
 
     def action_mark(self) -> None:
-        self.app.push_screen(NoteDialog(), lambda note: self._feed.mark(note) if note else None)
+        self.app.push_screen(NoteDialog(), lambda note: self._feed.order(Order("mark", note)) if note else None)
 
     def action_recording(self) -> None:
         can_pause = Can.PAUSE_RECORDING in self._feed.can and self._settings.recording is not None
@@ -33,7 +34,7 @@ class OrdersScreen(TimelineScreen):
 
     def _pause_recording(self, paused: bool | None) -> None:
         if paused is not None:
-            self._feed.pause_recording(paused)
+            self._feed.order(Order("pause" if paused else "resume"))
 
     def action_leave(self) -> None:
         if self._analysis.progress.view().phase == "over" or Can.STOP not in self._feed.can:
@@ -49,11 +50,11 @@ class OrdersScreen(TimelineScreen):
 
     def action_stop_and_leave(self) -> None:
         if Can.STOP in self._feed.can:
-            self._feed.stop()
+            self._feed.order(Order("stop"))
         self.app.exit()
 
     def action_stop(self) -> None:
-        self.app.push_screen(StopDialog(), lambda sure: self._feed.stop() if sure else None)
+        self.app.push_screen(StopDialog(), lambda sure: self._feed.order(Order("stop")) if sure else None)
 
     def action_detach(self) -> None:
         self.app.exit()

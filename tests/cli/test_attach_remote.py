@@ -15,8 +15,10 @@ from edgetop.control.wire import Answer
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.feeds.ssh import Target
 from edgetop.session.clock import SystemClock
+from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support import sshd
+from tests.support.asked import Asked
 from tests.support.commands import edgetop, environment
 from tests.support.relays import FakeSsh, LiveRecording, plant_program, read_until
 from tests.support.scripts import Script
@@ -26,20 +28,6 @@ from tests.support.waiting import wait_until
 
 # Through the system's ssh and a real sshd where one is installed, and through plain pipes always.
 WAYS = ["pipes", *(["sshd"] if sshd.SSHD and sshd.SSH else [])]
-
-
-class Asked:
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, object]] = []
-
-    def stop(self) -> None:
-        self.asked.append(("stop", None))
-
-    def mark(self, note: str) -> None:
-        self.asked.append(("mark", note))
-
-    def pause_recording(self, paused: bool) -> None:
-        self.asked.append(("pause", paused))
 
 
 @pytest.fixture
@@ -96,8 +84,8 @@ def test_it_is_watched_through_a_drop_marked_and_seen_to_its_end(way, script, li
     feed = RemoteFeed(partial(_connect, Target("board"), there, _Talk()), "board", SystemClock(), (0.01,))
     analysis = Analysis()
     read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
-    feed.mark("fan on")
-    wait_until(lambda: asked.asked == [("mark", "fan on")])
+    feed.order(Order("mark", "fan on"))
+    wait_until(lambda: asked.asked == [Order("mark", "fan on")])
     os.kill(way.pid, signal.SIGKILL)
     go_on(script, live, 2)
     read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)

@@ -14,6 +14,7 @@ from edgetop.feeds.remote import RemoteFeed
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
+from edgetop.session.orders import Order
 from tests.support.asked import Asked
 from tests.support.clocks import ManualClock
 from tests.support.recordings import record
@@ -33,18 +34,18 @@ class Source(Feed, Protocol):
     def close(self) -> None: ...
 
 
-def live() -> tuple[Source, list[tuple[str, str | bool | None]]]:
+def live() -> tuple[Source, list[Order]]:
     feed, session = LiveFeed(), Asked()
     feed.connect(session)
     return feed, session.asked
 
 
-def listed() -> tuple[Source, list[tuple[str, str | bool | None]]]:
+def listed() -> tuple[Source, list[Order]]:
     feed = ListFeed()
     return feed, feed.asked
 
 
-Make = Callable[[], tuple[Source, list[tuple[str, str | bool | None]]]]
+Make = Callable[[], tuple[Source, list[Order]]]
 every_feed = pytest.mark.parametrize("make", [live, listed])
 every_whole_feed = pytest.mark.parametrize("kind", ["live", "listed", "replayed", "attached", "remote"])
 
@@ -134,9 +135,9 @@ def test_a_session_that_is_over_takes_no_orders(kind: str, tmp_path: Path) -> No
     feed = fed(kind, session(3), tmp_path)
     drained(feed)
     assert not feed.can & WHOLE
-    feed.mark("late")
-    feed.stop()
-    feed.pause_recording(True)
+    feed.order(Order("mark", "late"))
+    feed.order(Order("stop"))
+    feed.order(Order("pause"))
     assert feed.read() is None
     assert feed.trouble == ""
 
@@ -196,12 +197,12 @@ def test_after_the_end_it_can_do_nothing(make: Make) -> None:
 @every_feed
 def test_what_it_is_asked_reaches_the_session(make: Make) -> None:
     feed, asked = make()
-    feed.mark("fan on")
-    feed.pause_recording(True)
-    feed.pause_recording(False)
-    feed.profile()
-    feed.stop()
-    assert asked == [("mark", "fan on"), ("pause", True), ("pause", False), ("profile", None), ("stop", None)]
+    feed.order(Order("mark", "fan on"))
+    feed.order(Order("pause"))
+    feed.order(Order("resume"))
+    feed.order(Order("profile"))
+    feed.order(Order("stop"))
+    assert asked == [Order("mark", "fan on"), Order("pause"), Order("resume"), Order("profile"), Order("stop")]
 
 
 @every_feed

@@ -11,9 +11,10 @@ import pytest
 
 from edgetop.control.client import NotRunningError, give
 from edgetop.control.server import MAX_CLIENTS, ControlServer
-from edgetop.control.wire import MAX_LINE, Answer, Order, address, parse_answer
+from edgetop.control.wire import MAX_LINE, Answer, address, parse_answer
 from edgetop.errors import EdgetopError, InputError
 from edgetop.recording.files import SOCKET
+from edgetop.session.orders import Order
 from tests.support.asked import Asked
 from tests.support.waiting import wait_until
 
@@ -50,8 +51,8 @@ def told(connection: socket.socket) -> Answer:
 def test_orders_reach_the_session(server: ControlServer, session: Asked, tmp_path: Path) -> None:
     for order in (Order("mark", "fan \x1b[31m on"), Order("mark"), *map(Order, ("pause", "resume", "profile"))):
         assert give(tmp_path, order) == Answer()
-    marks = [("mark", "fan \x1b[31m on"), ("mark", "mark")]
-    assert session.asked == [*marks, ("pause", True), ("pause", False), ("profile", None)]
+    marks = [Order("mark", "fan \x1b[31m on"), Order("mark")]
+    assert session.asked == [*marks, Order("pause"), Order("resume"), Order("profile")]
 
 
 def test_a_stop_is_answered_when_the_recording_is_final(server: ControlServer, session: Asked, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_garbage_is_answered_with_a_line_and_harms_nobody(
                 answer = b""
             assert not answer or error in parse_answer(answer).error
     assert give(tmp_path, Order("mark", "well")) == Answer()
-    assert session.asked == [("mark", "well")]
+    assert session.asked == [Order("mark", "well")]
 
 
 def test_an_order_may_come_in_pieces(server: ControlServer, session: Asked, tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_an_order_may_come_in_pieces(server: ControlServer, session: Asked, tmp_
     for piece in (b'{"edgetop": 1,', b' "do": "mark", ', b'"note": "slow"}\n'):
         connection.sendall(piece)
     assert told(connection) == Answer()
-    assert session.asked == [("mark", "slow")]
+    assert session.asked == [Order("mark", "slow")]
 
 
 def test_who_does_not_finish_an_order_is_told_so(tmp_path: Path, session: Asked) -> None:

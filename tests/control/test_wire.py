@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 from edgetop.control.wire import (
     MAX_LINE,
     MAX_NOTE,
-    ORDERS,
     VERSION,
     Answer,
-    Order,
     pack_answer,
     pack_order,
     parse_answer,
     parse_order,
 )
+from edgetop.session.orders import ACTIONS, Order
 
-orders = st.builds(Order, st.sampled_from(ORDERS), st.text(max_size=MAX_NOTE))
+orders = st.builds(Order, st.sampled_from(ACTIONS), st.text(max_size=MAX_NOTE))
 answers = st.builds(Answer, st.text(max_size=200), st.none() | st.text(min_size=1, max_size=20), st.integers(0, 255))
 
 

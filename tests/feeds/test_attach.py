@@ -17,6 +17,7 @@ from edgetop.recording.files import SOCKET
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.retention import Retention
 from edgetop.session.batch import Batch
+from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support.asked import Asked
 from tests.support.clocks import ManualClock
@@ -217,13 +218,13 @@ def test_orders_reach_the_session_without_a_wait(tmp_path: Path) -> None:
     server.start()
     viewer = Viewer(writer.folder)
     viewer.look()
-    assert viewer.feed.can == Can.VISIT | Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
+    assert viewer.feed.can == Can.VISIT | Can.ORDERS
     for order, told in (
-        (lambda: viewer.feed.mark("door"), ("mark", "door")),
-        (lambda: viewer.feed.pause_recording(True), ("pause", True)),
-        (lambda: viewer.feed.pause_recording(False), ("pause", False)),
-        (viewer.feed.profile, ("profile", None)),
-        (viewer.feed.stop, ("stop", None)),
+        (lambda: viewer.feed.order(Order("mark", "door")), Order("mark", "door")),
+        (lambda: viewer.feed.order(Order("pause")), Order("pause")),
+        (lambda: viewer.feed.order(Order("resume")), Order("resume")),
+        (lambda: viewer.feed.order(Order("profile")), Order("profile")),
+        (lambda: viewer.feed.order(Order("stop")), Order("stop")),
     ):
         order()
         wait_until(lambda told=told: told in asked.asked)
@@ -239,7 +240,7 @@ def test_where_nobody_takes_orders_the_keys_are_absent_and_a_refusal_is_told(tmp
     viewer = Viewer(writer.folder)
     assert viewer.feed.can == Can.VISIT
     (writer.folder / SOCKET).touch()  # of one that was killed
-    viewer.feed.mark("x")
+    viewer.feed.order(Order("mark", "x"))
     viewer.feed.close(10)
     assert viewer.feed.trouble == "cannot mark: s.edgetop: is not running, or takes no orders"
     viewer.clock.advance(60)

@@ -9,7 +9,9 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.feeds.live import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, LiveFeed
 from edgetop.feeds.protocol import Can
 from edgetop.session.batch import Batch, merge
+from edgetop.session.orders import Order
 from edgetop.session.records import NO_INFERENCES
+from tests.support.asked import Asked
 from tests.support.scripts import Script
 
 
@@ -21,9 +23,9 @@ def busy_session() -> list[Batch]:
 def test_before_a_session_is_connected_it_can_do_nothing_and_asks_nobody() -> None:
     feed = LiveFeed()
     assert feed.can == Can.NOTHING
-    feed.stop()
-    feed.mark("")
-    feed.pause_recording(True)
+    feed.order(Order("stop"))
+    feed.order(Order("mark", ""))
+    feed.order(Order("pause"))
 
 
 def test_it_goes_on_without_its_screen_only_where_there_is_a_way_back() -> None:
@@ -33,14 +35,6 @@ def test_it_goes_on_without_its_screen_only_where_there_is_a_way_back() -> None:
         assert (Can.DETACH in feed.can) is outlives
         feed.close()
         assert feed.can == Can.NOTHING
-
-
-class Asked:
-    def stop(self) -> None: ...
-
-    def mark(self, note: str) -> None: ...
-
-    def pause_recording(self, paused: bool) -> None: ...
 
 
 def test_inferences_that_nobody_reads_are_bounded_and_their_seconds_are_kept() -> None:

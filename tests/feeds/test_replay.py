@@ -25,6 +25,7 @@ from edgetop.recording.recorder import Recorder
 from edgetop.recording.retention import Retention
 from edgetop.recording.seconds_table import KEPT_APART_S
 from edgetop.session.batch import Batch
+from edgetop.session.orders import Order
 from edgetop.session.records import MEASURE
 from edgetop.session.seconds import NS
 from tests.support import onnx_models
@@ -420,6 +421,6 @@ def test_golden_sessions_play_to_their_end(tmp_path: Path) -> None:
 def test_it_takes_no_orders_for_the_session(minute: tuple[ReplayFeed, ManualClock]) -> None:
     feed, _ = minute
     assert feed.can == Can.SEEK | Can.SPEED
-    feed.stop()
-    feed.mark("")
-    feed.pause_recording(True)
+    feed.order(Order("stop"))
+    feed.order(Order("mark", ""))
+    feed.order(Order("pause"))

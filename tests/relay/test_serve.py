@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from edgetop import __version__
+from edgetop.control.wire import Answer, pack_order, parse_answer
 from edgetop.errors import EdgetopError, InputError
 from edgetop.relay import serve, wire
 from edgetop.relay.encoding import Decoder
@@ -16,6 +17,7 @@ from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import FORMAT_VERSION
+from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.relays import LiveRecording, PipeLink
@@ -55,13 +57,13 @@ class Viewer:
 
 
 @pytest.fixture
-def orders() -> list[tuple[str, str]]:
+def orders() -> list[Order]:
     return []
 
 
 @pytest.fixture
 def viewer(live, orders):
-    link = PipeLink(live.folder, lambda _, order, note: orders.append((order, note)))
+    link = PipeLink(live.folder, lambda _, order: orders.append(order) or Answer())
     yield Viewer(link)
     link.close()
 
@@ -124,18 +126,29 @@ def test_a_position_that_is_none_begins_anew(position):
     assert serve._position(Frame(wire.HELLO, json.dumps({"position": position}).encode())) is None
 
 
+def command(number: int, order: Order) -> bytes:
+    return wire.seal_line(wire.COMMAND, number, pack_order(order))
+
+
+def answered(viewer: Viewer) -> tuple[int, Answer]:
+    number, line = viewer.until(wire.ACK).line
+    return number, parse_answer(line)
+
+
 def test_orders_are_carried_out_and_confirmed(viewer, orders):
     viewer.link.write(wire.hello())
-    for number, (order, note) in enumerate([("mark", "fan on"), ("pause", ""), ("resume", "")], 1):
-        viewer.link.write(wire.say(wire.COMMAND, number=number, do=order, note=note))
-        assert viewer.until(wire.ACK).message == {"number": number, "error": ""}
-    assert orders == [("mark", "fan on"), ("pause", ""), ("resume", "")]
+    for number, order in enumerate([Order("mark", "fan on"), Order("pause"), Order("resume")], 1):
+        viewer.link.write(command(number, order))
+        assert answered(viewer) == (number, Answer())
+    assert orders == [Order("mark", "fan on"), Order("pause"), Order("resume")]
 
 
-@pytest.mark.parametrize("order", ["rm -rf", "", None, 5])
-def test_an_order_that_is_none_is_refused(viewer, orders, order):
-    viewer.link.write(wire.hello() + wire.say(wire.COMMAND, number=1, do=order))
-    assert viewer.until(wire.ACK).message == {"number": 1, "error": "no such order"}
+@pytest.mark.parametrize("line", [b"rm -rf", b"", b'{"edgetop": 1, "do": 5}\n', b'{"edgetop": 9, "do": "stop"}\n'])
+def test_an_order_that_is_none_is_refused(viewer, orders, line):
+    viewer.link.write(wire.hello() + wire.seal_line(wire.COMMAND, 1, line))
+    number, answer = answered(viewer)
+    assert number == 1
+    assert answer.is_refusal
     assert orders == []
 
 
@@ -145,8 +158,8 @@ def test_why_an_order_was_refused_is_told(live):
 
     link = PipeLink(live.folder, refuse)
     viewer = Viewer(link)
-    link.write(wire.hello() + wire.say(wire.COMMAND, number=7, do="stop"))
-    assert viewer.until(wire.ACK).message == {"number": 7, "error": "it belongs to another user"}
+    link.write(wire.hello() + command(7, Order("stop")))
+    assert answered(viewer) == (7, Answer("it belongs to another user"))
     link.close()
 
 
@@ -156,10 +169,11 @@ def test_the_stream_goes_on_while_an_order_takes_its_time(live, script):
     def slow(*_):
         started.set()
         go.wait(PATIENCE_S)
+        return Answer()
 
     link = PipeLink(live.folder, slow)
     viewer = Viewer(link)
-    link.write(wire.hello() + wire.say(wire.COMMAND, number=1, do="stop"))
+    link.write(wire.hello() + command(1, Order("stop")))
     viewer.until(wire.BATCH)
     assert started.wait(PATIENCE_S)
     script.batches.clear()
@@ -167,18 +181,18 @@ def test_the_stream_goes_on_while_an_order_takes_its_time(live, script):
     decoder_free = viewer.until(wire.BATCH)
     assert decoder_free.payload
     go.set()
-    assert viewer.until(wire.ACK).number("number") == 1
+    assert answered(viewer) == (1, Answer())
     link.close()
 
 
 def test_too_many_orders_at_once_are_refused(live):
     go = threading.Event()
-    link = PipeLink(live.folder, lambda *_: go.wait(PATIENCE_S))
+    link = PipeLink(live.folder, lambda *_: go.wait(PATIENCE_S) and Answer())
     viewer = Viewer(link)
     link.write(wire.hello())
     for number in range(serve.MAX_ORDERS + 1):
-        link.write(wire.say(wire.COMMAND, number=number, do="mark"))
-    assert viewer.until(wire.ACK).message == {"number": serve.MAX_ORDERS, "error": "too many orders at once"}
+        link.write(command(number, Order("mark")))
+    assert answered(viewer) == (serve.MAX_ORDERS, Answer("too many orders at once"))
     go.set()
     link.close()
 

@@ -39,6 +39,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.operators import Operator, burst_of
+from edgetop.session.orders import Order
 from edgetop.session.records import FIRST, WARMUP, Readings
 from edgetop.session.seconds import SecondAggregator
 from tests.support.clocks import NS, ManualClock
@@ -455,10 +456,10 @@ def test_how_operators_are_profiled_is_an_event() -> None:
 
 def test_a_burst_can_be_asked_for_while_inferences_are_measured() -> None:
     session = Session(said(STARTED), said(MEASURING))
-    session.conductor.profile()
+    session.conductor.order(Order("profile"))
     session.step(2)
     assert "profile" not in session.engine.calls
-    session.conductor.profile()
+    session.conductor.order(Order("profile"))
     session.step(2)
     assert session.engine.calls.count("profile") == 1
 
@@ -467,7 +468,7 @@ def test_a_paused_recording_has_no_bursts_but_their_events() -> None:
     recorder = MemoryRecorder()
     session = Session(said(MEASURING), said(BURST), recorder=recorder)
     session.step()
-    session.conductor.pause_recording(paused=True)
+    session.conductor.order(Order("pause"))
     session.step()
     assert recorder.all.bursts == ()
     assert "profile-burst" in [event.kind for event in recorder.all.events]
@@ -480,7 +481,7 @@ def test_a_paused_recording_has_no_bursts_but_their_events() -> None:
 def test_a_mark_is_an_event_of_its_moment() -> None:
     session = Session()
     session.step()
-    session.conductor.mark("[fan] on")
+    session.conductor.order(Order("mark", "[fan] on"))
     session.step()
     (mark,) = session.sink.events("mark")
     assert (mark.t_ns, mark.source, mark.message) == (250 * MS, "user", "[fan] on")
@@ -494,9 +495,9 @@ def test_a_paused_recording_has_a_gap_that_it_tells_and_the_screen_has_none() ->
     recorder = MemoryRecorder()
     session = Session(*(second_of(i) for i in range(6)), said(OVER), recorder=recorder)
     session.step(2)
-    session.conductor.pause_recording(paused=True)
+    session.conductor.order(Order("pause"))
     session.step(2)
-    session.conductor.pause_recording(paused=False)
+    session.conductor.order(Order("resume"))
     session.play()
     kept, shown = recorder.all, session.sink.all
     assert sorted({t // NS for t in kept.inferences["t_ns"].tolist()}) == [0, 1, 4, 5]
@@ -510,7 +511,7 @@ def test_a_paused_recording_has_a_gap_that_it_tells_and_the_screen_has_none() ->
 def test_a_session_that_ends_while_its_recording_pauses_has_its_end_recorded() -> None:
     recorder = MemoryRecorder()
     session = Session(second_of(0), said(OVER), recorder=recorder)
-    session.conductor.pause_recording(paused=True)
+    session.conductor.order(Order("pause"))
     session.play()
     assert [event.kind for event in recorder.all.events] == ["recording-paused", "ended"]
     assert recorder.finished
@@ -520,9 +521,9 @@ def test_a_session_that_ends_while_its_recording_pauses_has_its_end_recorded() -
 def test_a_pause_is_told_once_and_only_where_something_is_recorded() -> None:
     for recorder, expected in ((MemoryRecorder(), 1), (None, 0)):
         session = Session(recorder=recorder)
-        session.conductor.pause_recording(paused=False)
-        session.conductor.pause_recording(paused=True)
-        session.conductor.pause_recording(paused=True)
+        session.conductor.order(Order("resume"))
+        session.conductor.order(Order("pause"))
+        session.conductor.order(Order("pause"))
         session.step()
         assert len(session.sink.events("recording-paused")) == expected
         assert session.sink.events("recording-resumed") == []

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from edgetop.analysis.slowdowns.slowdowns import judged
+from edgetop.control.wire import Answer
 from edgetop.feeds.conversation import LinkEndedError
 from edgetop.recording.recorder import Recorder
 from edgetop.relay import serve
@@ -16,6 +17,7 @@ from edgetop.relay.serve import Give
 from edgetop.relay.serve import serve as serve_link
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
+from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support.waiting import wait_until
 
@@ -108,11 +110,15 @@ class Pipes:
 
     def __init__(self, folder: Path, give: Give | None = None) -> None:
         self.folder = folder
-        self.given: list[tuple[str, str]] = []
+        self.given: list[Order] = []
         self.links: list[PipeLink] = []
         self.asked_for: list[str | None] = []
         self.attended: list[bool] = []
-        self._give = give or (lambda _, order, note: self.given.append((order, note)))
+        self._give = give or self._keep
+
+    def _keep(self, _: Path, order: Order) -> Answer:
+        self.given.append(order)
+        return Answer()
 
     def __call__(self, session: str | None, attended: bool) -> PipeLink:
         self.asked_for.append(session)

@@ -61,7 +61,7 @@ def main(scenario: str, refreshes: int) -> None:
     feed = CountedFeed(batches, refreshes if scenario == "idle" else 5 if ends_soon else 10**9)
     theme = None if scenario == "own-theme" else "dark"
     failure = show(feed, Analysis(), ScreenSettings(refresh_s=REFRESH_S, theme=theme), feed.is_finished)
-    print(json.dumps({"failure": failure, "asked": feed.asked}))
+    print(json.dumps({"failure": failure, "asked": [order.do for order in feed.asked]}))
 
 
 if __name__ == "__main__":

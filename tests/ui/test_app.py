@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from edgetop.feeds.protocol import Can
 from edgetop.session.batch import Batch
+from edgetop.session.orders import Order
 from edgetop.ui.app import EdgetopApp
 from edgetop.ui.bindings import MONITOR
 from edgetop.ui.dialogs import Dialog, HelpDialog
@@ -45,7 +46,7 @@ async def test_q_asks_and_s_stops_the_run() -> None:
         assert screen.feed.asked == []
         await screen.press("s")
         assert has_left(screen)
-    assert screen.feed.asked == [("stop", None)]
+    assert screen.feed.asked == [Order("stop")]
 
 
 async def test_q_and_g_leave_and_let_the_run_go_on_here_where_there_is_no_way_back() -> None:
@@ -83,7 +84,7 @@ async def test_anothers_run_is_stopped_after_a_question_and_its_end_is_seen(tmp_
         await screen.press("Q")
         assert "stop it, finish its recording" in screen.text
         await screen.press("s")
-        assert screen.feed.asked == [("stop", None)]
+        assert screen.feed.asked == [Order("stop")]
         assert not has_left(screen)
         screen.feed.put(screen.script.end("user").batches[-1])
         screen.feed.close()
@@ -91,7 +92,7 @@ async def test_anothers_run_is_stopped_after_a_question_and_its_end_is_seen(tmp_
         assert screen.header.startswith(" STOPPED  too short to say whether it is steady")
         await screen.press("Q")
         assert has_left(screen)
-    assert screen.feed.asked == [("stop", None)]
+    assert screen.feed.asked == [Order("stop")]
 
 
 async def test_help_names_the_keys_of_who_watches_anothers_run(tmp_path: Path) -> None:
@@ -128,14 +129,14 @@ async def test_ctrl_c_stops_and_leaves_wherever_it_is_pressed(before: tuple[str,
     async with opened(measured(5)) as screen:
         await screen.press(*before, "ctrl+c")
         assert has_left(screen)
-    assert screen.feed.asked == [("stop", None)]
+    assert screen.feed.asked == [Order("stop")]
 
 
 async def test_shift_q_stops_and_leaves_without_a_question() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("Q")
         assert has_left(screen)
-    assert screen.feed.asked == [("stop", None)]
+    assert screen.feed.asked == [Order("stop")]
 
 
 async def test_keys_of_the_toolkit_do_not_end_the_screen() -> None:
@@ -400,13 +401,13 @@ async def test_m_marks_with_a_note() -> None:
         assert note.value == "fan on"
         await screen.press("enter")
         assert dialog(screen) == ""
-    assert screen.feed.asked == [("mark", "fan on")]
+    assert screen.feed.asked == [Order("mark", "fan on")]
 
 
 async def test_an_empty_note_is_a_mark_too() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("m", "space", "enter")
-    assert screen.feed.asked == [("mark", "mark")]
+    assert screen.feed.asked == [Order("mark", "mark")]
 
 
 async def test_escape_leaves_no_mark_and_keys_of_the_screen_are_letters_of_the_note() -> None:
@@ -578,7 +579,7 @@ async def test_a_new_order_is_listed_from_the_top() -> None:
 async def test_p_asks_for_a_profile_now() -> None:
     async with opened(measured(20).profile()) as screen:
         await screen.press("p")
-        assert screen.feed.asked == [("profile", None)]
+        assert screen.feed.asked == [Order("profile")]
 
 
 async def test_p_says_why_there_is_none() -> None:
@@ -606,7 +607,7 @@ async def test_recording_can_be_paused_and_resumed(tmp_path: Path) -> None:
         assert "paused" in screen.text
         assert "go on recording" in screen.text
         await screen.press("p")
-    assert screen.feed.asked == [("pause", True), ("pause", False)]
+    assert screen.feed.asked == [Order("pause"), Order("resume")]
 
 
 async def test_what_is_not_recorded_cannot_be_paused() -> None:

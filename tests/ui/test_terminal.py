@@ -160,7 +160,7 @@ def test_q_and_s_leave_the_terminal_in_order_and_stop_the_run() -> None:
         terminal.send("q")
         terminal.wait_for("stop the run")
         terminal.send("s")
-        assert ending(terminal) == {"failure": None, "asked": [["stop", None]]}
+        assert ending(terminal) == {"failure": None, "asked": ["stop"]}
         assert_left_in_order(terminal)
 
 
@@ -172,7 +172,7 @@ def test_a_new_size_is_drawn_at_once_and_the_byte_of_ctrl_c_stops_the_run() -> N
         terminal.resize(50, 12)
         terminal.wait_for("rate 100/s")
         terminal.send("\x03")
-        assert ending(terminal) == {"failure": None, "asked": [["stop", None]]}
+        assert ending(terminal) == {"failure": None, "asked": ["stop"]}
         assert_left_in_order(terminal)
 
 

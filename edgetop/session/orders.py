@@ -1,0 +1,14 @@
+"""What a run can be told to do: the same from its screen, through its control socket and from another machine."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Action = Literal["stop", "mark", "pause", "resume", "profile"]  # pause and resume: the recording
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    do: Action
+    note: str = ""  # of a mark
