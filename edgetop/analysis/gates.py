@@ -1,6 +1,6 @@
 """Gates: what a session must not exceed, so that a script can go by it (`edgetop help gates`).
 
-A gate is judged on the report's document, the same one that `--json` prints, so that a live run,
+A gate is judged on the report, so that a live run,
 its recording and a later report come to one result. A value that is not known fails its gate,
 with the reason: a check that could not be made has not passed.
 """
@@ -9,11 +9,13 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop.nearest import nearest_hint
 
-Document = Mapping[str, Any]
+if TYPE_CHECKING:
+    from edgetop.analysis.report import Report
+
 Number = float | None
 
 _TIME = {"ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6, "s": 1e3}
@@ -32,14 +34,14 @@ class Metric:
     """Something that a gate can be about."""
 
     units: Mapping[str, float]  # of each unit, how many of the value's own it is; the first is the value's own
-    read: Callable[[Document, str], Number]  # in its own unit, or of `share` in percent; None: not known
-    absent: str  # why it may not be known, where the document does not say
+    read: Callable[["Report", str], Number]  # in its own unit, or of `share` in percent; None: not known
+    absent: str  # why it may not be known, where the report does not say
     only_grows: bool = False  # a limit that was exceeded stays exceeded
     example: str = ""
-    told: Callable[[Document], str | None] = lambda _: None  # why it is not known, as the document says
+    told: Callable[["Report"], str | None] = lambda _: None  # why it is not known, as the report says
 
-    def why_unknown(self, document: Document) -> str:
-        return self.told(document) or self.absent
+    def why_unknown(self, report: "Report") -> str:
+        return self.told(report) or self.absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,62 +74,50 @@ class GateResult:
         return {"expr": self.gate.text, "value": self.value, "ok": self.ok, "reason": self.reason}
 
 
-def _latency(key: str) -> Callable[[Document, str], Number]:
+def _latency(key: str) -> Callable[["Report", str], Number]:
     """Under a paced load response time counts: a queue is what its user waits in."""
 
-    def read(document: Document, _unit: str) -> Number:
-        latency = document["latency"]
-        value: Number = (latency["response"] or latency)[key]
+    def read(report: "Report", _unit: str) -> Number:
+        value: Number = getattr(report.latency.response or report.latency, key)
         return value
 
     return read
 
 
-def _misses(document: Document, unit: str) -> Number:
-    deadline = document["latency"]["deadline"]
+def _misses(report: "Report", unit: str) -> Number:
+    deadline = report.latency.deadline
     if deadline is None:
         return None
-    return float(deadline["miss_rate"] * 100 if unit == "%" else deadline["misses"])
+    return float(deadline.miss_rate * 100 if unit == "%" else deadline.misses)
 
 
-def _errors(document: Document, unit: str) -> Number:
-    latency = document["latency"]
-    runs = latency["count"] + latency["errors"]
-    if unit != "%":
-        return float(latency["errors"])
-    return 100 * latency["errors"] / runs if runs else None
+def _errors(report: "Report", unit: str) -> Number:
+    """None of an imported result that does not say how many inferences there were."""
+    count, errors = report.latency.count, report.latency.errors
+    if errors is None or unit != "%":
+        return None if errors is None else float(errors)
+    runs = (count or 0) + errors
+    return 100 * errors / runs if runs else None
 
 
-def _hottest(document: Document, _unit: str) -> Number:
-    highest = [values["max"] for values in document["temperature"].values() if values["max"] is not None]
-    return max(highest, default=None)
+def _hottest(report: "Report", _unit: str) -> Number:
+    return max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None)
 
 
-def _throttled(document: Document, _unit: str) -> Number:
-    return None if document["throttled"] is None else float(document["throttled"])
+def _throttled(report: "Report", _unit: str) -> Number:
+    return None if report.throttled is None else float(report.throttled)
 
 
-def _drift(document: Document, _unit: str) -> Number:
-    ratio = document["drift_ratio"]
-    return None if ratio is None else 100 * (ratio - 1)
+def _drift(report: "Report", _unit: str) -> Number:
+    return None if report.drift_ratio is None else 100 * (report.drift_ratio - 1)
 
 
-def _leak(document: Document, _unit: str) -> Number:
+def _leak(report: "Report", _unit: str) -> Number:
     """What the verdict calls a leak; growth that is none, of an arena or by chance, is 0."""
-    memory = document["memory"]
-    if memory["leak"] is None:
+    memory = report.memory
+    if memory.leak is None:
         return None
-    return float(memory["growth_mib_per_h"]) if memory["leak"] else 0.0
-
-
-def _at(*path: str) -> Callable[[Document, str], Number]:
-    def read(document: Document, _unit: str) -> Number:
-        value: Any = document
-        for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value if isinstance(value, int | float) else None
-
-    return read
+    return float(memory.growth_mib_per_h or 0.0) if memory.leak else 0.0
 
 
 _NOTHING_MEASURED = "nothing was measured"
@@ -137,18 +127,24 @@ METRICS: dict[str, Metric] = {
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
     "misses": Metric(_SHARE | _COUNT, _misses, "no --deadline was given", True, "misses>0.1%"),
-    "rss": Metric(_SIZE, _at("memory", "rss_peak_mib"), "the engine's memory was not read", True, "rss>512MiB"),
+    "rss": Metric(
+        _SIZE, lambda report, _: report.memory.rss_peak_mib, "the engine's memory was not read", True, "rss>512MiB"
+    ),
     "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, "no temperature was read", True, "temp>80C"),
     "power": Metric(
-        {"W": 1.0, "mW": 1e-3}, _at("power", "mean_w"), "no sensor tells the board's total", False, "power>8W"
+        {"W": 1.0, "mW": 1e-3},
+        lambda report, _: report.power.mean_w,
+        "no sensor tells the board's total",
+        False,
+        "power>8W",
     ),
     "energy": Metric(
         {"mJ": 1.0, "J": 1e3, "uJ": 1e-3},
-        _at("energy", "gross_mj"),
+        lambda report, _: report.energy.gross_mj,
         "there is no figure of energy",
         False,
         "energy>25mJ",
-        lambda document: document["energy"]["reason"],
+        lambda report: report.energy.reason,
     ),
     "throttled": Metric(_COUNT, _throttled, "the board has no throttle flag that edgetop reads", True, "throttled"),
     "drift": Metric(_SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%"),
@@ -183,11 +179,10 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
     return Gate(text.strip(), name, compare, float(limit), unit)
 
 
-def judge_gate(gate: Gate, document: Document) -> GateResult:
-    """`document` is the report's."""
-    read = gate.metric.read(document, gate.unit)
+def judge_gate(gate: Gate, report: "Report") -> GateResult:
+    read = gate.metric.read(report, gate.unit)
     if read is None:
-        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {gate.metric.why_unknown(document)}")
+        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {gate.metric.why_unknown(report)}")
     if not gate.compare:
         what = "it was" if gate.name == "throttled" else _plain(read)
         return GateResult(
@@ -197,10 +192,10 @@ def judge_gate(gate: Gate, document: Document) -> GateResult:
     scale = 1.0 if gate.unit in ("%", "") else gate.metric.units[gate.unit]
     value = round(read / scale, 6)
     exceeded = _OPERATORS[gate.compare](value, gate.limit)
-    is_settled = _is_settled(gate, document)
+    is_settled = _is_settled(gate, report)
     unit = f" {gate.unit}" if gate.unit else ""
-    few = "" if is_settled else f", of {document['latency']['count']} inferences: not settled"
-    reason = f"{gate.text}: {_of(gate, document)}{_plain(value)}{unit}{few}"
+    few = "" if is_settled else f", of {report.latency.count} inferences: not settled"
+    reason = f"{gate.text}: {_of(gate, report)}{_plain(value)}{unit}{few}"
     return GateResult(gate, value, ok=not exceeded, reason=reason, fails_for_sure=exceeded and is_settled)
 
 
@@ -213,14 +208,14 @@ def _plain(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
 
 
-def _of(gate: Gate, document: Document) -> str:
-    is_response = gate.metric.units is _TIME and document["latency"]["response"] is not None
+def _of(gate: Gate, report: "Report") -> str:
+    is_response = gate.metric.units is _TIME and report.latency.response is not None
     return "response time " if is_response else ""
 
 
-def _is_settled(gate: Gate, document: Document) -> bool:
+def _is_settled(gate: Gate, report: "Report") -> bool:
     """Whether enough inferences stand behind it. A mean and a share want as many as p99."""
     if gate.is_final or not (gate.metric.units is _TIME or gate.unit == "%"):
         return True
-    settled = document["latency"]["settled"] or {}
+    settled = report.latency.settled or {}
     return bool(settled.get(gate.name, settled.get("p99", False)))

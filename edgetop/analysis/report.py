@@ -1,119 +1,315 @@
-"""The JSON document of a session: `run --json` and `report --json` print the same one.
+"""The report of a session: one frozen value. `--json`, the text summary and the JUnit file print it.
 
-Its keys are a contract (`edgetop help report`). A value that is not known is None.
+The names of the fields are the keys of the JSON document, a contract (`edgetop help report`). A new part is a field
+of `Report` and an entry of `_PARTS`; a new figure is a field of a part. A value that is not known is None.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.document import alerts_document
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.forecast.document import forecast
+from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.gates import GateResult, judge_gate
-from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
-from edgetop.analysis.report_energy import energy_document, power_document
-from edgetop.analysis.report_latency import latency_document
-from edgetop.analysis.report_steadiness import steadiness, throttled
-from edgetop.analysis.report_tail import tail_document
-from edgetop.analysis.roofline import applicable, bound, rates
-from edgetop.analysis.rounding import mj, ms, rounded
-from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.threads import ThreadView
-from edgetop.session.manifest import Manifest, to_json
+from edgetop.analysis.power import PowerView
+from edgetop.analysis.report_energy import EnergyFigures, PowerFigures, energy_figures, power_figures
+from edgetop.analysis.report_latency import LatencyFigures, latency_figures
+from edgetop.analysis.report_operators import (
+    OperatorFigures,
+    Profile,
+    ceilings,
+    operator_figures,
+    partition_count,
+    profile,
+)
+from edgetop.analysis.report_steadiness import Span, drift_ratio, is_throttled, slowdown_json, slowdowns, span
+from edgetop.analysis.rounding import ms, rounded
+from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
+from edgetop.analysis.throttle_words import throttles_document
+from edgetop.analysis.throttles import ThrottlesView
+from edgetop.analysis.verdict import Verdict
+from edgetop.session import manifest as manifests
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.events import Notice
+from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
 
 
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """One zone, in °C."""
+
+    min: float | None
+    mean: float | None
+    max: float | None
+    end: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    runs: int | None
+    mean_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    init_ms: float | None
+    first_ms: float | None
+    warmup: Warmup
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the engine held at the end of a step of its run."""
+
+    stage: str
+    rss_mib: float | None
+    anon_mib: float | None
+    file_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    rss_peak_mib: float | None
+    rss_end_mib: float | None
+    growth_mib_per_h: float | None
+    growth_ci95_mib_per_h: tuple[float | None, float | None] | None
+    leak: bool | None
+    left_mib: float | None
+    hours_to_limit: float | None
+    accelerator_peak_mib: float | None
+    stages: tuple[Stage, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Over the measured phase, which lasted `total_time_ms`."""
+
+    cpu_mean_pct: float | None
+    cpu_peak_pct: float | None
+    mem_mean_mib: float | None
+    mem_peak_mib: float | None
+    net_rx_bytes: int | None
+    net_tx_bytes: int | None
+    block_read_bytes: int | None
+    block_write_bytes: int | None
+    total_time_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What edgetop itself costs."""
+
+    cpu_pct: float | None
+    rss_mib: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """In the order of the JSON document."""
+
+    session: Manifest
+    verdict: Verdict
+    lost: Lost | None
+    latency: LatencyFigures
+    tail: TailView
+    phases: Phases
+    burst: Span | None
+    sustained: Span | None
+    drift_ratio: float | None  # sustained p50 over burst p50
+    throttled: bool | None
+    throttled_share: float | None
+    throttles: ThrottlesView
+    slowdowns: tuple[Slowdown, ...] | None
+    alerts: AlertsView
+    temperature: Mapping[str, Temperature]  # by sensor
+    forecast: ForecastView
+    power: PowerFigures
+    energy: EnergyFigures
+    memory: Memory
+    usage: Usage | None  # None: nothing was measured
+    operators: tuple[OperatorFigures, ...] | None  # in run order; None: not profiled
+    partitions: int | None
+    profile: Profile | None
+    roofline: Ceilings | None
+    overhead: Overhead
+    gates: tuple[GateResult, ...] | None = field(default=None)
+    warnings: tuple[Notice, ...]
+
+
+def report(analysis: "Analysis") -> Report:
+    """Raises ValueError where no manifest has been folded."""
+    if analysis.manifest is None:
+        raise ValueError("nothing to report: no manifest has come")
+    parts = _Parts(analysis, analysis.manifest)
+    whole = Report(**{name: getattr(parts, name) for name in _PARTS})
+    return dataclasses.replace(whole, gates=tuple(judge_gate(gate, whole) for gate in analysis.gates) or None)
+
+
 def report_document(analysis: "Analysis") -> dict[str, Any]:
-    """Plain JSON values. Raises ValueError where no manifest has been folded."""
-    document = _figures(analysis)
-    document["gates"] = [result.to_json() for result in _judged(analysis, document)] or None
+    """What `--json` prints."""
+    document: dict[str, Any] = to_json(report(analysis))
     return document
 
 
 def gate_results(analysis: "Analysis") -> tuple[GateResult, ...]:
-    """How the session's gates stand."""
+    """How the session's gates stand now."""
     if not analysis.gates or analysis.manifest is None:
         return ()
-    return _judged(analysis, _AskedFigures(analysis, analysis.manifest))
+    parts: Any = _Parts(analysis, analysis.manifest)
+    return tuple(judge_gate(gate, parts) for gate in analysis.gates)
 
 
-def _judged(analysis: "Analysis", document: Mapping[str, Any]) -> tuple[GateResult, ...]:
-    return tuple(judge_gate(gate, document) for gate in analysis.gates)
-
-
-class _AskedFigures(Mapping[str, Any]):
-    """The document as far as it is asked for: gates are judged once a second, and most are about latency alone."""
+class _Parts:
+    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
 
     def __init__(self, analysis: "Analysis", manifest: Manifest) -> None:
-        power = cache(analysis.power_view)
-        self._parts: dict[str, Callable[[], Any]] = {
-            "latency": lambda: latency_document(analysis, analysis.statistics(), manifest),
-            "drift_ratio": lambda: steadiness(analysis)["drift_ratio"],
-            "throttled": lambda: throttled(analysis),
-            "temperature": lambda: _temperature(analysis),
-            "power": lambda: power_document(power()),
-            "energy": lambda: energy_document(analysis.energy_view(power())),
-            "memory": lambda: _memory(analysis),
-        }
-        self._made: dict[str, Any] = {}
+        self.analysis = analysis
+        self.manifest = manifest
 
-    def __getitem__(self, key: str) -> Any:
-        if key not in self._made:
-            self._made[key] = self._parts[key]()
-        return self._made[key]
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PARTS:
+            raise AttributeError(name)
+        value = _PARTS[name](self)
+        setattr(self, name, value)
+        return value
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
+    @cached_property
+    def power_view(self) -> PowerView:
+        return self.analysis.power_view()
 
-    def __len__(self) -> int:
-        return len(self._parts)
+    @cached_property
+    def energy_view(self) -> EnergyView:
+        return self.analysis.energy_view(self.power_view)
 
 
-def _figures(analysis: "Analysis") -> dict[str, Any]:
-    """All but the gates, which are about these."""
-    manifest = analysis.manifest
-    if manifest is None:
-        raise ValueError("nothing to report: no manifest has come")
-    statistics = analysis.statistics()
-    power = analysis.power_view()
-    energy = analysis.energy_view(power)
+def _temperature(parts: _Parts) -> dict[str, Temperature]:
     return {
-        "session": to_json(manifest),
-        "verdict": _verdict(analysis),
-        "lost": dataclasses.asdict(manifest.lost) if manifest.lost else None,
-        "latency": latency_document(analysis, statistics, manifest),
-        "tail": tail_document(analysis.tail()),
-        "phases": _phases(analysis, manifest),
-        **steadiness(analysis),
-        "alerts": alerts_document(analysis.alerts_view()),
-        "temperature": _temperature(analysis),
-        "forecast": forecast(analysis.forecast_view()),
-        "power": power_document(power),
-        "energy": energy_document(energy),
-        "memory": _memory(analysis),
-        "usage": _usage(analysis),
-        "operators": _operators(analysis, manifest, statistics, energy),
-        "partitions": _partitions(analysis, manifest),
-        "profile": _profile(analysis),
-        "roofline": _roofline(analysis),
-        "overhead": _overhead(analysis),
-        "gates": None,
-        "warnings": [
-            {"code": notice.code, "message": notice.message, "advice": notice.advice, "data": dict(notice.data)}
-            for notice in analysis.notices()
-        ],
+        track.info.id: Temperature(rounded(track.min), rounded(track.mean), rounded(track.max), rounded(track.value))
+        for track in parts.analysis.tracks.views("temp")
+        if track.count
     }
 
 
-def _verdict(analysis: "Analysis") -> dict[str, Any]:
+def _phases(parts: _Parts) -> Phases:
+    runs, total_ns = parts.analysis.progress.warmup
+    engine = parts.manifest.engine
+    return Phases(
+        ms(engine.init_ns), ms(engine.first_ns), Warmup(runs, ms(total_ns / runs) if runs and total_ns else None)
+    )
+
+
+def _memory(parts: _Parts) -> Memory:
+    analysis = parts.analysis
+    accelerator = analysis.tracks.one("mem/accelerator")
+    growth = analysis.growth_view()
+    slope = growth.mib_per_h
+    stages = tuple(
+        Stage(stage.stage, rounded(stage.rss_mib), rounded(stage.anon_mib), rounded(stage.file_mib))
+        for stage in analysis.memory_stages.views()
+    )
+    return Memory(
+        rss_peak_mib=rounded(_rss_peak_mib(analysis)),
+        rss_end_mib=rounded(_rss_end_mib(analysis)),
+        growth_mib_per_h=rounded(slope.value) if slope else None,
+        growth_ci95_mib_per_h=(rounded(slope.low), rounded(slope.high)) if slope else None,
+        leak=growth.is_leak,
+        left_mib=rounded(analysis.memory_left_mib()),
+        hours_to_limit=rounded(growth.hours_left),
+        accelerator_peak_mib=rounded(accelerator.max) if accelerator else None,
+        stages=stages or None,
+    )
+
+
+def _rss_peak_mib(analysis: "Analysis") -> float | None:
+    """In a short run the sensors may have read nothing since the model was loaded; the engine reports each stage."""
+    tracks = filter(None, map(analysis.tracks.one, ("mem/rss-peak", "mem/rss")))
+    peaks = [*(track.max for track in tracks), *(stage.rss_mib for stage in analysis.memory_stages.views())]
+    return max((mib for mib in peaks if mib is not None), default=None)
+
+
+def _rss_end_mib(analysis: "Analysis") -> float | None:
+    """A reading from before the measured phase does not count."""
+    rss, began_ns = analysis.tracks.one("mem/rss"), analysis.progress.began_measuring_ns
+    if rss is None or rss.read_ns is None or (began_ns is not None and rss.read_ns < began_ns):
+        return None
+    return rss.value
+
+
+def _usage(parts: _Parts) -> Usage | None:
+    view, measured_ns = parts.analysis.usage_view(), parts.analysis.progress.view().measured_ns
+    if not measured_ns:
+        return None
+    return Usage(
+        cpu_mean_pct=rounded(view.cpu_mean_pct),
+        cpu_peak_pct=rounded(view.cpu_peak_pct),
+        mem_mean_mib=rounded(view.mem_mean_mib),
+        mem_peak_mib=rounded(view.mem_peak_mib),
+        **view.bytes,
+        total_time_ms=ms(measured_ns),
+    )
+
+
+def _overhead(parts: _Parts) -> Overhead:
+    memory = parts.analysis.tracks.one("mem/edgetop")
+    return Overhead(rounded(parts.analysis.own_load.mean), rounded(memory.max) if memory else None)
+
+
+_PARTS: Mapping[str, Callable[[_Parts], Any]] = {
+    "session": lambda parts: parts.manifest,
+    "verdict": lambda parts: parts.analysis.verdict(),
+    "lost": lambda parts: parts.manifest.lost,
+    "latency": lambda parts: latency_figures(parts.analysis, parts.manifest),
+    "tail": lambda parts: parts.analysis.tail(),
+    "phases": _phases,
+    "burst": lambda parts: span(parts.analysis.spans()[0], parts.analysis),
+    "sustained": lambda parts: span(parts.analysis.spans()[1], parts.analysis),
+    "drift_ratio": lambda parts: drift_ratio(parts.analysis),
+    "throttled": lambda parts: is_throttled(parts.analysis),
+    "throttled_share": lambda parts: rounded(parts.analysis.throttles_view().share),
+    "throttles": lambda parts: parts.analysis.throttles_view(),
+    "slowdowns": lambda parts: slowdowns(parts.analysis),
+    "alerts": lambda parts: parts.analysis.alerts_view(),
+    "temperature": _temperature,
+    "forecast": lambda parts: parts.analysis.forecast_view(),
+    "power": lambda parts: power_figures(parts.power_view),
+    "energy": lambda parts: energy_figures(parts.energy_view),
+    "memory": _memory,
+    "usage": _usage,
+    "operators": lambda parts: operator_figures(parts.analysis, parts.manifest, parts.energy_view),
+    "partitions": lambda parts: partition_count(parts.analysis, parts.manifest),
+    "profile": lambda parts: profile(parts.analysis),
+    "roofline": lambda parts: ceilings(parts.analysis),
+    "overhead": _overhead,
+    "warnings": lambda parts: parts.analysis.notices(),
+}
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON values. A field that says `omit` in its metadata is left out where it is None."""
+    if type(value) in _AS_JSON:
+        return _AS_JSON[type(value)](value)
+    if dataclasses.is_dataclass(value):
+        items = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {f.name: to_json(item) for f, item in items if item is not None or "omit" not in f.metadata}
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     """The words are those of the screen's first line; `now` is what held at the end, of a session that is over."""
-    verdict = analysis.verdict()
     return {
         "now": verdict.now,
         "words": verdict.words,
@@ -125,169 +321,37 @@ def _verdict(analysis: "Analysis") -> dict[str, Any]:
     }
 
 
-def _phases(analysis: "Analysis", manifest: Manifest) -> dict[str, Any]:
-    runs, total_ns = analysis.progress.warmup
+def _tail_json(tail: TailView) -> dict[str, Any]:
+    """Of a session in which nothing stands out, empty lists."""
     return {
-        "init_ms": ms(manifest.engine.init_ns),
-        "first_ms": ms(manifest.engine.first_ns),
-        "warmup": {"runs": runs, "mean_ms": ms(total_ns / runs) if runs and total_ns else None},
+        "stands_out": STANDS_OUT,
+        "summary": tail_words(tail.parts) or None,
+        "parts": [to_json(part) for part in tail.parts],
+        "slowest": [to_json(one) for one in tail.slowest],
     }
 
 
-def _temperature(analysis: "Analysis") -> dict[str, Any]:
+def _inference_json(one: SlowInference) -> dict[str, Any]:
     return {
-        track.info.id: {
-            "min": rounded(track.min),
-            "mean": rounded(track.mean),
-            "max": rounded(track.max),
-            "end": rounded(track.value),
-        }
-        for track in analysis.tracks.views("temp")
-        if track.count
+        "t_s": round(one.t_ns / NS, 9),
+        "latency_ms": round(one.latency_ns / 1e6, 6),
+        "cause": one.cause,
+        "who": one.who or None,
+        "proven": one.is_proven,
     }
 
 
-def _memory(analysis: "Analysis") -> dict[str, Any]:
-    accelerator = analysis.tracks.one("mem/accelerator")
-    growth = analysis.growth_view()
-    slope = growth.mib_per_h
-    return {
-        "rss_peak_mib": rounded(_rss_peak_mib(analysis)),
-        "rss_end_mib": rounded(_rss_end_mib(analysis)),
-        "growth_mib_per_h": rounded(slope.value) if slope else None,
-        "growth_ci95_mib_per_h": [rounded(slope.low), rounded(slope.high)] if slope else None,
-        "leak": growth.is_leak,
-        "left_mib": rounded(analysis.memory_left_mib()),
-        "hours_to_limit": rounded(growth.hours_left),
-        "accelerator_peak_mib": rounded(accelerator.max) if accelerator else None,
-        "stages": [
-            {
-                "stage": stage.stage,
-                "rss_mib": rounded(stage.rss_mib),
-                "anon_mib": rounded(stage.anon_mib),
-                "file_mib": rounded(stage.file_mib),
-            }
-            for stage in analysis.memory_stages.views()
-        ]
-        or None,
-    }
-
-
-def _rss_peak_mib(analysis: "Analysis") -> float | None:
-    """Of a short run the sensors may have read nothing since the model was loaded; the engine tells at each stage."""
-    tracks = filter(None, map(analysis.tracks.one, ("mem/rss-peak", "mem/rss")))
-    told = [*(track.max for track in tracks), *(stage.rss_mib for stage in analysis.memory_stages.views())]
-    return max((mib for mib in told if mib is not None), default=None)
-
-
-def _rss_end_mib(analysis: "Analysis") -> float | None:
-    """What was read before the measured phase says nothing of the end."""
-    rss, began_ns = analysis.tracks.one("mem/rss"), analysis.progress.began_measuring_ns
-    if rss is None or rss.read_ns is None or (began_ns is not None and rss.read_ns < began_ns):
-        return None
-    return rss.value
-
-
-def _usage(analysis: "Analysis") -> dict[str, Any] | None:
-    """Over the measured phase, which `total_time_ms` is the length of; None where nothing was measured."""
-    view, measured_ns = analysis.usage_view(), analysis.progress.view().measured_ns
-    if not measured_ns:
-        return None
-    return {
-        "cpu_mean_pct": rounded(view.cpu_mean_pct),
-        "cpu_peak_pct": rounded(view.cpu_peak_pct),
-        "mem_mean_mib": rounded(view.mem_mean_mib),
-        "mem_peak_mib": rounded(view.mem_peak_mib),
-        **view.bytes,
-        "total_time_ms": ms(measured_ns),
-    }
-
-
-def _operators(
-    analysis: "Analysis", manifest: Manifest, statistics: Statistics | None, energy: EnergyView
-) -> list[dict[str, Any]] | None:
-    """In run order, over all bursts; None where there was none.
-
-    Times are shares of the p50 that was measured; where nothing was, of an instrumented inference. Energies are
-    shares of an inference's: an estimate, for it takes every operator to draw the same power.
-    """
-    gross_j = energy.total.gross_j if energy.total else None
-    p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
-    ceilings = applicable(analysis.operators.ceilings, manifest.model.precision)
-    found = []
-    for operator in analysis.operators.session.views():
-        each_ns = each_call_ns(operator, p50_ns)
-        achieved = rates(operator.flops, operator.bytes, each_ns)
-        found.append(
-            {
-                "name": operator.name,
-                "op_type": operator.op_type,
-                "provider": operator.provider,
-                "share": round(operator.share, 6),
-                "mean_us": None if p50_ns is None else round(scaled_ns(operator, p50_ns) / 1e3, 3),
-                "energy_mj_estimate": mj(operator.share * gross_j.value) if gross_j else None,
-                "calls": round(operator.calls, 4),
-                "flops": operator.flops,
-                "bytes": operator.bytes,
-                "bound": bound(operator.flops, operator.bytes, each_ns, ceilings),
-                "origin": operator.origin,
-                "gflop_per_s": None if achieved.flops_per_s is None else round(achieved.flops_per_s / 1e9, 4),
-                "gb_per_s": None if achieved.bytes_per_s is None else round(achieved.bytes_per_s / 1e9, 4),
-                **share_fields(operator),
-            }
-        )
-    return found or None
-
-
-def share_fields(operator: OperatorView) -> dict[str, Any]:
-    """How well its share is known."""
-    ci95 = operator.share_ci95
-    return {"settled": operator.settled, "share_ci95": ci95 and [round(bound, 6) for bound in ci95]}
-
-
-def _profile(analysis: "Analysis") -> dict[str, Any] | None:
-    """How the operators were timed; None where none were."""
-    operators = analysis.operators
-    tally = operators.session
-    if not tally.bursts:
-        return None
-    threads = threads_document(operators.threads.view())
-    return {
-        "way": operators.timed_by or None,
-        "bursts": tally.bursts,
-        "runs": tally.runs,
-        "left_out_runs": operators.left_out_runs,
-        "disturbed": tally.is_disturbed,
-        "threads": threads,
-    }
-
-
-def threads_document(view: ThreadView | None) -> dict[str, Any] | None:
-    """None: nothing is known."""
-    if view is None:
-        return None
-    return {
-        "count": view.count,
-        "wait_share": round(view.wait_share, 6),
-        "waits_in": view.most or None,
-        "moves_per_s": round(view.moves_per_s, 3),
-    }
-
-
-def _roofline(analysis: "Analysis") -> dict[str, Any] | None:
-    ceilings = analysis.operators.ceilings
-    return None if ceilings is None else ceilings.to_json()
-
-
-def _partitions(analysis: "Analysis", manifest: Manifest) -> int | None:
-    """What the engine says, or else what ran after what."""
-    told = manifest.engine.partitions
-    return partitions(analysis.operators.session.views()) if told is None else told
-
-
-def _overhead(analysis: "Analysis") -> dict[str, Any]:
-    memory = analysis.tracks.one("mem/edgetop")
-    return {
-        "cpu_pct": rounded(analysis.own_load.mean),
-        "rss_mib": rounded(memory.max) if memory else None,
-    }
+# Parts that other modules make, whose fields are not the document's keys.
+_AS_JSON: Mapping[type, Callable[[Any], Any]] = {
+    Manifest: manifests.to_json,
+    Verdict: _verdict_json,
+    TailView: _tail_json,
+    TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
+    SlowInference: _inference_json,
+    ThrottlesView: throttles_document,
+    Slowdown: slowdown_json,
+    AlertsView: alerts_document,
+    ForecastView: forecast,
+    Ceilings: Ceilings.to_json,
+    GateResult: GateResult.to_json,
+}

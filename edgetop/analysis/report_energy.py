@@ -1,5 +1,7 @@
-"""What the report's document tells of power, energy and the battery."""
+"""Power, energy and the battery in the report."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgetop.analysis.blocks import Mean
@@ -7,55 +9,97 @@ from edgetop.analysis.energy import CostView, EnergyView
 from edgetop.analysis.power import PowerView, RailView
 from edgetop.analysis.rounding import mj, rounded
 
+_OMIT = {"omit": True}
 
-def power_document(view: PowerView) -> dict[str, Any]:
-    total = view.total
-    return {
-        "total_sensor": total.track.info.id if total else None,
-        "mean_w": rounded(total.mean_w) if total else None,
-        **(_most(total) if total else {"max_w": None}),
-        "accuracy": total.track.info.accuracy if total else None,
-        "rails": {rail.track.info.id: _rail(rail) for rail in view.rails if rail.track.count},
-        "idle_w": rounded(total.idle.value) if total and total.idle else None,
+
+@dataclass(frozen=True, slots=True)
+class RailFigures:
+    """One rail that is a part of the board."""
+
+    mean_w: float | None
+    max_w: float | None  # the highest reading
+    max_over_s: float | None = field(metadata=_OMIT)  # of which length a reading is the mean, where it is one
+    peak_w: float | None = field(metadata=_OMIT)  # the highest value behind the readings
+    accuracy: str | None
+    role: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerFigures:
+    """Of the total rail, and of its parts."""
+
+    total_sensor: str | None = None
+    mean_w: float | None = None
+    max_w: float | None = None
+    max_over_s: float | None = field(default=None, metadata=_OMIT)
+    peak_w: float | None = field(default=None, metadata=_OMIT)
+    accuracy: str | None = None
+    rails: Mapping[str, RailFigures]
+    idle_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFigures:
+    """What one inference costs on one rail."""
+
+    gross_mj: float | None = None
+    net_mj: float | None = None
+    ci95_mj: tuple[float, float] | None = None
+    net_ci95_mj: tuple[float, float] | None = None
+    net_reason: str | None = None  # why there is no net figure
+    covered: float | None = None  # share of the measured phase with readings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyFigures(CostFigures):
+    """Of the total; each part stands for itself under `rails`."""
+
+    sensor: str | None = None
+    accuracy: str | None = None
+    reason: str | None = "no sensor here tells what the whole board draws"  # why there is no gross figure
+    inferences_per_charge: int | None = None
+    hours_per_charge: float | None = None
+    battery_rate_hz: float | None = None
+    battery_reason: str | None = None
+    rails: Mapping[str, CostFigures]
+
+
+def power_figures(view: PowerView) -> PowerFigures:
+    rails = {
+        rail.track.info.id: RailFigures(**_rail(rail), role=rail.track.info.role)
+        for rail in view.rails
+        if rail.track.count
     }
+    if (total := view.total) is None:
+        return PowerFigures(rails=rails)
+    idle_w = rounded(total.idle.value) if total.idle else None
+    return PowerFigures(total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w)
 
 
 def _rail(rail: RailView) -> dict[str, Any]:
     return {
         "mean_w": rounded(rail.mean_w),
-        **_most(rail),
+        "max_w": rounded(rail.max_w),
+        "max_over_s": rounded(rail.interval_s) if rail.track.info.averages else None,
+        "peak_w": rounded(rail.peak_w),
         "accuracy": rail.track.info.accuracy,
-        "role": rail.track.info.role,
     }
 
 
-def _most(rail: RailView) -> dict[str, float | None]:
-    """The highest reading; of one that is a mean, of how long, and the highest value behind any where that is told."""
-    most = {"max_w": rounded(rail.max_w)}
-    if rail.track.info.averages:
-        most["max_over_s"] = rounded(rail.interval_s)
-    if rail.peak_w is not None:
-        most["peak_w"] = rounded(rail.peak_w)
-    return most
-
-
-def energy_document(view: EnergyView) -> dict[str, Any]:
-    """Of the total; parts stand under `rails`, each for itself."""
-    total, battery = view.total, view.battery
-    return {
-        **(_cost(total) if total else dict.fromkeys(_COST)),
-        "sensor": total.rail.track.info.id if total else None,
-        "accuracy": total.rail.track.info.accuracy if total else None,
-        "reason": (total.reason or None) if total else "no sensor here tells what the whole board draws",
-        "inferences_per_charge": round(battery.inferences) if battery and battery.inferences is not None else None,
-        "hours_per_charge": rounded(battery.hours) if battery else None,
-        "battery_rate_hz": rounded(battery.rate_hz) if battery else None,
-        "battery_reason": (battery.reason or None) if battery else None,
-        "rails": {cost.rail.track.info.id: _cost(cost) for cost in view.parts if cost.rail.track.count},
-    }
-
-
-_COST = ("gross_mj", "net_mj", "ci95_mj", "net_ci95_mj", "net_reason", "covered")
+def energy_figures(view: EnergyView) -> EnergyFigures:
+    figures: dict[str, Any] = {}
+    if total := view.total:
+        info = total.rail.track.info
+        figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason or None}
+    if battery := view.battery:
+        figures |= {
+            "inferences_per_charge": None if battery.inferences is None else round(battery.inferences),
+            "hours_per_charge": rounded(battery.hours),
+            "battery_rate_hz": rounded(battery.rate_hz),
+            "battery_reason": battery.reason or None,
+        }
+    parts = {cost.rail.track.info.id: CostFigures(**_cost(cost)) for cost in view.parts if cost.rail.track.count}
+    return EnergyFigures(**figures, rails=parts)
 
 
 def _cost(cost: CostView) -> dict[str, Any]:
@@ -69,5 +113,5 @@ def _cost(cost: CostView) -> dict[str, Any]:
     }
 
 
-def _interval_mj(mean: Mean | None) -> list[float] | None:
-    return [mj(mean.value - mean.half_width), mj(mean.value + mean.half_width)] if mean else None
+def _interval_mj(mean: Mean | None) -> tuple[float, float] | None:
+    return (mj(mean.value - mean.half_width), mj(mean.value + mean.half_width)) if mean else None

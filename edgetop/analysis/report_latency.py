@@ -1,12 +1,12 @@
-"""What the report's document tells of latency, the load, its deadline and its streams."""
+"""Latency, the load, its deadline and its streams in the report."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.rounding import ms, rounded
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
-from edgetop.session.events import JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import QUANTILES
 
@@ -14,59 +14,125 @@ if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
 
 PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
-_TIMES = ("mean_ms", "stdev_ms", "min_ms", *(f"{key}_ms" for key in PERCENTILE_KEYS), "max_ms", "jitter_ms")
 
 
-def latency_document(analysis: "Analysis", statistics: Statistics | None, manifest: Manifest) -> dict[str, Any]:
-    errors = analysis.latency.errors
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Latency figures in ms."""
+
+    mean_ms: float | None = None
+    stdev_ms: float | None = None
+    min_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    p999_ms: float | None = None
+    max_ms: float | None = None
+    jitter_ms: float | None = None  # mean absolute difference of successive latencies
+
+
+_TIMES = tuple(Times.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseFigures(Times):
+    """Under a paced load, the times from the intended starts."""
+
+    asked_hz: float | None
+    overloaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineFigures:
+    ms: float
+    misses: int
+    miss_rate: float
+    longest_run: int  # of misses
+    headroom_ms: float  # the deadline less p99
+    max_rate_hz: float | None  # the highest rate whose period covers p99
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    stream: int
+    count: int
+    throughput_hz: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyFigures:
+    count: int | None  # None: an imported result that does not say
+    errors: int | None
+    mean_ms: float | None = None
+    stdev_ms: float | None = None
+    min_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    p999_ms: float | None = None
+    max_ms: float | None = None
+    jitter_ms: float | None = None
+    throughput_hz: float | None = None
+    items_per_s: float | None = None  # times the batch
+    response: ResponseFigures | None = None
+    deadline: DeadlineFigures | None = None
+    ci95: Mapping[str, tuple[float | None, ...] | None] | None = None  # by key
+    settled: Mapping[str, bool] | None = None  # by percentile: whether enough inferences stand behind it
+    streams: tuple[StreamFigures, ...] | None = None  # of several streams, once the session is over
+    told_by: str | None = field(default=None, metadata={"omit": True})  # the tool that printed these figures
+
+
+def latency_figures(analysis: "Analysis", manifest: Manifest) -> LatencyFigures:
+    statistics = analysis.statistics()
     if statistics is None:
-        empty = dict.fromkeys((*_TIMES, "throughput_hz", "items_per_s", "response", "deadline", "settled", "ci95"))
-        return {"count": 0, "errors": errors, **empty, "streams": None, **_told(analysis.told)}
+        return _imported(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
     throughput = statistics.throughput_hz
     if throughput is None and isinstance(printed := analysis.told.get("throughput_hz"), int | float):
-        throughput = float(printed)  # of a tool that tells how long inferences took, and not when they began
+        throughput = float(printed)  # a tool that prints how long inferences took, and not when they began
     precision = analysis.precision_view()
-    return {
-        "count": statistics.count,
-        "errors": errors,
+    return LatencyFigures(
+        count=statistics.count,
+        errors=analysis.latency.errors,
         **_times(statistics),
-        "throughput_hz": None if throughput is None else round(throughput, 4),
-        "items_per_s": None if throughput is None else round(throughput * (manifest.load.batch or 1), 4),
-        "response": _response(analysis, manifest),
-        "deadline": _deadline(analysis.deadline()),
-        "ci95": {
-            f"{key}_ms": None if interval is None else [ms(end) for end in interval]
+        throughput_hz=None if throughput is None else round(throughput, 4),
+        items_per_s=None if throughput is None else round(throughput * (manifest.load.batch or 1), 4),
+        response=_response(analysis, manifest),
+        deadline=_deadline(analysis.deadline()),
+        ci95={
+            f"{key}_ms": None if interval is None else tuple(ms(end) for end in interval)
             for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)
         },
-        "settled": {
+        settled={
             key: precision.is_settled(quantile, statistics)
             for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         },
-        "streams": _streams(statistics, manifest),
-    }
+        streams=_streams(statistics, manifest),
+    )
 
 
-def _told(told: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """A tool's own figures, where it printed no single inference to make any of; what it did not print is None.
-
-    With the tool as `told_by`, which no other session has.
-    """
-    tool = told.get("tool")
+def _imported(analysis: "Analysis") -> LatencyFigures | None:
+    """A tool's own figures, where it printed no single inference; what it did not print is None."""
+    printed = analysis.told
+    tool: Any = printed.get("tool")
     if tool is None:
-        return {}
-    figures = {key: told[key] for key in (*_TIMES, "throughput_hz") if isinstance(told.get(key), int | float)}
-    count = told.get("count")
+        return None
+    figures: Any = {
+        key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
+    }
+    count = printed.get("count")
     if not isinstance(count, int):
-        return {"count": None, "errors": None, **figures, "told_by": tool}
+        return LatencyFigures(count=None, errors=None, **figures, told_by=tool)
     settled = {
         key: count >= SETTLED_COUNTS[quantile]
         for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         if f"{key}_ms" in figures
     }
-    return {"count": count, "errors": None, **figures, "settled": settled, "told_by": tool}
+    return LatencyFigures(count=count, errors=None, **figures, settled=settled, told_by=tool)
 
 
-def _times(statistics: Statistics) -> dict[str, float | None]:
+def _times(statistics: Statistics) -> dict[str, Any]:
     figures = (
         statistics.mean_ns, statistics.stdev_ns, statistics.min_ns, *statistics.percentiles_ns, statistics.max_ns,
         statistics.jitter_ns,
@@ -74,34 +140,30 @@ def _times(statistics: Statistics) -> dict[str, float | None]:
     return {key: ms(ns) for key, ns in zip(_TIMES, figures, strict=True)}
 
 
-def _response(analysis: "Analysis", manifest: Manifest) -> dict[str, Any] | None:
-    """Under a paced load, the same times from the intended starts, and whether the load was carried."""
-    response, overload = analysis.response(), analysis.overload()
+def _response(analysis: "Analysis", manifest: Manifest) -> ResponseFigures | None:
+    response = analysis.response()
     if response is None:
         return None
-    return {**_times(response), "asked_hz": manifest.load.asked_hz, "overloaded": overload is not None}
+    overloaded = analysis.overload() is not None
+    return ResponseFigures(**_times(response), asked_hz=manifest.load.asked_hz, overloaded=overloaded)
 
 
-def _deadline(deadline: DeadlineView | None) -> dict[str, Any] | None:
+def _deadline(deadline: DeadlineView | None) -> DeadlineFigures | None:
     if deadline is None:
         return None
-    return {
-        "ms": ms(deadline.deadline_ns),
-        "misses": deadline.misses,
-        "miss_rate": round(deadline.miss_rate, 9),
-        "longest_run": deadline.longest_run,
-        "headroom_ms": ms(deadline.headroom_ns),
-        "max_rate_hz": rounded(deadline.max_rate_hz),
-    }
+    return DeadlineFigures(
+        ms=round(deadline.deadline_ns / 1e6, 6),
+        misses=deadline.misses,
+        miss_rate=round(deadline.miss_rate, 9),
+        longest_run=deadline.longest_run,
+        headroom_ms=round(deadline.headroom_ns / 1e6, 6),
+        max_rate_hz=rounded(deadline.max_rate_hz),
+    )
 
 
-def _streams(statistics: Statistics, manifest: Manifest) -> list[dict[str, Any]] | None:
-    """Of each of several streams, once the session is over."""
+def _streams(statistics: Statistics, manifest: Manifest) -> tuple[StreamFigures, ...] | None:
     total, throughput = statistics.count, statistics.throughput_hz
     runs = manifest.methodology.stream_runs
     if not runs or throughput is None:
         return None
-    return [
-        {"stream": stream, "count": count, "throughput_hz": round(throughput * count / total, 4)}
-        for stream, count in enumerate(runs)
-    ]
+    return tuple(StreamFigures(i, count, round(throughput * count / total, 4)) for i, count in enumerate(runs))

@@ -8,7 +8,7 @@ import click
 
 from edgetop.cli import complete, options
 from edgetop.cli.companions import Companion, needs, not_beside
-from edgetop.cli.tell import tell
+from edgetop.cli.tell import raise_problems, tell
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
 from edgetop.recording.export.formats import FORMATS, default_path, load
@@ -99,10 +99,7 @@ def command(
     load(form).export(selection, place)
     if isinstance(place, NamedOutput):
         tell(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
-    if recording.problems:
-        more = len(recording.problems) - 1
-        rest = f"and {more} more; the rest is exported" if more else "the rest is exported"
-        raise InputError(recording.problems[0], rest)
+    raise_problems(recording.problems, "the rest is exported")
 
 
 def _span(recording: "Recording", begin: int | None, end: int | None, last: int | None) -> "Span":

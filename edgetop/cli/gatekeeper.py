@@ -5,11 +5,11 @@ judged as well. Some values only grow, and a limit that they exceed stays exceed
 back: they must have enough inferences behind them, and stay over their limit for a while.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import GateResult
-from edgetop.analysis.report import gate_results
+from edgetop.analysis.report import Report, gate_results
 from edgetop.cli.tell import tell
 from edgetop.runner.conductor import BatchSink
 from edgetop.runner.session_state import SessionState
@@ -63,9 +63,9 @@ class Gatekeeper:
         self._sink.close()
 
 
-def tell_failed(document: dict[str, Any]) -> bool:
+def tell_failed(report: Report) -> bool:
     """Say on stderr which gates failed; whether any did, or one ended the session."""
-    failed = [gate for gate in document["gates"] or () if not gate["ok"]]
+    failed = [gate for gate in report.gates or () if not gate.ok]
     for gate in failed:
-        tell(f"edgetop: gate failed: {gate['reason']}", err=True)
-    return bool(failed) or document["session"]["end_reason"] == "slo"
+        tell(f"edgetop: gate failed: {gate.reason}", err=True)
+    return bool(failed) or report.session.end_reason == "slo"

@@ -7,8 +7,8 @@ a recording: it is made to be collected by another user's process.
 
 import os
 from pathlib import Path
-from typing import Any
 
+from edgetop.analysis.report import Report
 from edgetop.errors import EdgetopError, InputError, OutputError
 from edgetop.formatting import clean
 from edgetop.recording.export.output import NamedOutput, is_device
@@ -25,18 +25,18 @@ def refuse_unwritable(path: Path) -> None:
         raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
 
 
-def write(path: Path, document: dict[str, Any], error: EdgetopError | None = None) -> None:
+def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
     """`error`: what the session ended with, told as a test case of its own. Raises OutputError."""
     with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
-        file.write(to_xml(document, error).encode())
+        file.write(to_xml(report, error).encode())
 
 
-def to_xml(document: dict[str, Any], error: EdgetopError | None = None) -> str:
-    session, gates = document["session"], document["gates"] or []
-    name = _quoted(f"edgetop.{session['name']}")
-    seconds = (session["duration_ns"] or 0) / 1e9
-    failures = sum(not gate["ok"] for gate in gates)
-    cases = [_case(name, gate["expr"], None if gate["ok"] else ("failure", gate["reason"])) for gate in gates]
+def to_xml(report: Report, error: EdgetopError | None = None) -> str:
+    session, gates = report.session, report.gates or ()
+    name = _quoted(f"edgetop.{session.name}")
+    seconds = (session.duration_ns or 0) / 1e9
+    failures = sum(not gate.ok for gate in gates)
+    cases = [_case(name, gate.gate.text, None if gate.ok else ("failure", gate.reason)) for gate in gates]
     if error is not None:
         cases.append(_case(name, "session", ("error", str(error))))
     counts = f'tests="{len(cases)}" failures="{failures}" errors="{int(error is not None)}"'
@@ -44,7 +44,7 @@ def to_xml(document: dict[str, Any], error: EdgetopError | None = None) -> str:
         [
             '<?xml version="1.0" encoding="UTF-8"?>',
             f'<testsuites {counts} time="{seconds:.3f}">',
-            f'<testsuite name={name} {counts} time="{seconds:.3f}" timestamp={_quoted(session["created_utc"][:19])}>',
+            f'<testsuite name={name} {counts} time="{seconds:.3f}" timestamp={_quoted(session.created_utc[:19])}>',
             *cases,
             "</testsuite>",
             "</testsuites>",

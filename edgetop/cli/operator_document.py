@@ -5,7 +5,8 @@ from typing import Any
 
 from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operators import by_type, partitions
-from edgetop.analysis.report import share_fields, threads_document
+from edgetop.analysis.report import to_json
+from edgetop.analysis.report_operators import rate_figures, share_figures, thread_figures
 from edgetop.analysis.roofline import why_unknown
 from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
@@ -32,7 +33,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
         "way": found.way,
         "providers": list(found.loaded.providers),
         "crossings": None if parts is None else parts - 1,
-        "threads": threads_document(found.threads),
+        "threads": to_json(thread_figures(found.threads)),
         "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
         "precision": found.precision,
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
@@ -44,7 +45,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
 
 def operator_fields(row: Row) -> dict[str, Any]:
     """One operator, as in `operators` and in a line of `--csv`."""
-    view, achieved = row.view, row.rates
+    view, share = row.view, to_json(share_figures(row.view))
     return {
         "position": view.position,
         "name": view.name,
@@ -52,7 +53,7 @@ def operator_fields(row: Row) -> dict[str, Any]:
         "provider": view.provider,
         "calls": rounded(view.calls, 4),
         "mean_us": _us(row.mean_ns),
-        "share": round(view.share, 6),
+        "share": share["share"],
         "cum_share": round(row.cumulative, 6),
         "flops": view.flops,
         "bytes": view.bytes,
@@ -60,10 +61,9 @@ def operator_fields(row: Row) -> dict[str, Any]:
         "origin": view.origin,
         "start_us": _us(row.start_ns),
         "first_us": _us(row.first_ns),
-        "gflop_per_s": None if achieved.flops_per_s is None else round(achieved.flops_per_s / 1e9, 4),
-        "gb_per_s": None if achieved.bytes_per_s is None else round(achieved.bytes_per_s / 1e9, 4),
+        **rate_figures(row.rates),
         "intensity": round(view.flops / view.bytes, 4) if view.flops is not None and view.bytes else None,
-        **share_fields(view),
+        **share,
     }
 
 

@@ -1,7 +1,7 @@
 """`edgetop replay`: a recorded session on the screen, as it went or a thousand times as fast."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,9 +10,6 @@ from edgetop.cli import complete
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.errors import EXIT_DONE, InputError
-
-if TYPE_CHECKING:
-    from edgetop.recording.reader import Recording
 
 EXAMPLES = """\b
 Examples:
@@ -43,6 +40,7 @@ def command(
     Space plays and pauses, < and > change the speed, the arrows seek; ? lists every key.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.tell import raise_problems  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals, require_screen, screen_settings  # noqa: PLC0415
     from edgetop.feeds.replay import ReplayFeed  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
@@ -62,12 +60,5 @@ def command(
         failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
     if failure:
         raise InputError(f"the screen failed: {failure}")
-    _tell_problems(recording)
+    raise_problems(recording.problems, "the rest is played")
     return EXIT_DONE
-
-
-def _tell_problems(recording: "Recording") -> None:
-    if recording.problems:
-        more = len(recording.problems) - 1
-        rest = "the rest is played"
-        raise InputError(recording.problems[0], f"and {more} more; {rest}" if more else rest)

@@ -33,11 +33,11 @@ def command(session: str, *, as_json: bool, gates: tuple["Gate", ...], junit: Pa
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
-    from edgetop.analysis.report import report_document  # noqa: PLC0415
+    from edgetop.analysis.report import report, to_json  # noqa: PLC0415
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
     from edgetop.cli.summary import summary  # noqa: PLC0415
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -51,17 +51,13 @@ def command(session: str, *, as_json: bool, gates: tuple["Gate", ...], junit: Pa
     analysis.gates = gates or analysis.gates
     if junit and not analysis.gates:
         raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
-    document = report_document(analysis)
+    result = report(analysis)
     if junit:
-        write(junit, document)
+        write(junit, result)
     with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
         if as_json:
-            click.echo(json.dumps(document, indent=1))
+            click.echo(json.dumps(to_json(result), indent=1))
         else:
-            tell(summary(document))
-    if recording.problems:
-        more = len(recording.problems) - 1
-        raise InputError(
-            recording.problems[0], f"and {more} more; the rest is reported" if more else "the rest is reported"
-        )
-    return EXIT_GATE_FAILED if gates and tell_failed(document) else EXIT_DONE
+            tell(summary(result))
+    raise_problems(recording.problems, "the rest is reported")
+    return EXIT_GATE_FAILED if gates and tell_failed(result) else EXIT_DONE

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.report import Report, report, to_json
 from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import junit, request
 from edgetop.cli.announcer import Announcer
@@ -93,16 +93,16 @@ def watch(options: Options, terminal: Terminal) -> End:
     outcome = session.outcome()
     if isinstance(outcome.error, InputError):
         return End(outcome.error, session.interrupted)
-    document = report_document(session.analysis)
+    result = report(session.analysis)
     if session.folder:
         write_outcome(session.folder.path, outcome_of(session.analysis))
     unwritten: list[OutputError] = []
     with _noted(unwritten):
-        _print_result(document, session.folder, options)
+        _print_result(result, session.folder, options)
     if options["junit"]:
         with _noted(unwritten):
-            junit.write(options["junit"], document, outcome.error)
-    failed = tell_failed(document)
+            junit.write(options["junit"], result, outcome.error)
+    failed = tell_failed(result)
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed)
 
 
@@ -315,9 +315,9 @@ def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
     return show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
 
 
-def _print_result(document: dict[str, Any], folder: HeldFolder | None, options: Options) -> None:
+def _print_result(result: Report, folder: HeldFolder | None, options: Options) -> None:
     if options["as_json"]:
-        click.echo(json.dumps(document, indent=1))
+        click.echo(json.dumps(to_json(result), indent=1))
         return
     where = [f"recorded in {folder.name}{_but(folder)}"] if folder else []
-    tell("\n".join([summary(document), *where]), ascii_only=bool(options["ascii_only"]))
+    tell("\n".join([summary(result), *where]), ascii_only=bool(options["ascii_only"]))

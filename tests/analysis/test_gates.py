@@ -1,12 +1,12 @@
 """Gates: how they are written, and each value with a limit that it keeps and one that it exceeds."""
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import METRICS, judge_gate, parse_gate
-from edgetop.analysis.report import report_document
+from edgetop.analysis.report import Report, report, report_document
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
@@ -28,9 +28,7 @@ IDS = ("temp/cpu", "temp/gpu", "power/VDD_IN", "mem/rss-peak", "throttle/thermal
 SENSORS = [make_sensor(name, **({"role": "total"} if name == "power/VDD_IN" else {})) for name in IDS]
 
 
-def document_of(
-    count: int = 1_000, *, load: Load | None = None, throttled: float = 1.0, wait_ns: int = 0
-) -> dict[str, Any]:
+def report_of(count: int = 1_000, *, load: Load | None = None, throttled: float = 1.0, wait_ns: int = 0) -> Report:
     """Latencies of 1 to 20 ms in equal shares, one in twenty failed; 84 C and 71 C; 7.5 W; 300 MiB."""
     load = load or Load(deadline_ns=19 * MS)
     latency = [(1 + n % 20) * MS for n in range(count)]
@@ -45,16 +43,17 @@ def document_of(
         manifest=make_manifest(*SENSORS, load=load),
         restart=True,
     )
-    return report_document(folded([batch]))
+    return report(folded([batch]))
 
 
-DOCUMENT = document_of()
+REPORT = report_of()
 # What only longer sessions tell.
-FULL = DOCUMENT | {
-    "energy": {"gross_mj": 26.0},
-    "drift_ratio": 1.12,
-    "memory": DOCUMENT["memory"] | {"growth_mib_per_h": 2.5, "leak": True},
-}
+FULL = replace(
+    REPORT,
+    energy=replace(REPORT.energy, gross_mj=26.0),
+    drift_ratio=1.12,
+    memory=replace(REPORT.memory, growth_mib_per_h=2.5, leak=True),
+)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_a_gate_passes_within_its_limit_and_fails_beyond_it(passes: str, fails: 
 
 def test_throttled_is_a_condition_by_itself() -> None:
     gate = parse_gate("throttled")
-    hot, cool = judge_gate(gate, DOCUMENT), judge_gate(gate, document_of(throttled=0.0))
+    hot, cool = judge_gate(gate, REPORT), judge_gate(gate, report_of(throttled=0.0))
     assert (hot.value, hot.ok) == (True, False)
     assert (cool.value, cool.ok) == (False, True)
 
@@ -109,7 +108,7 @@ def test_every_name_is_exercised_above() -> None:
     assert list(METRICS) == names.split()
 
 
-NOTHING: dict[str, Any] = report_document(folded([Batch(manifest=make_manifest(), restart=True)]))
+NOTHING = report(folded([Batch(manifest=make_manifest(), restart=True)]))
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name != "errors"])
@@ -121,31 +120,31 @@ def test_what_is_not_known_fails_with_the_reason(name: str) -> None:
 
 
 def test_growth_that_is_no_leak_fails_no_gate() -> None:
-    grown = FULL | {"memory": FULL["memory"] | {"leak": False}}
+    grown = replace(FULL, memory=replace(FULL.memory, leak=False))
     result = judge_gate(parse_gate("leak>1MiB/h"), grown)
     assert (result.value, result.ok) == (0.0, True)
 
 
 def test_drift_is_that_of_a_session_that_became_slower() -> None:
-    document = report_document(analysed(stretch((60, 10.0), (80, 12.0))))
-    results = [judge_gate(parse_gate(f"drift>{limit}%"), document) for limit in (18, 22)]
+    slower = report(analysed(stretch((60, 10.0), (80, 12.0))))
+    results = [judge_gate(parse_gate(f"drift>{limit}%"), slower) for limit in (18, 22)]
     assert [result.ok for result in results] == [False, True]
     assert results[0].value == pytest.approx(20, abs=1)
 
 
 def test_under_a_paced_load_response_time_counts() -> None:
     load = Load(mode="fixed", rate_hz=30.0, deadline_ns=19 * MS)
-    result = judge_gate(parse_gate("max>33ms"), document_of(load=load, wait_ns=20 * MS))
+    result = judge_gate(parse_gate("max>33ms"), report_of(load=load, wait_ns=20 * MS))
     assert (result.ok, result.value) == (False, 40.0)
     assert "response time 40 ms" in result.reason
 
 
 def test_too_few_inferences_are_said_and_fail_nothing_for_sure() -> None:
-    result = judge_gate(parse_gate("p99>1ms"), document_of(100))
+    result = judge_gate(parse_gate("p99>1ms"), report_of(100))
     assert (result.ok, result.fails_for_sure) == (False, False)
     assert "not settled" in result.reason
-    assert judge_gate(parse_gate("p99>1ms"), DOCUMENT).fails_for_sure
-    assert judge_gate(parse_gate("max>1ms"), document_of(100)).fails_for_sure
+    assert judge_gate(parse_gate("p99>1ms"), REPORT).fails_for_sure
+    assert judge_gate(parse_gate("max>1ms"), report_of(100)).fails_for_sure
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_what_is_no_gate_is_refused_with_what_to_write(text: str, message: str) 
 
 
 def test_spaces_do_not_matter() -> None:
-    assert judge_gate(parse_gate(" p99 > 33 ms "), DOCUMENT).ok
+    assert judge_gate(parse_gate(" p99 > 33 ms "), REPORT).ok
 
 
 def gate_event(text: str) -> Event:

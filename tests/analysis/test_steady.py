@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.report_steadiness import steadiness
+from edgetop.analysis.report import report_document
 from edgetop.analysis.steady import SteadyState, figures
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
@@ -14,7 +14,7 @@ from tests.support.slow_sessions import analysed, session_of, stretch
 
 
 def told(latency_ms: list[float], **more: object) -> dict:
-    return steadiness(analysed(latency_ms, **more))
+    return report_document(analysed(latency_ms, **more))
 
 
 def span(part: dict) -> tuple[int, int]:
@@ -33,7 +33,7 @@ def test_burst_and_sustained_are_the_first_and_the_last_steady_span() -> None:
 
 def test_seconds_that_were_not_measured_from_end_to_end_lower_no_throughput() -> None:
     late = replace(session_of(stretch((40, 10.0))), events=(phase_event(NS // 2, "measure"),))
-    burst = steadiness(folded([late]))["burst"]
+    burst = report_document(folded([late]))["burst"]
     assert (burst["from_s"], burst["to_s"]) == (0, 30)
     assert burst["throughput_hz"] == pytest.approx(600 / 29.5, abs=0.01)
 

@@ -1,10 +1,11 @@
 """Foreign text is only text: wherever it shows, no control, no direction mark and no markup of it does anything."""
 
+import dataclasses
 import io
 import json
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.gates import Gate, GateResult
+from edgetop.analysis.report import Report, report
 from edgetop.cli import junit
 from edgetop.cli.attach_lines import follow
 from edgetop.cli.diagnosis import Diagnosis, lines
@@ -65,11 +67,14 @@ def acts(text: str, but: str = "\n") -> list[str]:
 
 
 def everywhere(value: Any, text: str) -> Any:
-    """A document with `text` behind every string of it that comes from elsewhere."""
-    if isinstance(value, dict):
+    """A report with `text` behind every string of it that comes from elsewhere."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        return dataclasses.replace(value, **everywhere(fields, text))
+    if isinstance(value, Mapping):
         return {key: everywhere(each, text) if key not in OWN_WORDS else each for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [everywhere(each, text) for each in value]
+    if isinstance(value, tuple):
+        return tuple(everywhere(each, text) for each in value)
     return f"{value}{text}" if isinstance(value, str) else value
 
 
@@ -113,10 +118,16 @@ def slowed(text: str) -> Batch:
 
 
 @cache
-def document(text: str) -> dict[str, Any]:
+def reported(text: str) -> Report:
     analysis = Analysis()
     analysis.fold(slowed(text))
-    return everywhere(report_document(analysis), text)  # type: ignore[no-any-return]
+    return everywhere(report(analysis), text)  # type: ignore[no-any-return]
+
+
+def gated(text: str) -> Report:
+    analysis = Analysis()
+    analysis.fold(slowed("[x]"))
+    return replace(report(analysis), gates=(GateResult(Gate(text, "p99"), None, ok=False, reason=text),))
 
 
 def check(text: str) -> Diagnosis:
@@ -124,14 +135,14 @@ def check(text: str) -> Diagnosis:
 
 
 SAID: dict[str, Callable[[str, Path], object]] = {
-    "summary": lambda text, _: tell(summary(document(text))),
+    "summary": lambda text, _: tell(summary(reported(text))),
     "sessions": lambda text, _: tell("\n".join(session_table([listed(text)], None))),
     "sessions of a terminal": lambda text, _: tell("\n".join(session_table([listed(text)], 80))),
     "sensors": lambda text, _: tell("\n".join(sensor_table(survey(text), 80))),
     "doctor": lambda text, _: tell("\n".join(lines(check(text)))),
     "operators": lambda text, folder: tell(profile(text, folder)),
     "the way back": lambda text, _: tell(how_to_come_back(Path(f"/tmp/{text}.edgetop"))),
-    "gates": lambda text, _: tell_failed({"gates": [{"expr": text, "ok": False, "reason": text}], "session": {}}),
+    "gates": lambda text, _: tell_failed(gated(text)),
     "live lines": lambda text, _: tell(plain_line(view_of(throttled_by(text)))),
     "attached, live": lambda text, _: followed(text, live_ns=NS),
     "attached": lambda text, _: followed(text, live_ns=None),
@@ -139,8 +150,8 @@ SAID: dict[str, Callable[[str, Path], object]] = {
 
 
 def test_a_slowdown_names_its_hostile_witnesses() -> None:
-    (slowdown,) = document("[x]")["slowdowns"]
-    assert "cooling/0-[x]" in " ".join(slowdown["evidence"])
+    (slowdown,) = reported("[x]").slowdowns or ()
+    assert "cooling/0-[x]" in " ".join(slowdown.evidence)
 
 
 def followed(text: str, live_ns: int | None) -> None:
@@ -169,9 +180,9 @@ def test_lines_for_machines_keep_their_columns(text: str) -> None:
 
 @pytest.mark.parametrize("text", WAYS, ids=shortly)
 def test_gates_as_xml_can_be_read_and_do_nothing(text: str) -> None:
-    gates = [{"expr": f"p99>1ms {text}", "ok": False, "reason": text}]
-    session = {"name": text, "duration_ns": 1, "created_utc": text}
-    xml = junit.to_xml({"session": session, "gates": gates})
+    hostile_report = gated(text)
+    session = replace(hostile_report.session, name=text, created_utc=text)
+    xml = junit.to_xml(replace(hostile_report, session=session))
     assert acts(xml) == []
     assert ET.fromstring(xml).find(".//failure") is not None
 

@@ -4,19 +4,20 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from edgetop.analysis.report import report_document
-from edgetop.cli.summary import summary
+from edgetop.analysis.report import Report, report, report_document
+from edgetop.cli.summary import MOST_SLOWDOWNS, steadiness_lines, summary
 from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS
 from tests.support.scripts import POWER_SENSORS, Script, manifest, measured, sensor
 from tests.support.sessions import folded
+from tests.support.slow_sessions import analysed, stretch
 
 RESTED = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0))
 
 
 def lines(script: Script) -> list[str]:
-    return summary(report_document(folded(script.batches))).splitlines()
+    return summary(report(folded(script.batches))).splitlines()
 
 
 def session(*sensors: Any, rest_s: float = 30, methodology: Methodology = RESTED, seconds: float = 60) -> Script:
@@ -68,7 +69,7 @@ def test_the_highest_reading_is_called_a_mean_where_it_is_one_and_the_peak_stand
 
 
 def method_of(whole: Manifest) -> list[str]:
-    told = summary(report_document(folded(Script(whole).load().warm_up().begin().measure(5).end().batches)))
+    told = summary(report(folded(Script(whole).load().warm_up().begin().measure(5).end().batches)))
     at = next(i for i, found in enumerate(told.splitlines()) if found.startswith("method"))
     return told.splitlines()[at : at + 5]
 
@@ -97,9 +98,7 @@ def test_what_is_not_known_of_the_method_is_said_to_be_so() -> None:
         bare[0]
         == "method     input random, - inferences after - of warm-up, without a cool-down, without an idle baseline"
     )
-    assert bare[1] == (
-        "           how warm the board was as it began is not known; ambient not declared, enclosure not declared"
-    )
+    assert bare[1] == ("           start temperature not known; ambient not declared, enclosure not declared")
     assert bare[2].startswith("           engine on - of ")
     assert bare[2].endswith(" CPUs, -; other processes: -")
     assert bare[3:] == ["           no label or note", *bare[4:]]
@@ -164,6 +163,61 @@ def test_where_the_temperature_goes_is_told_under_the_heat() -> None:
 
 
 def test_of_a_run_that_is_over_before_a_second_is_the_use_of_the_cpu_has_no_peak() -> None:
-    document = report_document(folded(measured(5).end().batches))
-    document["usage"] = {**dict.fromkeys(document["usage"] or {}), "cpu_mean_pct": 93.4, "cpu_peak_pct": None}
-    assert "cpu        engine 93 % of a core on average" in summary(document).splitlines()
+    short = report(folded(measured(5).end().batches))
+    assert short.usage
+    usage = replace(short.usage, cpu_mean_pct=93.4, cpu_peak_pct=None)
+    assert "cpu        engine 93 % of a core on average" in summary(replace(short, usage=usage)).splitlines()
+
+
+SLOW = stretch((60, 10.0), (20, 14.0), (60, 10.0), (80, 12.0))
+FLAG = stretch((60, 0.0), (20, 1.0), (140, 0.0))
+
+
+def slow(*arguments: object) -> Report:
+    return report(analysed(*arguments))
+
+
+def test_sustained_and_drift_lead_then_each_slowdown_with_its_evidence() -> None:
+    lines = list(steadiness_lines(slow(SLOW, {"throttle/thermal": FLAG})))
+    assert lines[0] == ""
+    assert lines[1].startswith("sustained  p50 11.99")
+    assert lines[1].endswith("00:02:40 to 00:03:40, +20.1 % to the burst")
+    assert lines[2].startswith("burst      p50 ")
+    assert lines[2].endswith("00:00:00 to 00:00:30")
+    assert lines[3] == "throttles  once, 9 % of the time: thermal, p50 up to +40 %"
+    assert lines[4:6] == [
+        "slowdown   00:01:00 to 00:01:20  +40 %  thermal (confidence 0.90)",
+        "             throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time",
+    ]
+    assert lines[6].startswith("slowdown   00:02:20 to the end  +20 %  unknown")
+
+
+def test_it_stands_before_the_latency() -> None:
+    text = summary(slow(SLOW))
+    assert text.index("sustained  ") < text.index("latency    ")
+
+
+def test_of_a_steady_session_there_are_none() -> None:
+    assert list(steadiness_lines(slow(stretch((70, 10.0)))))[-1] == "slowdowns  none"
+
+
+def test_of_many_the_longest_are_shown() -> None:
+    one = slow(SLOW, {"throttle/thermal": FLAG})
+    assert one.slowdowns
+    many = tuple(replace(one.slowdowns[0], start_ns=100 * i * NS, end_ns=101 * i * NS) for i in range(30))
+    lines = list(steadiness_lines(replace(one, slowdowns=many)))
+    shown = [line for line in lines if line.startswith("slowdown   ")]
+    assert len(shown) == MOST_SLOWDOWNS
+    assert shown[0].startswith("slowdown   00:33:20 to ")
+    assert lines[-1] == "           and 20 shorter ones"
+
+
+def test_of_too_little_nothing_is_said() -> None:
+    assert list(steadiness_lines(slow(stretch((3, 10.0))))) == []
+
+
+def test_names_of_sensors_cannot_act() -> None:
+    one = slow(SLOW, {"throttle/thermal": FLAG})
+    assert one.slowdowns
+    hostile = replace(one.slowdowns[0], evidence=("throttle/\x1b[31m was set",))
+    assert all("\x1b" not in line for line in steadiness_lines(replace(one, slowdowns=(hostile,))))

@@ -5,13 +5,12 @@ import json
 
 import pytest
 
-from edgetop.cli.summary import summary
 from edgetop.errors import InputError
 from edgetop.imports.measured import Summary, Times
 from edgetop.imports.read import read, read_all
 from edgetop.recording.reader import Recording
 from edgetop.recording.span import WHOLE
-from tests.imports.test_session import imported, reported
+from tests.imports.test_session import imported, reported, text_of
 from tests.support import printed, trtexec
 
 MS = 1_000_000
@@ -101,8 +100,8 @@ def test_a_summary_is_a_session_with_the_tools_figures_and_without_inferences(tm
     assert (document["phases"]["warmup"], document["session"]["duration_ns"]) == (
         {"runs": 148, "mean_ms": None}, 3_002_200_000,
     )  # fmt: skip
-    text = summary(document)
-    assert "as trtexec printed them: no single inference is known" in text
+    text = text_of(folder)
+    assert "as printed by trtexec: single inferences are not known" in text
     assert "3015 inferences, 1004/s, - errors" in text
     assert "trtexec says: p50 1.1897 ms" in text
 
@@ -216,7 +215,7 @@ def test_names_in_output_are_data(tmp_path):
     assert measured.summary is not None
     assert measured.summary.model == "\x1b[31mred \ufffd[bold"  # up to the bracket that ends it
     assert json.dumps(measured.summary.model)
-    assert "\x1b" not in summary(reported(imported(tmp_path, path.read_text("utf-8", "replace"))))
+    assert "\x1b" not in text_of(imported(tmp_path, path.read_text("utf-8", "replace")))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.report import report, to_json
 from edgetop.cli.summary import summary
 from edgetop.feeds.replay import ReplayFeed
 from edgetop.recording.reader import Recording
@@ -42,9 +42,10 @@ def opened(folder: Path) -> tuple[dict[str, Any], list[str]]:
     for batch in recording.play(inferences=True):
         analysis.fold(batch)
         analysis.view(None)
-    document = report_document(analysis)
+    result = report(analysis)
+    document = to_json(result)
     json.dumps(document, allow_nan=False)
-    summary(document)
+    summary(result)
     replayed(folder)
     return document, recording.problems
 

@@ -1,11 +1,10 @@
-"""What the report's document tells of the forecast, and that in words."""
+"""The forecast in the report's document."""
 
 import math
 from typing import Any
 
 from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.forecast.model import Estimate
-from edgetop.analysis.forecast.words import left, outlook
 
 DIGITS = 2
 
@@ -39,24 +38,3 @@ def _range(of: Estimate | None) -> list[float | None] | None:
 
 def _finite(value: float) -> float | None:
     return round(value, DIGITS) if math.isfinite(value) else None
-
-
-def in_words(document: dict[str, Any]) -> str:
-    """The same sentence as on the screen; nothing where nothing is told."""
-    share = document["throughput_share"]
-    view = ForecastView(
-        trip_c=document["trip_c"],
-        steady_c=_estimate(document["steady_c"], document["steady_range_c"]),
-        will_throttle=document["throttles"],
-        trip_in_s=_estimate(document["trip_in_s"], document["trip_range_s"]),
-        throughput_share=(share[0], share[1]) if share else None,
-        fan_can_rise=bool(document["fan_can_rise"]),
-        reason=document["reason"] or "",
-    )
-    return ", ".join(text for text in (outlook(view), left(view)) if text)
-
-
-def _estimate(value: float | None, ends: list[float | None] | None) -> Estimate | None:
-    if value is None or ends is None or ends[0] is None:
-        return None
-    return Estimate(value, ends[0], math.inf if ends[1] is None else ends[1])

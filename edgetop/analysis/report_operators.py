@@ -1,0 +1,141 @@
+"""Operators and how they were timed, in the report and in `edgetop ops --json`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
+from edgetop.analysis.roofline import Rates, applicable, bound, rates
+from edgetop.analysis.rounding import mj, rounded
+from edgetop.analysis.threads import ThreadView
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.manifest import Manifest
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorFigures:
+    """Over all bursts. `mean_us` is its share of the p50 that was measured, `energy_mj_estimate` of an inference's
+    energy: an estimate, which takes every operator to draw the same power.
+    """
+
+    name: str
+    op_type: str
+    provider: str
+    share: float
+    mean_us: float | None
+    energy_mj_estimate: float | None
+    calls: float  # in an inference
+    flops: int | None
+    bytes: int | None
+    bound: str | None  # "compute" or "memory"
+    origin: str | None  # its name in the model's file
+    gflop_per_s: float | None
+    gb_per_s: float | None
+    settled: bool
+    share_ci95: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    count: int
+    wait_share: float | None
+    waits_in: str | None  # the operator in which the first thread waited most
+    moves_per_s: float | None  # from one CPU to another
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How the operators were timed."""
+
+    way: str | None
+    bursts: int
+    runs: int
+    left_out_runs: int
+    disturbed: bool
+    threads: Threads | None
+
+
+def operator_figures(
+    analysis: "Analysis", manifest: Manifest, energy: EnergyView
+) -> tuple[OperatorFigures, ...] | None:
+    """None where there was no burst."""
+    gross_j = energy.total.gross_j if energy.total else None
+    statistics = analysis.statistics()
+    p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
+    limits = applicable(analysis.operators.ceilings, manifest.model.precision)
+    found = []
+    for operator in analysis.operators.session.views():
+        each_ns = each_call_ns(operator, p50_ns)
+        found.append(
+            OperatorFigures(
+                name=operator.name,
+                op_type=operator.op_type,
+                provider=operator.provider,
+                mean_us=None if p50_ns is None else round(scaled_ns(operator, p50_ns) / 1e3, 3),
+                energy_mj_estimate=mj(operator.share * gross_j.value) if gross_j else None,
+                calls=round(operator.calls, 4),
+                flops=operator.flops,
+                bytes=operator.bytes,
+                bound=bound(operator.flops, operator.bytes, each_ns, limits),
+                origin=operator.origin,
+                **rate_figures(rates(operator.flops, operator.bytes, each_ns)),
+                **share_figures(operator),
+            )
+        )
+    return tuple(found) or None
+
+
+def rate_figures(achieved: Rates) -> dict[str, Any]:
+    flops_per_s, bytes_per_s = achieved.flops_per_s, achieved.bytes_per_s
+    return {
+        "gflop_per_s": None if flops_per_s is None else round(flops_per_s / 1e9, 4),
+        "gb_per_s": None if bytes_per_s is None else round(bytes_per_s / 1e9, 4),
+    }
+
+
+def share_figures(operator: OperatorView) -> dict[str, Any]:
+    """Its share and how well that is known."""
+    ci95 = operator.share_ci95
+    return {
+        "share": round(operator.share, 6),
+        "settled": operator.settled,
+        "share_ci95": ci95 and tuple(round(end, 6) for end in ci95),
+    }
+
+
+def thread_figures(view: ThreadView | None) -> Threads | None:
+    """None: nothing is known."""
+    if view is None:
+        return None
+    return Threads(view.count, rounded(view.wait_share, 6), view.most or None, rounded(view.moves_per_s))
+
+
+def profile(analysis: "Analysis") -> Profile | None:
+    """None where nothing was profiled."""
+    operators = analysis.operators
+    tally = operators.session
+    if not tally.bursts:
+        return None
+    return Profile(
+        way=operators.timed_by or None,
+        bursts=tally.bursts,
+        runs=tally.runs,
+        left_out_runs=operators.left_out_runs,
+        disturbed=tally.is_disturbed,
+        threads=thread_figures(operators.threads.view()),
+    )
+
+
+def ceilings(analysis: "Analysis") -> Ceilings | None:
+    """What the board can do at most, as measured."""
+    return analysis.operators.ceilings
+
+
+def partition_count(analysis: "Analysis", manifest: Manifest) -> int | None:
+    """What the engine reports, or else how often the provider changes in run order."""
+    reported = manifest.engine.partitions
+    return partitions(analysis.operators.session.views()) if reported is None else reported
