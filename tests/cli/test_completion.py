@@ -11,7 +11,7 @@ from click.shell_completion import ShellComplete
 
 from edgetop.cli.complete import JOURNAL, MANIFEST, REGISTER, SUFFIX
 from edgetop.cli.main import edgetop
-from edgetop.recording import files, known
+from edgetop.recording import files, registry
 from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run
 from tests.support.commands import environment
@@ -75,7 +75,7 @@ def test_the_users_own_themes_are_known_too(home: Path) -> None:
 
 
 def test_names_of_files_are_those_of_recordings() -> None:
-    assert (files.SUFFIX, files.MANIFEST, files.JOURNAL, known.REGISTER) == (SUFFIX, MANIFEST, JOURNAL, REGISTER)
+    assert (files.SUFFIX, files.MANIFEST, files.JOURNAL, registry.REGISTER) == (SUFFIX, MANIFEST, JOURNAL, REGISTER)
 
 
 def test_bash_completes_a_session_by_the_script(home: Path) -> None:
