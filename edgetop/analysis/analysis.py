@@ -103,11 +103,11 @@ class Analysis:
         self.power = PowerRails()
         self.usage = Usage()
         self.events = EventLog()
-        self.slowdowns = Slowdowns()
+        self.slowdowns = Slowdowns(self.tracks)
         self.throttles = Throttles()
         self.steady = SteadyState()
-        self.forecast = Forecast()
-        self.alerts = Alerts(self._rules)
+        self.forecast = Forecast(self.tracks)
+        self.alerts = Alerts(self._rules, self.tracks)
         self._derived_events = DerivedEvents()
         self.backlog = Backlog()
         self.gates: tuple[Gate, ...] = ()
@@ -141,18 +141,18 @@ class Analysis:
         self.backlog.fold(batch.seconds, self.latency.load)
         if self._since_reset:
             self._since_reset.fold(batch)
-        self.tracks.fold(batch)
+        for part in self.tracks.parts(batch):
+            self.slowdowns.fold(part)
+            self.alerts.fold(part)
         self.operators.fold(batch)
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
         self.usage.fold(batch)
-        self.slowdowns.fold(batch)
         self.throttles.fold(batch)
         self.steady.fold(batch)
         self.precision.fold(batch.seconds)
         self._advice.fold(batch)
         self.forecast.fold(batch)
-        self.alerts.fold(batch)
 
     def known(self) -> Mapping[str, Any]:
         """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""

@@ -7,7 +7,7 @@ on how a session is batched.
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from edgetop.analysis.slowdowns.signals import SIZE_S
+from edgetop.analysis.slowdowns.signals import EVIDENCE_S
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
 
@@ -33,7 +33,7 @@ class EventIndex:
 
     def forget(self, until_s: int) -> None:
         """What no signal reaches back to any more."""
-        oldest_ns = (until_s - 2 * SIZE_S) * NS
+        oldest_ns = (until_s - 2 * EVIDENCE_S) * NS
         for kind, events in self._events.items():
             if events and events[0].t_ns < oldest_ns:
                 self._events[kind] = [event for event in events if event.t_ns >= oldest_ns]

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ, EventIndex
 from edgetop.analysis.slowdowns.causes import LIMITS, Channel
 from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.analysis.slowdowns.signals import Bools, Signals
+from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
+from edgetop.analysis.tracks import Bools
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
 

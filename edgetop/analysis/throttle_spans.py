@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.causes import CAUSES, Cause
-from edgetop.analysis.slowdowns.signals import HOLD_S
 from edgetop.analysis.throttle_signals import Board, Bools, Floats, Ints, cause_of
+from edgetop.analysis.tracks import HOLD_S
 from edgetop.session.records import Readings, Stretches
 from edgetop.session.seconds import NS
 

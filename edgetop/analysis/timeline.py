@@ -3,7 +3,7 @@
 Memory is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes
 survive every merge, so that no spike is lost when many seconds fall into one column. Values
 are joined one by one in their order, so that the same values give the same picture to the
-last bit, however they were batched.
+last bit, however they were batched. They are kept in single precision, which no chart can show.
 """
 
 from dataclasses import dataclass
@@ -88,12 +88,13 @@ class Points:
 
 
 class Timeline:
-    """Low, middle, high and top of `tracks` quantities per second, and the weight of each second."""
+    """Low, middle and high of `tracks` quantities per second, and the weight of each second."""
 
-    def __init__(self, tracks: int = 1) -> None:
-        self._recent = _Bins(tracks, RECENT_SECONDS)
+    def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
+        """`has_top`: values have a top of their own beside the high one. Without, it is the same."""
+        self._recent = _Bins(tracks, RECENT_SECONDS, 4 + has_top)
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
-        self._coarse = _Bins(tracks, COARSE_BINS)
+        self._coarse = _Bins(tracks, COARSE_BINS, 4 + has_top)
         self._coarse_width = 1
         self._newest = -1
 
@@ -109,11 +110,11 @@ class Timeline:
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
         """Add n values, or figures of many values, in the order in which they were made.
 
-        `track`, `second` and `weight` have shape (n,), `figures` (4, n): low, middle, high, top.
+        `track`, `second` and `weight` have shape (n,), `figures` (3, n), or (4, n) with a top: low, middle, high, top.
         Seconds may come again, and late. What is dated before the session is left out.
         """
-        low, middle, high, top = figures
-        joined = np.stack([low, middle * weight, high, top, weight])
+        low, middle, high, *top = figures
+        joined = np.stack([low, middle * weight, high, weight, *top])
         known = second >= 0
         if not known.all():
             track, second, joined = track[known], second[known], joined[:, known]
@@ -164,61 +165,77 @@ class Timeline:
             starts, width, bins = self._recent_second, 1, self._recent
         else:
             starts, width, bins = np.arange(COARSE_BINS) * self._coarse_width, self._coarse_width, self._coarse
-        low, middle, high, top = _resampled(axis, starts, width, bins.figures[:, track])
-        return Points(axis, low, middle, high, top)
+        return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
+
+    @property
+    def coarse_width_s(self) -> int:
+        return self._coarse_width
+
+    def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
+        """What was added in each second, or coarse bin, from `begin_s` on: the values times their weights, the weights.
+
+        Shapes (tracks, seconds or bins). `begin_s` and `end_s` lie on borders of bins.
+        """
+        if coarse:
+            bins, place = self._coarse, np.arange(begin_s // self._coarse_width, end_s // self._coarse_width)
+            is_known = np.ones(len(place), np.bool_)
+        else:
+            second = np.arange(begin_s, end_s)
+            bins, place = self._recent, second % RECENT_SECONDS
+            is_known = self._recent_second[place] == second
+        figures = np.where(is_known, bins.figures[:, tracks[:, None], place], 0.0).astype(np.float64)
+        return figures[_MIDDLE], figures[_WEIGHT]
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
         """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
-        figures = self._recent.figures[:_WEIGHT, track, place].copy()
-        weight = self._recent.figures[_WEIGHT, track, place]
-        is_known = (self._recent_second[place] == np.arange(axis.from_s, axis.to_s)) & (weight > 0)
-        figures[_MIDDLE] /= np.where(is_known, weight, np.nan)
-        figures[:, ~is_known] = np.nan
-        return figures if count == POINTS else np.repeat(figures, POINTS // count, axis=1)
+        figures = self._recent.figures[:, track, place].astype(np.float64)
+        is_known = self._recent_second[place] == np.arange(axis.from_s, axis.to_s)
+        points = _means(np.where(is_known, figures, 0.0))
+        return points if count == POINTS else np.repeat(points, POINTS // count, axis=1)
 
 
-# The rows of joined figures: lowest, sum of middles times their weights, highest, top, sum of weights.
-_JOIN = (np.minimum, np.add, np.maximum, np.maximum, np.add)
-_EMPTY = np.array([np.inf, 0.0, -np.inf, -np.inf, 0.0])
-_MIDDLE, _WEIGHT = 1, 4
+# The rows of joined figures: lowest, sum of middles times their weights, highest, sum of weights, and top.
+_JOIN = (np.minimum, np.add, np.maximum, np.add, np.maximum)
+_EMPTY = np.array([np.inf, 0.0, -np.inf, 0.0, -np.inf], np.float32)
+_LOW, _MIDDLE, _HIGH, _WEIGHT, _TOP = range(5)
 
 
 class _Bins:
-    """The joined figures of every track in every bin, shape (5, tracks, size). An empty bin has no weight."""
+    """The joined figures of every track in every bin, shape (rows, tracks, size). An empty bin has no weight."""
 
-    def __init__(self, tracks: int, size: int) -> None:
+    def __init__(self, tracks: int, size: int, rows: int) -> None:
         self._size = size
-        self.figures = _empty(tracks, size)
+        self.figures = _empty(rows, tracks, size)
 
     def grow(self, tracks: int) -> None:
-        more = tracks - self.figures.shape[1]
-        if more > 0:
-            self.figures = np.concatenate([self.figures, _empty(more, self._size)], axis=1)
+        rows, known, size = self.figures.shape
+        if tracks > known:
+            self.figures = np.concatenate([self.figures, _empty(rows, tracks - known, size)], axis=1)
 
     def clear(self, place: Ints) -> None:
-        self.figures[:, :, place] = _EMPTY[:, None, None]
+        self.figures[:, :, place] = _EMPTY[: len(self.figures), None, None]
 
     def add(self, track: Ints, place: Ints, figures: Floats) -> None:
         flat = track * self._size + place
-        for join, rows, values in zip(_JOIN, self.figures, figures, strict=True):
+        for join, rows, values in zip(_JOIN, self.figures, figures, strict=False):
             join.at(rows.reshape(-1), flat, values)
 
     def halve(self) -> None:
         """Join each bin with its neighbour, in the first half of the bins."""
-        merged = _empty(*self.figures.shape[1:])
-        for join, rows, result in zip(_JOIN, self.figures, merged, strict=True):
+        merged = _empty(*self.figures.shape)
+        for join, rows, result in zip(_JOIN, self.figures, merged, strict=False):
             result[:, : self._size // 2] = join(rows[:, 0::2], rows[:, 1::2])
         self.figures = merged
 
 
-def _empty(tracks: int, size: int) -> Floats:
-    return np.tile(_EMPTY[:, None, None], (1, tracks, size))
+def _empty(rows: int, tracks: int, size: int) -> npt.NDArray[np.float32]:
+    return np.tile(_EMPTY[:rows, None, None], (1, tracks, size))
 
 
-def _resampled(axis: Axis, starts: Ints, width: int, figures: Floats) -> Floats:
+def _resampled(axis: Axis, starts: Ints, width: int, figures: npt.NDArray[np.float32]) -> Floats:
     """Shape (4, POINTS). A value stands in every place that its span touches."""
     span = axis.to_s - axis.from_s
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
@@ -227,9 +244,15 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Floats) -> Floats:
     last = np.clip(((starts + width - axis.from_s) * POINTS - 1) // span, first, POINTS - 1)
     times = last - first + 1
     nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-    places = _Bins(1, POINTS)
+    places = _Bins(1, POINTS, len(figures))
     places.add(np.zeros_like(nth), np.repeat(first, times) + nth, np.repeat(figures, times, axis=1))
-    low, sums, high, top, weight = places.figures[:, 0]
-    held = np.where(weight > 0, weight, np.nan)
-    points: Floats = np.where(weight > 0, np.stack([low, sums / held, high, top]), np.nan)
-    return points
+    return _means(places.figures[:, 0].astype(np.float64))
+
+
+def _means(figures: Floats) -> Floats:
+    """Low, middle, high and top of joined figures; NaN where there is no weight."""
+    weight = np.where(figures[_WEIGHT] > 0, figures[_WEIGHT], np.nan)
+    top = figures[_TOP] if len(figures) > _TOP else figures[_HIGH]
+    rows = np.stack([figures[_LOW], figures[_MIDDLE] / weight, figures[_HIGH], top])
+    rows[:, np.isnan(weight)] = np.nan
+    return rows

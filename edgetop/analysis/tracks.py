@@ -1,10 +1,11 @@
-"""The course of every sensor: its value now, its extremes, its mean, its timeline.
+"""What every sensor read: its value now, its extremes, its mean, its timeline, and its last values second by second.
 
-Quantities (heat, memory, cost) are views over these tracks; none keeps readings of its own.
+Quantities (heat, memory, cost) are views over these tracks. Slowdowns, alerts and the forecast look up the last half
+hour here: none keeps readings of its own.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,35 @@ from edgetop.session.records import FOLDED_AT_ONCE, Readings, Stretches, in_piec
 from edgetop.session.seconds import NS
 
 BRIDGED_S = 5  # sources are read every 1 to 5 s, those of power at jittered times
+HOLD_S = 12  # a value stands for so long where it is looked up
+SECONDS = 2_048  # whose values can be looked up
+FOLDED_AT_ONCE_S = 512  # of a long batch
+LARGEST = 1e30  # a damaged file may hold more
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+def hold_last(values: Floats, most: int | None = None) -> Floats:
+    """Shape (rows, columns): each NaN is replaced by the last number before it, at most so many columns away."""
+    column = np.arange(values.shape[1])
+    last = np.maximum.accumulate(np.where(np.isnan(values), 0, column), axis=1)
+    held = np.take_along_axis(values, last, axis=1)
+    if most is not None:
+        held[column - last > most] = np.nan
+    return held
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingBlocks:
+    """What sensors read in blocks of one width. A column is a block, a row a sensor; NaN where nothing was read."""
+
+    width_s: int
+    first: int  # number of the first block: it begins at `first * width_s`
+    mean: Floats
+    mid_s: Floats  # when that was on average, since the session's origin
+    count: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +113,37 @@ class Tracks:
     """Folds readings, and the events that say a sensor was lost or came back."""
 
     def __init__(self) -> None:
-        self._infos: tuple[SensorInfo, ...] = ()
+        self.infos: tuple[SensorInfo, ...] = ()
         self._kinds: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self._figures = _Figures(0)
-        self._timeline = Timeline(0)
+        self._timeline = Timeline(0, has_top=False)
+        # Rings by second: the last value of each, NaN where nothing was read, and when in that second it was.
+        self._last = np.empty((0, SECONDS))
+        self._last_ms = np.empty((0, SECONDS), np.int16)
+        self.newest_s = -1  # the newest second with a reading
+        self.until_ns = 0  # so far everything is known but what comes late
+        self._coarse_until_s, self._coarse_s = -1, 0  # until when readings came as stretches, and the longest
         self._lost_because: dict[str, str] = {}  # by id, of sensors whose last read failed
         self._now_ns = 0
         self.missing: tuple[MissingSensor, ...] = ()
         self._seen: dict[tuple[str, ...], tuple[TrackView, ...]] = {}  # between two folds
 
     def fold(self, batch: Batch) -> None:
+        for _ in self.parts(batch):
+            pass
+
+    def parts(self, batch: Batch) -> Iterator[Batch]:
+        """Fold the batch in parts of a few minutes; each part is given once it is folded.
+
+        Who looks up seconds must do so part by part, as only the latest are here. Seconds and readings are divided,
+        all else is in the first part.
+        """
         self._seen = {}
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
-            self._know(batch.manifest.sensors)
-        self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self._infos)])
-        if len(batch.readings) > FOLDED_AT_ONCE:
-            is_known = batch.readings["sensor"] < len(self._infos)
-            self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)
-        for piece in in_pieces(batch.readings):
-            self._fold_readings(piece)
+            self._register(batch.manifest.sensors)
+        self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self.infos)])
         for event in batch.events:
             what = event.source.removeprefix("sensor ")
             if event.kind == "sensor-missing":
@@ -112,33 +152,105 @@ class Tracks:
                 self._lost_because[what] = event.message
             elif event.kind == "sensor-back":
                 self._lost_because.pop(what, None)
+        if len(batch.readings) > FOLDED_AT_ONCE:
+            is_known = batch.readings["sensor"] < len(self.infos)
+            self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)
+        cuts = _cuts(batch.readings)
+        if not cuts:
+            self._fold_readings(batch.readings, batch.until_ns)
+            yield batch
+            return
+        row = 0
+        for begin, end in zip([0, *cuts], [*cuts, None], strict=True):
+            until_ns = batch.until_ns if end is None else int(batch.readings["t_ns"][end]) // NS * NS
+            self._fold_readings(batch.readings[begin:end], until_ns)
+            upto = len(batch.seconds) if end is None else batch.seconds.before(until_ns)
+            seconds, row = batch.seconds.between(row, upto), upto
+            part = Batch(batch.until_ns) if begin else batch
+            yield replace(part, seconds=seconds, readings=batch.readings[begin:end])
 
-    def _know(self, infos: tuple[SensorInfo, ...]) -> None:
-        self._infos = infos
+    def _register(self, infos: tuple[SensorInfo, ...]) -> None:
+        self.infos = infos
         self._kinds = tuple(info.kind for info in infos)
         self._places = {info.id: place for place, info in enumerate(infos)}
-        if len(infos) > len(self._figures.count):
+        more = len(infos) - len(self._last)
+        if more > 0:
             self._figures.grow(len(infos))
             self._timeline.grow(len(infos))
+            self._last = np.concatenate([self._last, np.full((more, SECONDS), np.nan)])
+            self._last_ms = np.concatenate([self._last_ms, np.zeros((more, SECONDS), np.int16)])
 
-    def _fold_readings(self, readings: Readings) -> None:
-        is_known = readings["sensor"] < len(self._infos)
-        if not is_known.all():
-            readings = readings[is_known]
-        if not len(readings):
-            return
-        t_ns, sensor, value = (
-            readings["t_ns"].astype(np.int64), readings["sensor"].astype(np.int64), readings["value"].astype(np.float64)
-        )  # fmt: skip
-        self._figures.add(t_ns, sensor, value)
-        self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (4, len(value))), np.ones(len(value)))
+    def _fold_readings(self, readings: Readings, until_ns: int) -> None:
+        for piece in in_pieces(readings):
+            is_known = piece["sensor"] < len(self.infos)
+            known = piece if is_known.all() else piece[is_known]
+            if not len(known):
+                continue
+            t_ns, sensor = known["t_ns"].astype(np.int64), known["sensor"].astype(np.int64)
+            value = np.clip(known["value"].astype(np.float64), -LARGEST, LARGEST)
+            self._figures.add(t_ns, sensor, value)
+            self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
+            self._add_last(t_ns, sensor, value)
+        self.until_ns = max(self.until_ns, until_ns)
+
+    def _add_last(self, t_ns: Ints, sensor: Ints, value: Floats) -> None:
+        second = t_ns // NS
+        newest = max(self.newest_s, int(second.max()))
+        cleared = np.arange(max(self.newest_s + 1, newest - SECONDS + 1), newest + 1) % SECONDS
+        self._last[:, cleared], self._last_ms[:, cleared] = np.nan, 0
+        self.newest_s = newest
+        fresh = (second > newest - SECONDS) & (second >= 0)
+        place = sensor[fresh], second[fresh] % SECONDS
+        self._last[place], self._last_ms[place] = value[fresh], t_ns[fresh] // 1_000_000 % 1_000
 
     def _fold_stretches(self, stretches: Stretches) -> None:
         if len(stretches):
             self._figures.add_stretches(stretches)
-            figures = np.stack([stretches[name] for name in ("low", "mean", "high", "high")])
+            figures = np.stack([stretches[name] for name in ("low", "mean", "high")])
             begin, end = stretches["t_ns"] // NS, stretches["until_ns"] // NS
             self._timeline.cover(stretches["sensor"].astype(np.int64), begin, end, figures, stretches["count"])
+            self._coarse_until_s = max(self._coarse_until_s, int(end.max()))
+            self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
+
+    def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
+        """What these sensors read last in each of these seconds; NaN where nothing. Shape (sensors, seconds)."""
+        second = np.arange(begin_s, end_s)
+        inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
+        return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
+
+    def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
+        """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds)."""
+        values = self.read(places, begin_s - HOLD_S, end_s)
+        return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
+
+    def blocks(self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int) -> ReadingBlocks:
+        """The whole blocks of that width, a power of two, within this time: the latest `most`.
+
+        They are wider where the session is so long that seconds so far back are joined further.
+        """
+        is_coarse = width_s * most > SECONDS
+        if is_coarse:
+            width_s = max(width_s, self._timeline.coarse_width_s)
+        if width_s <= self._coarse_s:  # of stretches that long there is no course within a block
+            from_s = max(from_s, self._coarse_until_s + 1)
+        newest = self.newest_s // width_s
+        end = min(until_s // width_s, newest + 1)
+        first = min(max(0, newest - most + 1, -int(-from_s // width_s)), end)
+        begin_s, end_s = first * width_s, end * width_s
+        rows = np.array(places, np.int64)
+        sums, weights = self._timeline.sums(rows, begin_s, end_s, coarse=is_coarse)
+        each_s = self._timeline.coarse_width_s if is_coarse else 1
+        middle_s = np.broadcast_to(np.arange(begin_s, end_s, each_s) + each_s / 2, sums.shape)
+        if not is_coarse:
+            second = np.arange(begin_s, end_s)
+            was_read = ~np.isnan(self.read(places, begin_s, end_s))
+            read_s = second + self._last_ms[rows[:, None], second % SECONDS] / 1_000
+            middle_s = np.where(was_read, read_s, middle_s)
+        shape = (len(places), end - first, width_s // each_s)
+        count = weights.reshape(shape).sum(axis=2)
+        with np.errstate(invalid="ignore"):
+            mean, mid_s = (of.reshape(shape).sum(axis=2) / count for of in (sums, middle_s * weights))
+        return ReadingBlocks(width_s, first, mean, mid_s, count)
 
     def views(self, *kinds: str) -> tuple[TrackView, ...]:
         """Every sensor of these kinds, or of all, in the manifest's order."""
@@ -164,7 +276,7 @@ class Tracks:
         known = self._figures
         columns = (known.value, known.t_ns, known.min, known.max, known.sum, known.count)
         for info, value, t_ns, low, high, total, count in zip(
-            self._infos, *map(np.ndarray.tolist, columns), strict=False
+            self.infos, *map(np.ndarray.tolist, columns), strict=False
         ):
             is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
             if count:
@@ -172,3 +284,14 @@ class Tracks:
                 yield TrackView(info, value, age_s, low, total / count, high, count, is_lost, reason, t_ns)
             else:
                 yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")
+
+
+def _cuts(readings: Readings) -> list[int]:
+    """The places at which readings begin that are of a later span of FOLDED_AT_ONCE_S than all before."""
+    cuts: list[int] = []
+    begin, newest_ns = 0, int(readings["t_ns"][0]) if len(readings) else 0
+    for piece in in_pieces(readings):
+        times = np.maximum.accumulate(np.append(newest_ns, piece["t_ns"]))
+        cuts += (begin + np.flatnonzero(np.diff(times // (FOLDED_AT_ONCE_S * NS)))).tolist()
+        begin, newest_ns = begin + len(piece), int(times[-1])
+    return cuts

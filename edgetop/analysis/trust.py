@@ -14,12 +14,11 @@ from edgetop.analysis.event_index import COMPETING
 from edgetop.analysis.precision import PrecisionView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.steady import SpanFigures
-from edgetop.analysis.tracks import Tracks
+from edgetop.analysis.tracks import SECONDS, Tracks
 from edgetop.formatting import clean, duration, milliseconds
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice
-from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.records import NO_READINGS, Readings, in_pieces, of_sensors
+from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
@@ -63,23 +62,12 @@ class Known:
 
 
 class Trust:
-    """Folds what the judgement needs beside the other folds: the last heat, and the names of competitors."""
+    """Folds the names of competitors, which the judgement needs beside the other folds."""
 
     def __init__(self) -> None:
-        self._infos: tuple[SensorInfo, ...] = ()
-        self._of_heat: list[int] = []
-        self._heat: Readings = NO_READINGS  # of the last HEAT_S
         self._names: dict[str, float] = {}  # the most that each was seen to take, in percent of a core
 
     def fold(self, batch: Batch) -> None:
-        if batch.manifest is not None:
-            self._infos = batch.manifest.sensors
-            self._of_heat = [place for place, info in enumerate(self._infos) if info.kind == "temp"]
-        for piece in in_pieces(batch.readings):
-            heat = of_sensors(piece, self._of_heat)
-            if len(heat):
-                joined = np.concatenate([self._heat, heat])
-                self._heat = joined[joined["t_ns"] > joined["t_ns"].max() - HEAT_S * NS]
         for event in batch.events:
             if event.kind == COMPETING:
                 self._note(event)
@@ -101,7 +89,7 @@ class Trust:
             self._background(known),
             _steal(known),
             _own(known),
-            self._warming(known),
+            _warming(known),
             _short(known),
         )
         return tuple(notice for doubt in doubts for notice in doubt)
@@ -119,32 +107,30 @@ class Trust:
             {"mean_pct": round(others.mean, 2), "names": ", ".join(top)},
         )
 
-    def _warming(self, known: Known) -> Iterator[Notice]:
-        if not known.is_over or not len(self._heat):
-            return
-        end_ns = int(self._heat["t_ns"].max())
-        last = self._heat[self._heat["t_ns"] > end_ns - HEAT_PART_S * NS]
-        hottest = int(last["sensor"][np.argmax(last["value"])])
-        of_it = self._heat[self._heat["sensor"] == hottest]
-        early, late = (
-            of_it["value"][part]
-            for part in (
-                of_it["t_ns"] <= end_ns - (HEAT_S - HEAT_PART_S) * NS,
-                of_it["t_ns"] > end_ns - HEAT_PART_S * NS,
-            )
+
+def _warming(known: Known) -> Iterator[Notice]:
+    tracks = known.tracks
+    places = [place for place, info in enumerate(tracks.infos) if info.kind == "temp"]
+    heat = tracks.read(places, tracks.newest_s - SECONDS + 1, tracks.newest_s + 1)
+    read = np.flatnonzero(~np.isnan(heat).all(axis=0))
+    if not known.is_over or not len(read):
+        return
+    heat = heat[:, max(0, int(read[-1]) + 1 - HEAT_S) : int(read[-1]) + 1]
+    hottest = int(np.nanargmax(np.fmax.reduce(heat[:, -HEAT_PART_S:], axis=1)))
+    parts = heat[hottest, : HEAT_PART_S - HEAT_S], heat[hottest, -HEAT_PART_S:]
+    early, late = (part[~np.isnan(part)] for part in parts)
+    if min(len(early), len(late)) < 5:
+        return
+    rose = float(late.mean() - early.mean())
+    error = float(np.sqrt(early.var(ddof=1) / len(early) + late.var(ddof=1) / len(late)))
+    if rose >= max(HEAT_ROSE_C, 3 * error):
+        name = tracks.infos[places[hottest]].id
+        yield Notice(
+            "still-warming",
+            f"{clean(name)} was still rising at the end: by {rose:.1f} °C in the last two minutes",
+            "run until it no longer does: what is sustained is not known before",
+            {"sensor": name, "rose_c": round(rose, 2)},
         )
-        if min(len(early), len(late)) < 5:
-            return
-        rose = float(late.mean() - early.mean())
-        error = float(np.sqrt(early.var(ddof=1) / len(early) + late.var(ddof=1) / len(late)))
-        if rose >= max(HEAT_ROSE_C, 3 * error):
-            name = self._infos[hottest].id
-            yield Notice(
-                "still-warming",
-                f"{clean(name)} was still rising at the end: by {rose:.1f} °C in the last two minutes",
-                "run until it no longer does: what is sustained is not known before",
-                {"sensor": name, "rose_c": round(rose, 2)},
-            )
 
 
 def _declared(known: Known) -> Iterator[Notice]:

@@ -82,6 +82,17 @@ class Seconds:
         response = None if self.response is None else self.response.where(wanted)
         return Seconds(self.rows[wanted], offsets, self.bucket[held], self.bucket_count[held], response)
 
+    def before(self, t_ns: int) -> int:
+        """How many rows begin before that time."""
+        return int(np.searchsorted(self.rows["t_ns"], t_ns))
+
+    def between(self, begin: int, end: int) -> "Seconds":
+        """The rows from one place to another, not copied."""
+        held = slice(int(self.offsets[begin]), int(self.offsets[end]))
+        response = None if self.response is None else self.response.between(begin, end)
+        offsets = self.offsets[begin : end + 1] - self.offsets[begin]
+        return Seconds(self.rows[begin:end], offsets, self.bucket[held], self.bucket_count[held], response)
+
     def take(self, places: npt.NDArray[np.int64]) -> "Seconds":
         """The rows at these places, in this order."""
         lengths = np.diff(self.offsets)[places]

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import Axis
-from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
+from edgetop.analysis.tracks import HOLD_S, SECONDS, MissingSensor, Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.records import FOLDED_AT_ONCE, READING, STRETCH
+from edgetop.session.records import FOLDED_AT_ONCE, READING, STRETCH, Readings
 from edgetop.session.seconds import NS
 from tests.support.sessions import differences, make_manifest, make_readings, make_sensor
 
@@ -163,7 +163,7 @@ def test_seconds_between_jittered_readings_are_no_holes_and_those_of_a_lost_sens
     assert points is not None
     drawn = ~np.isnan(points.middle[::10])  # of each second
     assert drawn.tolist() == [True] * 6 + [False] * 14 + [True] * 2 + [False] * 38
-    assert points.middle[10 * 4] == 3.6  # nothing was read in the fourth second
+    assert points.middle[10 * 4] == pytest.approx(3.6)  # nothing was read in the fourth second
 
 
 def stretches(*rows: tuple[int, int, int, int, float, float, float, float]) -> Batch:
@@ -209,3 +209,85 @@ def test_readings_of_hours_at_once_are_shown_as_those_that_came_bit_by_bit(lengt
     for from_s in (0, length_s - 700, length_s - 600, length_s - 60):
         axis = Axis(from_s, length_s)
         assert differences(at_once.points("temp/gpu", axis), bit_by_bit.points("temp/gpu", axis)) == []
+
+
+def random_readings(length_s: int, seed: int = 0) -> Readings:
+    random = np.random.default_rng(seed)
+    readings = np.zeros(2 * length_s, READING)
+    readings["t_ns"] = np.sort(random.integers(0, length_s * NS, len(readings)))
+    readings["sensor"], readings["value"] = random.integers(0, 3, len(readings)), random.normal(50, 9, len(readings))
+    return readings
+
+
+def test_the_last_value_of_a_second_holds_until_it_is_too_old() -> None:
+    rows = ((NS, 0, 1.0), (NS + 5, 0, 2.0), (40 * NS, 0, 3.0), (41 * NS, 1, 9.0))
+    tracks = tracks_of(Batch(42 * NS, readings=make_readings(*rows)))
+    held, was_read = tracks.held([0], 0, 42)
+    assert held[0, 1 : 2 + HOLD_S].tolist() == [2.0] * (HOLD_S + 1)
+    assert np.isnan(held[0, [0, *range(2 + HOLD_S, 40)]]).all()
+    assert held[0, 40:].tolist() == [3.0, 3.0]
+    assert np.flatnonzero(was_read[0]).tolist() == [1, 40]
+
+
+def test_only_the_latest_seconds_can_be_looked_up() -> None:
+    tracks = tracks_of(Batch(readings=make_readings((0, 0, 1.0), (10 * SECONDS * NS, 0, 2.0))))
+    assert np.isnan(tracks.read([0], 0, 1)).all()
+    assert tracks.read([0], 10 * SECONDS, 10 * SECONDS + 2)[0].tolist() == [2.0, pytest.approx(np.nan, nan_ok=True)]
+
+
+def test_a_block_tells_its_mean_when_that_was_and_of_how_many() -> None:
+    rows = ((4 * NS, 0, 50.0), (5 * NS + NS // 2, 0, 53.0), (6 * NS, 1, 99.0), (7 * NS, 2, 1.0))
+    blocks = tracks_of(Batch(8 * NS, readings=make_readings(*rows))).blocks([0, 2], 4, 0, 8, 128)
+    assert (blocks.first, blocks.width_s) == (0, 4)
+    assert blocks.mean[:, 1].tolist() == [51.5, 1.0]
+    assert blocks.mid_s[0, 1] == 4.75
+    assert blocks.count[0].tolist() == [0, 2]
+    assert np.isnan(blocks.mean[0, 0])
+
+
+def test_only_whole_blocks_within_the_time_are_given() -> None:
+    tracks = tracks_of(Batch(3_000 * NS, readings=random_readings(3_000)))
+    blocks = tracks.blocks([0, 1], 4, 2_590.5, 2_999, 128)
+    assert blocks.first * 4 == 2_592
+    assert blocks.mean.shape == (2, (2_996 - 2_592) // 4)
+    assert tracks.blocks([0], 1, 2_999, 2_990, 128).mean.shape == (1, 0)
+    assert tracks.blocks([0], 1, 0, 3_000, 128).first == tracks.newest_s - 127
+
+
+@pytest.mark.parametrize("length_s", [900, 20_000])
+def test_however_readings_are_batched_blocks_are_the_same(length_s: int) -> None:
+    readings = random_readings(length_s)
+    whole = tracks_of(Batch(length_s * NS, readings=readings))
+    parts = tracks_of(*(Batch(length_s * NS, readings=part) for part in np.array_split(readings, 37)))
+    for width_s in (1, 4, 16, 64):
+        one, other = (of.blocks([0, 2], width_s, 0, length_s, 128) for of in (whole, parts))
+        assert one.count.sum() > 0
+        assert np.nanmax(np.abs(one.mid_s - (one.first + np.arange(one.mean.shape[1]) + 0.5) * width_s)) <= width_s / 2
+        assert differences(one, other) == []
+
+
+def test_of_a_past_in_stretches_only_blocks_as_long_are_known() -> None:
+    tracks = tracks_of(
+        stretches(*((i * 20 * NS, (i * 20 + 19) * NS, 0, 20, 40.0, 43.0, 46.0, 43.0) for i in range(10))),
+        Batch(210 * NS, readings=make_readings(*((second * NS, 0, 50.0) for second in range(200, 210)))),
+    )
+    assert tracks.blocks([0], 16, 0, 210, 128).first * 16 == 208
+    assert tracks.blocks([0], 64, 0, 210, 128).mean[0].tolist() == [43.0] * 3
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, float("inf")])
+def test_a_reading_beyond_measure_overflows_nothing(value: float) -> None:
+    tracks = tracks_of(Batch(64 * NS, readings=make_readings(*((second * NS, 0, value) for second in range(64)))))
+    assert np.sign(tracks.blocks([0], 64, 0, 64, 128).mean[0, 0]) == np.sign(value)
+
+
+def test_a_long_batch_comes_in_parts_that_are_folded_one_by_one() -> None:
+    readings = random_readings(1_500)
+    tracks, seen = tracks_of(), []
+    batch = Batch(1_500 * NS, readings=readings, events=(lost("temp/cpu"),))
+    for part in tracks.parts(batch):
+        seen.append(part)
+        assert tracks.newest_s == part.readings["t_ns"][-1] // NS
+    assert len(seen) == 3
+    assert np.array_equal(np.concatenate([part.readings for part in seen]), readings)
+    assert [len(part.events) for part in seen] == [1, 0, 0]

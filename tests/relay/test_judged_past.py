@@ -14,6 +14,7 @@ from edgetop.analysis.slowdowns.causes import channels
 from edgetop.analysis.slowdowns.export_state import import_state
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdowns import judged
+from edgetop.analysis.tracks import Tracks
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.recording.reader import Recording
 from edgetop.relay.encoding import NOWHERE, Decoder, Encoder
@@ -202,9 +203,9 @@ def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: o
     early = replace(whole, seconds=whole.seconds.where(whole.seconds.rows["t_ns"] < 1_500 * NS))
     document = judged(iter([early]), 0)
     assert document
-    signals = Signals()
+    signals = Signals(Tracks())
     assert whole.manifest
-    signals.know(whole.manifest.sensors)
+    signals.register(whole.manifest)
     known = channels(signals.infos)
     assert import_state(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
     with pytest.raises(ValueError, match="cannot be"):

@@ -10,6 +10,7 @@ from edgetop.analysis.alerts.incidents import Incidents
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
 from edgetop.analysis.alerts.silences import Silences
 from edgetop.analysis.alerts.values import InferenceValues, Piece, SensorValues
+from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 
@@ -26,9 +27,12 @@ MOST_RULES = 100  # that a recording can bring along
 class Alerts:
     """Folds batches. `rules` are the viewer's; those of the session come as its events."""
 
-    def __init__(self, rules: Sequence[AlertRule] = ()) -> None:
+    def __init__(self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None) -> None:
+        """`tracks`: into which each batch is folded before; None: some of its own."""
+        self._has_own_tracks = tracks is None
+        self._tracks = tracks or Tracks()
         self._rules = [Excursions(rule, name) for name, rule in OWN.items()] + [Excursions(rule) for rule in rules]
-        self._sensors = SensorValues()
+        self._sensors = SensorValues(self._tracks)
         self._inferences = InferenceValues()
         self._silences = Silences()
         self._incidents = Incidents()
@@ -54,10 +58,14 @@ class Alerts:
         return self._silences.longest_ns
 
     def fold(self, batch: Batch) -> None:
+        for part in self._tracks.parts(batch) if self._has_own_tracks else (batch,):
+            self._fold(part)
+
+    def _fold(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
             self._load = batch.manifest.load
-            self._sensors.know(batch.manifest.sensors)
+            self._sensors.register()
         for event in batch.events:
             if event.kind == "alert-rule" and len(self._rules) < MOST_RULES:
                 with contextlib.suppress(ValueError):  # of another version, or another program
@@ -68,7 +76,7 @@ class Alerts:
         self._incidents.fold(batch.events)
         self._silences.fold(batch, self._load.longest_rest_ns)
         self._judge(self._inferences.fold(batch.seconds))
-        self._judge(self._sensors.fold(batch.readings, batch.until_ns, self._ended_ns))
+        self._judge(self._sensors.fold(self._ended_ns))
 
     def _judge(self, pieces: Iterable[Piece]) -> None:
         for first_s, series in pieces:

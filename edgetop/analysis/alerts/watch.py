@@ -8,6 +8,7 @@ from edgetop.analysis.overload import Backlog
 from edgetop.analysis.progress import Progress
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.throttles import Throttles, ThrottlesView
+from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.verdict import is_stalled
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest
@@ -21,7 +22,8 @@ class AlertWatch:
 
     def _forget(self) -> None:
         self._manifest: Manifest | None = None
-        self._alerts, self._progress, self._slowdowns = Alerts(), Progress(), Slowdowns()
+        self._tracks, self._progress = Tracks(), Progress()
+        self._alerts, self._slowdowns = Alerts((), self._tracks), Slowdowns(self._tracks)
         self._backlog, self._growth, self._throttles = Backlog(), MemoryGrowth(), Throttles()
 
     def fold(self, batch: Batch) -> None:
@@ -30,11 +32,12 @@ class AlertWatch:
         if batch.manifest is not None:
             self._manifest = batch.manifest
         self._progress.fold(batch)
-        self._slowdowns.fold(batch)
+        for part in self._tracks.parts(batch):
+            self._slowdowns.fold(part)
+            self._alerts.fold(part)
         self._throttles.fold(batch)
         self._backlog.fold(batch.seconds, self._manifest.load if self._manifest else Load())
         self._growth.fold(batch)
-        self._alerts.fold(batch)
 
     def view(self) -> AlertsView:
         growth, throttles = self._growth.view(self._progress.measured_until_ns), self._throttles.view()

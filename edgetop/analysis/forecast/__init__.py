@@ -1,6 +1,6 @@
 """The forecast: where the temperature is going, whether the board will throttle at this load, and when.
 
-Readings are kept in sums over time (`history`); the part since the load last changed is found in
+The part of the readings since the load last changed is found in
 them (`load`), a thermal model is fitted to it (`model`), and what it says is told or held back
 (`forecast`). Nothing is kept that depends on the pieces in which a session comes.
 """

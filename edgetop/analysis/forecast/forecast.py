@@ -3,14 +3,13 @@
 It is silent, with its reason, wherever it cannot know: what it tells is acted upon.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetop.analysis.forecast.history import Floats, History, Ints, ReadingSummary
-from edgetop.analysis.forecast.load import Drives, Steady, is_fan, matters, steady_span
+from edgetop.analysis.forecast.load import Drives, History, Steady, is_fan, steady_span
 from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
+from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, SensorInfo
 from edgetop.session.records import middles_ns
@@ -48,10 +47,12 @@ class ForecastView:
 class Forecast:
     """Folds what tells of heat, load and cooling."""
 
-    def __init__(self) -> None:
-        self._history = History()
+    def __init__(self, tracks: Tracks | None = None) -> None:
+        """`tracks`: into which each batch is folded before; None: some of its own."""
+        self._has_own_tracks = tracks is None
+        self._tracks = tracks or Tracks()
+        self._history = History(self._tracks)
         self._drives = Drives(())
-        self._places: list[int] = []  # in the manifest, of the history's rows
         self._board: str | None = None
         self._load = Load()
         self._began_ns: int | None = None
@@ -60,8 +61,11 @@ class Forecast:
         self._judged: tuple[int, ForecastView, float | None] | None = None  # as of when; and when that counts from, s
 
     def fold(self, batch: Batch) -> None:
+        if self._has_own_tracks:
+            self._tracks.fold(batch)
         if batch.manifest is not None:
-            self._know(batch.manifest.sensors)
+            self._history.register(batch.manifest.sensors)
+            self._drives = Drives(self._history.infos)
             self._board, self._load = batch.manifest.board.model, batch.manifest.load
             self._judged = None
         for event in batch.events:
@@ -70,22 +74,16 @@ class Forecast:
         if len(batch.stretches):
             past = batch.stretches
             self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])
-            self._note(self._history.add_stretches(past))
+            self._forget_from(int(past["t_ns"].min()))
         if len(batch.readings):
             rows = batch.readings
             self._rest(rows["sensor"], rows["t_ns"], rows["value"])
-            self._note(self._history.add(rows))
+            self._forget_from(int(rows["t_ns"].min()))
 
-    def _note(self, oldest_s: int | None) -> None:
-        """That something came of that second, which may have been judged already."""
-        if self._judged and oldest_s is not None and oldest_s < self._judged[0]:
+    def _forget_from(self, t_ns: int) -> None:
+        """Something came of that time: what was judged of a later one is no longer true."""
+        if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
-
-    def _know(self, infos: Sequence[SensorInfo]) -> None:
-        places = [place for place, info in enumerate(infos) if matters(info)]
-        self._history.know(infos, places)
-        self._drives = Drives(self._history.infos)
-        self._places = places
 
     def _on_event(self, phase: object, t_ns: int, duration_ns: object) -> None:
         if phase == "measure":
@@ -110,7 +108,7 @@ class Forecast:
         """As of the end of the measured phase, or of now."""
         if self._began_ns is None:
             return ForecastView(reason="nothing is measured yet")
-        until_s = min(self._history.newest_s, until_ns // NS)
+        until_s = min(self._tracks.newest_s, until_ns // NS)
         age_s = until_s - self._began_ns // NS
         pace_s = next((pace for age, pace in PACES_S if age_s < age), SLOWEST_S)
         as_of_s = until_s // pace_s * pace_s
@@ -126,7 +124,7 @@ class Forecast:
     def _judge(self, as_of_s: int) -> tuple[ForecastView, float | None]:
         """With the time to the trip from the second value on."""
         began_s = (self._began_ns or 0) / NS
-        now = self._history.stretch(0, as_of_s - NOW_BLOCKS, as_of_s)
+        now = self._history.blocks(0, as_of_s - NOW_BLOCKS, as_of_s)
         found = self._nearest(now)
         if isinstance(found, str):
             return ForecastView(reason=found), None
@@ -142,7 +140,7 @@ class Forecast:
             return replace(view, reason="too early to tell" if is_young else "the load is not steady"), None
         return self._told(view, row, span, now)
 
-    def _nearest(self, now: ReadingSummary) -> tuple[int, float, float] | str:
+    def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:
         """The zone nearest to where it throttles: its row, how warm it is, and where that is. Or why there is none."""
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
@@ -159,18 +157,18 @@ class Forecast:
         return "its zone is not read now" if has_trip else "nothing tells at what temperature this board throttles"
 
     def _told(
-        self, view: ForecastView, row: int, span: Steady, now: ReadingSummary
+        self, view: ForecastView, row: int, span: Steady, now: ReadingBlocks
     ) -> tuple[ForecastView, float | None]:
-        stretch = self._history.stretch(span.level, span.from_s, span.until_s)
-        read = stretch.count[row] > 0
+        blocks = self._history.blocks(span.level, span.from_s, span.until_s)
+        read = blocks.count[row] > 0
         assert view.trip_c is not None
         early = replace(view, reason="too early to tell")
         if np.count_nonzero(read) < LEAST_BLOCKS:
             return early, None
         # Of a past that came in longer stretches than these blocks there is nothing: it begins with what is known.
-        from_s = (stretch.first + int(np.argmax(read))) * stretch.width_s
-        early, t_s = replace(early, seen_s=span.until_s - from_s), stretch.mid_s[row][read] - from_s
-        celsius, count = stretch.mean[row][read], stretch.count[row][read].astype(np.float64)
+        from_s = (blocks.first + int(np.argmax(read))) * blocks.width_s
+        early, t_s = replace(early, seen_s=span.until_s - from_s), blocks.mid_s[row][read] - from_s
+        celsius, count = blocks.mean[row][read], blocks.count[row][read]
         fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
         if fitted is None:
             return replace(early, reason="the temperature does not go the way of a steady load"), None
@@ -201,7 +199,7 @@ class Forecast:
         that is halved takes half of that power away at least (the load runs half of the time), and seven eighths at
         most (C V^2 f with V as f: Burd and Brodersen 1995, Energy efficient CMOS microprocessor design).
         """
-        total, count = self._idle.get(self._places[row], (0, 0))
+        total, count = self._idle.get(self._history.places[row], (0, 0))
         if self._load.mode != "closed":
             return None, "the load is paced: what it leaves idle is lost first"
         if not count:
@@ -214,7 +212,7 @@ class Forecast:
         most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
         return (least, most ** (1 / 3)), ""
 
-    def _fan_can_rise(self, now: ReadingSummary) -> bool:
+    def _fan_can_rise(self, now: ReadingBlocks) -> bool:
         for row, info in enumerate(self._history.infos):
             states = now.mean[row][~np.isnan(now.mean[row])]
             if is_fan(info) and info.max_state and len(states) and states[-1] < info.max_state:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from edgetop.analysis.forecast.history import WIDTHS_S, Floats, History, ReadingSummary
+from edgetop.analysis.tracks import Bools, ReadingBlocks, Tracks, hold_last
 from edgetop.session.manifest import SensorInfo
 
 RECENT_S, LEAST_RECENT = 16, 5  # seconds, and blocks, that tell what is usual now
@@ -22,7 +21,8 @@ LONGER = 1.05  # a coarser view must reach back further by as much
 ALTERNATES, ALTERNATES_AT = 3, 1  # times that it was different, in the last minutes too: it goes up and down
 THERMAL = frozenset({"throttle/thermal", "throttle/soft-temp-limit"})
 
-Bools = npt.NDArray[np.bool_]
+BLOCKS = 128  # of each width, the latest
+WIDTHS_S = (1, 4, 16, 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,23 @@ def matters(info: SensorInfo) -> bool:
     return info.kind == "temp" or is_drive(info) or is_throttling(info)
 
 
+class History:
+    """What the sensors that a forecast needs have read, at several resolutions."""
+
+    def __init__(self, tracks: Tracks) -> None:
+        self.infos: tuple[SensorInfo, ...] = ()  # of the rows
+        self.places: list[int] = []  # of the rows, in the manifest
+        self._tracks = tracks
+
+    def register(self, infos: Sequence[SensorInfo]) -> None:
+        self.places = [place for place, info in enumerate(infos) if matters(info)]
+        self.infos = tuple(infos[place] for place in self.places)
+
+    def blocks(self, level: int, from_s: float, until_s: int) -> ReadingBlocks:
+        """The whole blocks of that of WIDTHS_S within this time; as many as there are."""
+        return self._tracks.blocks(self.places, WIDTHS_S[level], from_s, until_s, BLOCKS)
+
+
 class Drives:
     """The rows of a history that tell of load and cooling."""
 
@@ -74,40 +91,34 @@ class Drives:
         self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
         self._throttling = [row for row, info in enumerate(infos) if is_throttling(info)]
 
-    def is_throttled(self, stretch: ReadingSummary) -> Bools:
+    def is_throttled(self, blocks: ReadingBlocks) -> Bools:
         """Of each block, whether heat slowed the board in it."""
-        return np.asarray((np.nan_to_num(stretch.mean[self._throttling]) > 0).any(axis=0))
+        return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
-    def only_rose(self, stretch: ReadingSummary, at: int) -> bool:
+    def only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
         """Whether from that block on there was as much load as before it, or more, and as little cooling, or less."""
-        mean = stretch.mean[self._rows]
+        mean = blocks.mean[self._rows]
         if not at or not len(mean):
             return True
-        mean = _held(mean)
+        mean = hold_last(mean)
         before, after = mean[:, max(0, at - RECENT_S) : at].mean(axis=1), mean[:, at:].mean(axis=1)
         allowed = np.maximum(self._share * np.abs(before), self._least)
         more = np.where(self._heats, after - before, before - after)
         return bool((~(more < -allowed)).all())
 
-    def differs(self, stretch: ReadingSummary) -> Bools:
+    def differs(self, blocks: ReadingBlocks) -> Bools:
         """Of each block, whether load or cooling were others than at the end."""
-        mean = _held(stretch.mean[self._rows])
-        recent = mean[:, -max(LEAST_RECENT, RECENT_S // stretch.width_s) :]
+        mean = hold_last(blocks.mean[self._rows])
+        recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
         usual = np.median(recent, axis=1)  # NaN where it was not read throughout: nothing differs from that
         scatter = 1.4826 * np.median(np.abs(recent - usual[:, None]), axis=1)
         usual[self._is_stepped], scatter[self._is_stepped] = mean[self._is_stepped, -1], 0.0
         allowed = np.maximum(np.maximum(self._share * np.abs(usual), self._least), SCATTERS * scatter)
         off = np.abs(mean - usual[:, None]) > allowed[:, None]
         lasting = off.copy()
-        least = max(LEAST_LASTING, math.ceil(LASTS_S / stretch.width_s))
+        least = max(LEAST_LASTING, math.ceil(LASTS_S / blocks.width_s))
         lasting[~self._is_stepped] = _lasting(off[~self._is_stepped], least)
-        return np.asarray(lasting.any(axis=0)) | self.is_throttled(stretch)
-
-
-def _held(mean: Floats) -> Floats:
-    """What was read last, where nothing was read: sources are read every 1 to 5 s."""
-    place = np.where(np.isnan(mean), 0, np.arange(mean.shape[1]))
-    return np.take_along_axis(mean, np.maximum.accumulate(place, axis=1), axis=1)
+        return np.asarray(lasting.any(axis=0)) | self.is_throttled(blocks)
 
 
 def _lasting(off: Bools, least: int) -> Bools:
@@ -127,20 +138,20 @@ def steady_span(history: History, drives: Drives, from_s: float, until_s: int) -
     """
     best: Steady | None = None
     is_found = False
-    for level, width_s in enumerate(WIDTHS_S):
+    for level in range(len(WIDTHS_S)):
         if is_found and level > ALTERNATES_AT:
             break
-        stretch = history.stretch(level, from_s, until_s)
-        blocks = stretch.mean.shape[1]
-        if not blocks:
+        blocks = history.blocks(level, from_s, until_s)
+        size, width_s = blocks.mean.shape[1], blocks.width_s
+        if not size:
             continue
-        is_other = drives.differs(stretch)
+        is_other = drives.differs(blocks)
         if np.count_nonzero(np.diff(is_other.astype(np.int8), prepend=0) > 0) >= ALTERNATES:
             return None
         others = np.flatnonzero(is_other)
         first = int(others[-1]) + 1 if len(others) else 0
-        rose = drives.only_rose(stretch, first if first < blocks else 0)
-        found = Steady(level, (stretch.first + first) * width_s, (stretch.first + blocks) * width_s, rose)
+        rose = drives.only_rose(blocks, first if first < size else 0)
+        found = Steady(level, (blocks.first + first) * width_s, (blocks.first + size) * width_s, rose)
         # A change that narrow blocks show is one, though wide ones may pass over it.
         if not is_found and (best is None or found.length_s > LONGER * best.length_s):
             best = found

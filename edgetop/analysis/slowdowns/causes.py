@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.signals import SET, Floats, is_flag
+from edgetop.analysis.slowdowns.signals import SET, is_flag
+from edgetop.analysis.tracks import Floats
 from edgetop.session.manifest import SensorInfo
 
 Cause = Literal[

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.signals import Bools, Floats, Machine, Signals
+from edgetop.analysis.slowdowns.signals import Machine, Signals
+from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import percent
 
 OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start

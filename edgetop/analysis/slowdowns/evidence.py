@@ -13,9 +13,10 @@ import numpy as np
 
 from edgetop.analysis.slowdowns.causes import CAUSES, LIMITS, Cause, Channel
 from edgetop.analysis.slowdowns.contention import taken_of
-from edgetop.analysis.slowdowns.signals import Bools, Floats, Signals
+from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.span import SlowWindow
 from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
+from edgetop.analysis.tracks import Bools, Floats
 
 NEAR_S = 3
 STALE_S = 5  # the longest that is usual between two readings

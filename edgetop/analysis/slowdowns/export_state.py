@@ -20,7 +20,7 @@ from edgetop.analysis.slowdowns.evidence import Evidence, Tally
 from edgetop.analysis.slowdowns.from_start import Limited
 from edgetop.analysis.slowdowns.judgement import KEPT, KEPT_ROWS, Judgement, Slowdown
 from edgetop.analysis.slowdowns.plain import built, plain
-from edgetop.analysis.slowdowns.signals import SIZE_S
+from edgetop.analysis.slowdowns.signals import EVIDENCE_S
 from edgetop.analysis.slowdowns.span import Span
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
@@ -209,7 +209,7 @@ def _span(span: Span, until_s: int) -> Span:
 def _stages(given: _Open, channels: tuple[Channel, ...], until_s: int) -> Stages:
     _require(len(given.below) <= DEEPEST)
     stage = _stage(given.stage, channels)
-    _require(all(until_s - SIZE_S <= look.looked_s <= until_s for look in given.stage.looks) or not channels)
+    _require(all(until_s - EVIDENCE_S <= look.looked_s <= until_s for look in given.stage.looks) or not channels)
     below = tuple(_stage(part, channels) for part in given.below)
     return Stages.going_on(given.span, channels, stage, below, _stage(given.over, channels) if given.over else None)
 

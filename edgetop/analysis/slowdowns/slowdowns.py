@@ -4,7 +4,6 @@ So is the tail, which is explained by the same signals, and settled at the same 
 """
 
 import contextlib
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -14,23 +13,27 @@ from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.slowdowns.export_state import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
-from edgetop.analysis.slowdowns.signals import Signals, machine_of
+from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.throttles import Throttles
+from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
 from edgetop.session.seconds import NO_SECONDS, NS
 
 LATE_S = 4  # a reading may come so much later than the seconds of its time
 SETTLED_AT_ONCE_S = 8  # at least: each time costs as much
-STEP_S = 256  # of a long batch: readings are kept for no more than Signals holds
+STEP_S = 256  # of a long batch: less far back is looked for evidence than readings are kept
 
 
 class Slowdowns:
     """Folds batches. What is younger than LATE_S is judged anew at each view: readings of it may yet come."""
 
-    def __init__(self) -> None:
-        self._signals = Signals()
+    def __init__(self, tracks: Tracks | None = None) -> None:
+        """`tracks`: into which each batch is folded before; None: some of its own."""
+        self._has_own_tracks = tracks is None
+        self._tracks = tracks or Tracks()
+        self._signals = Signals(self._tracks)
         self._channels: tuple[Channel, ...] = ()
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
@@ -41,32 +44,30 @@ class Slowdowns:
         self._views: tuple[SlowdownsView, Tail] | None = None
 
     def fold(self, batch: Batch) -> None:
+        for part in self._tracks.parts(batch) if self._has_own_tracks else (batch,):
+            self._fold(part)
+
+    def _fold(self, batch: Batch) -> None:
         rows = batch.seconds.rows
         if batch.manifest is not None:
-            self._signals.know(batch.manifest.sensors, machine_of(batch.manifest))
+            self._signals.register(batch.manifest)
             self._channels = channels(self._signals.infos)
         if batch.judged is not None:
-            self._take_over(batch.judged, batch.until_ns)
-        places = self._signals.relevant(batch.readings)
+            self._import_state(batch.judged, batch.until_ns)
         self._event_index.on_event(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
-        if len(rows) or len(places) or batch.events:
+        if len(rows) or len(batch.readings) or batch.events:
             self._views = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
-        t_ns = batch.readings["t_ns"]
-        begin, newest_s = 0, self._newest_s
-        for until_s in range(self._settled_s + STEP_S, newest_s - LATE_S, STEP_S):
-            end = bisect_left(places, (until_s + LATE_S) * NS, begin, key=t_ns.__getitem__)
-            self._signals.add(batch.readings[places[begin:end]])
-            self._settle(until_s)
-            begin = end
-        self._signals.add(batch.readings[places[begin:]])
-        self._event_index.forget(newest_s - LATE_S)
-        if newest_s - LATE_S >= self._settled_s + SETTLED_AT_ONCE_S:
-            self._settle(newest_s - LATE_S)
+        settled_s = self._newest_s - LATE_S
+        self._event_index.forget(settled_s)
+        if settled_s >= self._settled_s + SETTLED_AT_ONCE_S:
+            for until_s in range(self._settled_s + STEP_S, settled_s, STEP_S):
+                self._settle(until_s)
+            self._settle(settled_s)
             self._rows = self._rows.copy()  # not a view of all that came
 
-    def _take_over(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
+    def _import_state(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
         """Go on from what was judged where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
             self._judgement = import_state(document, self._channels, until_ns)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgetop.analysis.slowdowns.causes import Channel
-from edgetop.analysis.slowdowns.signals import Floats
+from edgetop.analysis.tracks import Floats
 
 USUAL_S = 30  # before the time in question: what is usual
 

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.forecast.history import History
-from edgetop.analysis.forecast.load import Drives, Steady, is_drive, is_fan, is_throttling, steady_span
+from edgetop.analysis.forecast.load import Drives, History, Steady, is_drive, is_fan, is_throttling, steady_span
+from edgetop.analysis.tracks import Tracks
+from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
-from tests.support.sessions import make_sensor
+from tests.support.sessions import make_manifest, make_sensor
 
 LOAD = make_sensor("load/cpu")
 
@@ -28,9 +29,10 @@ def tried(*columns: np.ndarray, sensors: tuple[SensorInfo, ...] = (LOAD,), from_
     )
     rows["value"] = np.column_stack(columns).ravel()
     rows = rows[~np.isnan(rows["value"])]
-    history = History()
-    history.know(sensors, range(len(sensors)))
-    history.add(rows)
+    tracks = Tracks()
+    tracks.fold(Batch(seconds * NS, readings=rows, manifest=make_manifest(*sensors)))
+    history = History(tracks)
+    history.register(sensors)
     return steady_span(history, Drives(sensors), from_s, seconds)
 
 
