@@ -71,7 +71,7 @@ def _input_shapes(
     from edgetop.engines.child.errors import EngineError  # noqa: PLC0415
     from edgetop.engines.child.inputs import Tensor  # noqa: PLC0415
     from edgetop.engines.child.shapes import resolve_shapes  # noqa: PLC0415
-    from edgetop.models.shapes.inference import input_names  # noqa: PLC0415
+    from edgetop.models.graph import input_names  # noqa: PLC0415
 
     if len(dict(asked)) < len(asked):
         raise InputError("--shape is given twice for the same input")

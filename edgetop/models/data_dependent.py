@@ -31,6 +31,15 @@ def data_dependent(model: Model) -> dict[str, int]:
     return dict(found.most_common())
 
 
+def tensors_by_value(model: Model) -> set[int]:
+    """Places of the main graph's tensors that such operators make, directly or not: values may decide their shapes."""
+    found: set[int] = set()
+    for operator in model.graph.operators:
+        if _depends(model.graph, operator, is_onnx=model.format == "onnx") or not found.isdisjoint(operator.inputs):
+            found.update(operator.outputs)
+    return found - {OMITTED}
+
+
 def _depends(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
     if not is_onnx:
         return operator.op_type in _TFLITE

@@ -6,10 +6,9 @@ from typing import Any
 
 from edgetop.models.cost.operators import OperatorCost
 from edgetop.models.cost.totals import Totals, by_type
-from edgetop.models.graph import OMITTED, Graph, Model, Tensor
+from edgetop.models.graph import OMITTED, Graph, Model, Tensor, input_names
 from edgetop.models.hints import hints
 from edgetop.models.inspection import Inspection
-from edgetop.models.shapes.inference import input_names
 
 
 def inspection_document(inspection: Inspection) -> dict[str, Any]:
@@ -19,7 +18,7 @@ def inspection_document(inspection: Inspection) -> dict[str, Any]:
         "model": _model(inspection.declared),
         "inputs": _inputs(inspection),
         "outputs": _outputs(inspection),
-        "shapes_from": inspection.told.runtime if inspection.told else None,
+        "shapes_from": inspection.measured.runtime if inspection.measured else None,
         "totals": _totals(inspection),
         "precision": {
             "operators": _operator_precision(inspection.operators),

@@ -91,6 +91,13 @@ class Model:
     external_files: tuple[str, ...] = ()  # ONNX: files beside it that hold weights, as it names them
 
 
+def input_names(model: Model) -> list[str]:
+    """The inputs by name. TFLite's may be missing or alike: such ones get their place added."""
+    names = [model.graph.tensors[place].name for place in model.graph.inputs]
+    places = [f"{name or 'input'}:{place}" for place, name in enumerate(names)]
+    return [name if name and names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
+
+
 def count(shape: Sequence[Dim] | None) -> int | None:
     """Elements; None where a size is open, negative or absurd.
 

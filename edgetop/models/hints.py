@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from edgetop.formatting import percent
 from edgetop.models import tflite_schema as schema
 from edgetop.models.cost.operators import OperatorCost
-from edgetop.models.graph import OMITTED, Graph, Operator
+from edgetop.models.graph import OMITTED, Graph, Operator, input_names
 from edgetop.models.inspection import Inspection
-from edgetop.models.shapes.inference import input_names
 from edgetop.session.events import Notice
 
 # From this share of the bytes on, something that computes nothing is worth a word.

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from edgetop.models.cost.memory import MemoryPlan, plan
 from edgetop.models.cost.operators import OperatorCost, costs
 from edgetop.models.cost.totals import Totals, Weights, totals, weights
-from edgetop.models.data_dependent import data_dependent
+from edgetop.models.data_dependent import tensors_by_value
 from edgetop.models.graph import OMITTED, Model, count
 from edgetop.models.shapes.inference import with_shapes
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeShapes:
-    """What a runtime found when it ran the model once with inputs of the same shapes."""
+    """The shapes that a runtime had when it ran the model once with inputs of the same shapes."""
 
     runtime: str  # its name and version
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by the tensor's place in the main graph
@@ -27,7 +27,7 @@ class Inspection:
     totals: Totals
     weights: Weights
     memory: MemoryPlan
-    told: RuntimeShapes | None = None  # where some shapes did not follow from the file and a runtime told them
+    measured: RuntimeShapes | None = None  # where the file does not hold some shapes and a runtime gave them
 
 
 def inspected(
@@ -35,18 +35,20 @@ def inspected(
 ) -> Inspection:
     """`inputs` are concrete shapes by the names of `input_names`.
 
-    `ask`, for a runtime, is called where shapes of a TFLite model do not follow. Not where these depend on values:
-    what a runtime found would hold for those of one input.
+    `ask`, for a runtime, is called where the file of a TFLite model does not hold some shapes. Of tensors whose shapes
+    depend on values its answer is not used: it would hold for the values of one input alone.
     """
-    model, told = with_shapes(declared, inputs), None
-    if declared.format == "tflite" and _leaves_open(model) and not data_dependent(declared):
-        told = ask()
-        model = with_shapes(declared, inputs, told.shapes) if told else model
+    model, measured = with_shapes(declared, inputs), None
+    if declared.format == "tflite" and _is_open(model):
+        measured = ask()
+        model = with_shapes(declared, inputs, measured.shapes) if measured else model
     operators = costs(model)
-    return Inspection(declared, model, operators, totals(operators), weights(model, operators), plan(model.graph), told)
+    return Inspection(
+        declared, model, operators, totals(operators), weights(model, operators), plan(model.graph), measured
+    )
 
 
-def _leaves_open(model: Model) -> bool:
+def _is_open(model: Model) -> bool:
     graph = model.graph
     places = {place for operator in graph.operators for place in operator.outputs if place != OMITTED}
-    return any(count(graph.tensors[place].shape) is None for place in places)
+    return any(count(graph.tensors[place].shape) is None for place in places - tensors_by_value(model))

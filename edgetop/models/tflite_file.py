@@ -166,16 +166,8 @@ def _shape(table: Table) -> Shape | None:
     return tuple(dim if dim >= 0 else None for dim in chosen)
 
 
-def _attributes(known: Mapping[str, tuple[Any, ...]], options: Table | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, (field, kind, *default) in known.items():
-        if options is None:
-            found[name] = () if kind == "i32s" else default[0] if default else 0
-        elif kind == "i32s":
-            found[name] = options.numbers(field) if options.has(field) else None
-        else:
-            found[name] = options.scalar(field, kind, *default)
-    return found
+def _attributes(fields: Mapping[str, tuple[int, str]], options: Table | None) -> dict[str, Any]:
+    return {name: options.scalar(*field) if options else 0 for name, field in fields.items()}
 
 
 def _subgraphs(known: tuple[int, ...], options: Table | None) -> tuple[int, ...]:

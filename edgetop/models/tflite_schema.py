@@ -1,7 +1,5 @@
 """Names and numbers of tensorflow/lite/schema/schema.fbs, as LiteRT 2.3 has it: what the files hold as numbers."""
 
-from typing import Any
-
 # BuiltinOperator, from 0 on.
 OPERATORS = """
 ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR
@@ -41,45 +39,21 @@ uint32 uint16 int4 bfloat16 int2 uint4 float8e4m3fn float8e5m2
 # ActivationFunctionType, from 0 on.
 ACTIVATIONS = ("", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 
-PADDINGS = ("SAME", "VALID")
-
-# The fields of an operator's options that its work or its shapes follow from: attribute name to
-# the field's id and type. Defaults are 0 but where a third entry says another.
-_WINDOW = {"padding": (0, "u8"), "stride_w": (1, "i32"), "stride_h": (2, "i32")}
-_DILATION = {"dilation_w": (5, "i32", 1), "dilation_h": (6, "i32", 1)}
-_POOL = _WINDOW | {"filter_w": (3, "i32"), "filter_h": (4, "i32"), "activation": (5, "u8")}
-_REDUCE = {"keep_dims": (0, "bool")}
+# The fields of an operator's options that its work follows from: attribute name to the field's id and type.
+# Defaults are 0.
 _ACTIVATED = {"activation": (0, "u8")}
+_POOL = {"filter_w": (3, "i32"), "filter_h": (4, "i32"), "activation": (5, "u8")}
 
-OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
-    "CONV_2D": _WINDOW | {"activation": (3, "u8"), "dilation_w": (4, "i32", 1), "dilation_h": (5, "i32", 1)},
-    "DEPTHWISE_CONV_2D": _WINDOW | _DILATION | {"activation": (4, "u8")},
-    "TRANSPOSE_CONV": _WINDOW | {"activation": (3, "u8")},
+OPTIONS: dict[str, dict[str, tuple[int, str]]] = {
+    "CONV_2D": {"activation": (3, "u8")},
+    "DEPTHWISE_CONV_2D": {"activation": (4, "u8")},
+    "TRANSPOSE_CONV": {"activation": (3, "u8")},
+    "CONV_3D": {"activation": (4, "u8")},
+    "CONCATENATION": {"activation": (1, "u8")},
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _POOL),
-    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "L2_NORMALIZATION"), _ACTIVATED),
-    "FULLY_CONNECTED": _ACTIVATED | {"keep_num_dims": (2, "bool")},
-    "CONCATENATION": {"axis": (0, "i32"), "activation": (1, "u8")},
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "L2_NORMALIZATION", "FULLY_CONNECTED"), _ACTIVATED),
     "BATCH_MATMUL": {"adj_x": (0, "bool"), "adj_y": (1, "bool")},
-    **dict.fromkeys(("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), _REDUCE),
-    "PACK": {"axis": (1, "i32")},
-    "UNPACK": {"axis": (1, "i32")},
-    "GATHER": {"axis": (0, "i32"), "batch_dims": (1, "i32")},
-    "RESHAPE": {"new_shape": (0, "i32s")},
-    "SQUEEZE": {"squeeze_dims": (0, "i32s")},
-    "ONE_HOT": {"axis": (0, "i32")},
-    "STRIDED_SLICE": {
-        **{f"{name}_mask": (field, "i32") for field, name in enumerate(("begin", "end", "ellipsis", "new_axis",
-                                                                        "shrink_axis"))},
-        "offset": (5, "bool"),
-    },
-    "SVDF": {"rank": (0, "i32")},
-    "CONV_3D": {
-        "padding": (0, "u8"), "stride_d": (1, "i32"), "stride_w": (2, "i32"), "stride_h": (3, "i32"),
-        "activation": (4, "u8"), "dilation_d": (5, "i32", 1), "dilation_w": (6, "i32", 1), "dilation_h": (7, "i32", 1),
-    },
-    "SPACE_TO_DEPTH": {"block_size": (0, "i32")},
-    "DEPTH_TO_SPACE": {"block_size": (0, "i32")},
-}  # fmt: skip
+}
 
 # Which graphs of the file an operator may run: ids of the fields that hold their numbers.
 SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}

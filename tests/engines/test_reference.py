@@ -30,10 +30,9 @@ def test_a_delegate_hides_nothing(tmp_path):
     path.write_bytes(tflite_models.tflite_mobile())
     told = ask_shapes(spec_for(path, shapes={"image": (2, 64, 64, 3)}))
     declared = read_model(path, "tflite")
-    expected = inspected(declared, {"image": (2, 64, 64, 3)}).model.graph.tensors
-    assert {place: told.shapes[place] for place in range(len(expected))} == {
-        place: tensor.shape for place, tensor in enumerate(expected)
-    }
+    made = {place for operator in declared.graph.operators for place in operator.outputs}
+    assert {told.shapes[place][0] for place in made} == {2}
+    assert inspected(declared, {"image": (2, 64, 64, 3)}, lambda: told).totals.macs_unknown == 0
 
 
 @pytest.mark.parametrize("shapes", [{"x": (3, 9)}, {"y": (1,)}], ids=["refused", "no such input"])

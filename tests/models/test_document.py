@@ -5,8 +5,8 @@ from onnx import TensorProto
 from onnx.helper import make_node, make_tensor_value_info
 
 from edgetop.models.document import inspection_document
+from edgetop.models.graph import input_names
 from edgetop.models.inspection import RuntimeShapes, inspected
-from edgetop.models.shapes.inference import input_names
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import light, model_of, read
 
@@ -70,14 +70,14 @@ def test_some_that_are_not_known_make_sums_of_the_others():
 
 
 def test_shapes_are_asked_for_where_the_file_leaves_them_open_and_the_document_says_of_whom():
-    def opened(content, told):
+    def opened(content, told, shape=(3, 8)):
         model, asked = read(content), []
 
         def ask():
             asked.append(1)
             return told
 
-        return inspection_document(inspected(model, {input_names(model)[0]: (3, 8)}, ask)), len(asked)
+        return inspection_document(inspected(model, {input_names(model)[0]: shape}, ask)), len(asked)
 
     content = tflite_models.tflite_open_diagonal()
     told = RuntimeShapes("litert 9", {1: (3, 8, 8), 3: (3, 8, 5)})
@@ -87,5 +87,7 @@ def test_shapes_are_asked_for_where_the_file_leaves_them_open_and_the_document_s
     )  # fmt: skip
     document, asked = opened(content, None)
     assert (document["shapes_from"], document["totals"]["macs_unknown"], asked) == (None, 1, 1)
-    document, asked = opened(tflite_models.tflite_dynamic_batch(), told)
+    document, asked = opened(
+        tflite_models.tflite_tiny(), told, read(tflite_models.tflite_tiny()).graph.tensors[0].shape
+    )
     assert (document["shapes_from"], document["totals"]["macs_unknown"], asked) == (None, 0, 0)

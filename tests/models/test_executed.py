@@ -8,8 +8,8 @@ from onnx import TensorProto
 from onnx.helper import make_node, make_tensor_value_info
 
 from edgetop.models.executed import main_dtype, origins, with_work
+from edgetop.models.graph import input_names
 from edgetop.models.inspection import Inspection, inspected
-from edgetop.models.shapes.inference import input_names
 from edgetop.session.operators import OperatorInfo
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import light, model_of, read

@@ -4,9 +4,9 @@ from onnx import TensorProto
 from onnx.helper import make_node, make_tensor_value_info
 
 from edgetop.demo.tflite_file import TfliteFile, table
+from edgetop.models.graph import input_names
 from edgetop.models.hints import hints
 from edgetop.models.inspection import inspected
-from edgetop.models.shapes.inference import input_names
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import light, model_of, read
 

@@ -15,11 +15,11 @@ from onnx.helper import make_node, make_tensor_value_info
 
 from edgetop.cli.inspect_summary import inspect_summary
 from edgetop.models.document import inspection_document
+from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
 from edgetop.models.limits import Budget, MalformedError
 from edgetop.models.onnx_file import _ModelReader, read_onnx
 from edgetop.models.shapes.folding import FOLDS
-from edgetop.models.shapes.inference import input_names
 from edgetop.models.shapes.onnx_rules import RULES
 from edgetop.models.tflite_file import read_tflite
 from tests.support import onnx_models, tflite_models

@@ -3,103 +3,103 @@
 import math
 from collections.abc import Callable
 
-from edgetop.models.cost.values import Call
 from edgetop.models.shapes import onnx_rules as onnx
+from edgetop.models.shapes.node import Node
 from edgetop.models.shapes.products import GATES
 
-Rule = Callable[[Call], int]
+Rule = Callable[[Node], int]
 
 
 def _each(flops: int) -> Rule:
     """So many for each element of the output."""
-    return lambda call: flops * call.out
+    return lambda node: flops * node.out
 
 
 def _each_input(flops: int) -> Rule:
-    return lambda call: flops * call.elements(0)
+    return lambda node: flops * node.elements(0)
 
 
-def _none(_: Call) -> int:
+def _none(_: Node) -> int:
     return 0
 
 
-def _of_many(call: Call) -> int:
+def _of_many(node: Node) -> int:
     """Sum, Max and others of any number of tensors: one less than there are."""
-    return max(len(call.inputs) - 1, 1) * call.out
+    return max(len(node.inputs) - 1, 1) * node.out
 
 
-def _reduction(call: Call) -> int:
-    return max(call.elements(0) - call.out, 0)
+def _reduction(node: Node) -> int:
+    return max(node.elements(0) - node.out, 0)
 
 
-def _pool(call: Call) -> int:
-    return int(math.prod(call.attribute("kernel_shape", ()))) * call.out
+def _pool(node: Node) -> int:
+    return int(math.prod(node.attribute("kernel_shape", ()))) * node.out
 
 
-def _tflite_pool(call: Call) -> int:
-    return int(call.attribute("filter_h") * call.attribute("filter_w")) * call.out + _activation(call)
+def _tflite_pool(node: Node) -> int:
+    return int(node.attribute("filter_h") * node.attribute("filter_w")) * node.out + _activation(node)
 
 
 def _bias(place: int) -> Rule:
     """One for each element where there is a bias, and one where an activation is fused to it."""
-    return lambda call: (call.out if call.has(place) else 0) + _activation(call)
+    return lambda node: (node.out if node.has(place) else 0) + _activation(node)
 
 
-def _activation(call: Call) -> int:
+def _activation(node: Node) -> int:
     """com.microsoft's fused operators name it, TFLite's number it; 0 is none."""
-    return call.out if call.attribute("activation") else 0
+    return node.out if node.attribute("activation") else 0
 
 
-def _activated(call: Call) -> int:
-    return call.out + _activation(call)
+def _activated(node: Node) -> int:
+    return node.out + _activation(node)
 
 
-def _local_response(call: Call) -> int:
+def _local_response(node: Node) -> int:
     """A sum of squares over the neighbours; then multiply, add, power and divide."""
-    return (2 * int(call.attribute("size", 0)) + 4) * call.out
+    return (2 * int(node.attribute("size", 0)) + 4) * node.out
 
 
-def _resize(call: Call) -> int:
+def _resize(node: Node) -> int:
     """One multiply-accumulate for each neighbour: two an axis for linear, four for cubic."""
-    taps = {"nearest": 0, "linear": 2, "cubic": 4}[call.attribute("mode", "nearest")]
-    axes = sum(a != b for a, b in zip(call.sizes(0), call.out_sizes(), strict=True))
-    return 2 * taps**axes * call.out if taps else 0
+    taps = {"nearest": 0, "linear": 2, "cubic": 4}[node.attribute("mode", "nearest")]
+    axes = sum(a != b for a, b in zip(node.known(0), node.out_sizes(), strict=True))
+    return 2 * taps**axes * node.out if taps else 0
 
 
-def _recurrent(call: Call) -> int:
+def _recurrent(node: Node) -> int:
     """For each element of the state: two biases a gate, the gates' functions, and what joins them.
 
     LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and
     (1 - z) * n + z * h. RNN: one function.
     """
-    gates = GATES[call.operator.op_type]
-    hidden = call.sizes(2)[2]
-    joining = {"LSTM": 9, "GRU": 8, "RNN": 1}[call.operator.op_type]
-    return math.prod(call.sizes(0)[:2]) * call.sizes(1)[0] * hidden * (2 * gates + joining)
+    gates = GATES[node.operator.op_type]
+    hidden = node.known(2)[2]
+    joining = {"LSTM": 9, "GRU": 8, "RNN": 1}[node.operator.op_type]
+    return math.prod(node.known(0)[:2]) * node.known(1)[0] * hidden * (2 * gates + joining)
 
 
-def _attention_softmax(call: Call) -> int:
+def _attention_softmax(node: Node) -> int:
     """Five for each score of each head."""
-    heads = call.attribute("num_heads")
+    heads = node.attribute("num_heads")
     if heads is None:
-        heads = call.sizes(0)[1]
-    sizes, keys = call.sizes(0), call.sizes(1)
-    if call.operator.op_type == "MultiHeadAttention":
+        heads = node.known(0)[1]
+    sizes, keys = node.known(0), node.known(1)
+    if node.operator.op_type == "MultiHeadAttention":
         return 5 * int(heads) * sizes[0] * sizes[1] * keys[1]
-    if call.operator.domain:
+    if node.operator.domain:
         return 5 * int(heads) * sizes[0] * sizes[1] ** 2
     return 5 * int(heads) * sizes[0] * sizes[2] * keys[2]
 
 
-def _scatter(call: Call) -> int:
-    return 0 if call.attribute("reduction", "none") == "none" else call.elements(2)
+def _scatter(node: Node) -> int:
+    return 0 if node.attribute("reduction", "none") == "none" else node.elements(2)
 
 
-def _real_transform(call: Call) -> int:
+def _real_transform(node: Node) -> int:
     """2.5 N log2 N each, as FFTW counts a real one (https://www.fftw.org/speed/method.html)."""
-    height, width = (int(length) for length in call.whole_numbers(1))
+    height, width = (int(length) for length in node.value(1).reshape(-1))
     points = height * width
-    return round(call.out / (height * (width // 2 + 1)) * 2.5 * points * math.log2(points)) if points > 1 else 0
+    return round(node.out / (height * (width // 2 + 1)) * 2.5 * points * math.log2(points)) if points > 1 else 0
 
 
 _MOVING = (
@@ -115,7 +115,7 @@ ONNX: dict[str, Rule] = {
     **dict.fromkeys((*onnx.ACTIVATIONS, *onnx.FUNCTIONS, "QLinearSigmoid", "QLinearLeakyRelu", "CumSum"), _each(1)),
     **dict.fromkeys(onnx.ARITHMETIC, _each(1)),
     **dict.fromkeys(("Sum", "Max", "Min"), _of_many),
-    "Mean": lambda call: len(call.inputs) * call.out,
+    "Mean": lambda node: len(node.inputs) * node.out,
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _each(1)),
     **dict.fromkeys(onnx.NORMALISATIONS, _each(5)),
     **dict.fromkeys(("LayerNormalization",), _each(5)),

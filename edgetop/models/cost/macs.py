@@ -8,113 +8,113 @@ product takes as many as there are weights that it sees (Sze et al. 2017, arXiv:
 import math
 from collections.abc import Callable
 
-from edgetop.models.cost.values import Call, UncountedError
+from edgetop.models.shapes.node import Node, UnknownError
 from edgetop.models.shapes.products import GATES, SECOND
 from edgetop.models.shapes.windows import WEIGHTS
 
-Rule = Callable[[Call], int]
+Rule = Callable[[Node], int]
 
 
-def _convolution(call: Call) -> int:
+def _convolution(node: Node) -> int:
     """Weights are [outputs, inputs / groups, kernel...], and TFLite's [outputs, kernel..., inputs / groups]."""
-    return call.out * math.prod(call.sizes(WEIGHTS.get(call.operator.op_type, 1))[1:])
+    return node.out * math.prod(node.known(WEIGHTS.get(node.operator.op_type, 1))[1:])
 
 
-def _transposed(call: Call) -> int:
+def _transposed(node: Node) -> int:
     """Each input is multiplied with all that it is spread over."""
-    return call.elements(0) * math.prod(call.sizes(1)[1:])
+    return node.elements(0) * math.prod(node.known(1)[1:])
 
 
-def _matmul(call: Call) -> int:
-    a = call.sizes(0)
-    return call.out * a[-2 if call.attribute("transA") else -1]
+def _matmul(node: Node) -> int:
+    a = node.known(0)
+    return node.out * a[-2 if node.attribute("transA") else -1]
 
 
-def _blocks(call: Call) -> int:
-    return call.out * int(call.attribute("K"))
+def _blocks(node: Node) -> int:
+    return node.out * int(node.attribute("K"))
 
 
-def _einsum(call: Call) -> int:
+def _einsum(node: Node) -> int:
     """One product for each choice of all labels; with a third operand the order of work is not known."""
-    terms = call.attribute("equation", "").replace(" ", "").partition("->")[0].split(",")
+    terms = node.attribute("equation", "").replace(" ", "").partition("->")[0].split(",")
     if len(terms) != 2 or any("." in term for term in terms):
-        raise UncountedError
+        raise UnknownError
     sizes: dict[str, int] = {}
     for place, labels in enumerate(terms):
-        sizes.update(zip(labels, call.sizes(place), strict=True))
+        sizes.update(zip(labels, node.known(place), strict=True))
     return math.prod(sizes.values())
 
 
-def _recurrent(call: Call) -> int:
+def _recurrent(node: Node) -> int:
     """In every step each gate sees the input and the last state: weights W and R."""
-    steps_times_batch = math.prod(call.sizes(0)[:2])
-    return steps_times_batch * (call.elements(1) + call.elements(2))
+    steps_times_batch = math.prod(node.known(0)[:2])
+    return steps_times_batch * (node.elements(1) + node.elements(2))
 
 
-def _attention(call: Call) -> int:
+def _attention(node: Node) -> int:
     """com.microsoft's: projections, scores, weighted values. With past keys their number is not known."""
-    if call.has(4):
-        raise UncountedError
-    batch, length, width = call.sizes(0)
-    projected = call.sizes(1)[1]
-    queries, _, values = call.attribute("qkv_hidden_sizes", (projected // 3,) * 3)
+    if node.has(4):
+        raise UnknownError
+    batch, length, width = node.known(0)
+    projected = node.known(1)[1]
+    queries, _, values = node.attribute("qkv_hidden_sizes", (projected // 3,) * 3)
     return batch * length * (width * projected + length * int(queries + values))
 
 
-def _multi_head(call: Call) -> int:
+def _multi_head(node: Node) -> int:
     """Scores and weighted values; the projections are operators of their own."""
-    if any(call.has(place) for place in (6, 7)) and call.operator.op_type == "MultiHeadAttention":
-        raise UncountedError
-    (batch, length, width), keys, values = call.sizes(0), call.sizes(1), call.sizes(2)
+    if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
+        raise UnknownError
+    (batch, length, width), keys, values = node.known(0), node.known(1), node.known(2)
     if not len(keys) == len(values) == 3:
-        raise UncountedError
+        raise UnknownError
     return batch * length * keys[1] * (width + values[2])
 
 
-def _onnx_attention(call: Call) -> int:
-    if call.has(4) or len(call.sizes(0)) != 4:
-        raise UncountedError
-    (batch, heads, length, width), keys, values = call.sizes(0), call.sizes(1), call.sizes(2)
+def _onnx_attention(node: Node) -> int:
+    if node.has(4) or len(node.known(0)) != 4:
+        raise UnknownError
+    (batch, heads, length, width), keys, values = node.known(0), node.known(1), node.known(2)
     return batch * heads * length * keys[2] * (width + values[3])
 
 
-def _depthwise(call: Call) -> int:
+def _depthwise(node: Node) -> int:
     """TFLite: weights are [1, kernel height, kernel width, outputs]."""
-    _, height, width, _ = call.sizes(1)
-    return call.out * height * width
+    _, height, width, _ = node.known(1)
+    return node.out * height * width
 
 
-def _tflite_transposed(call: Call) -> int:
+def _tflite_transposed(node: Node) -> int:
     """Weights are [outputs, kernel height, kernel width, inputs]; the input comes third."""
-    *others, _ = call.sizes(1)
-    return call.elements(2) * math.prod(others)
+    *others, _ = node.known(1)
+    return node.elements(2) * math.prod(others)
 
 
-def _fully_connected(call: Call) -> int:
-    return call.out * call.sizes(1)[1]
+def _fully_connected(node: Node) -> int:
+    return node.out * node.known(1)[1]
 
 
-def _batch_matmul(call: Call) -> int:
-    a = call.sizes(0)
-    return call.out * a[-2 if call.attribute("adj_x") else -1]
+def _batch_matmul(node: Node) -> int:
+    a = node.known(0)
+    return node.out * a[-2 if node.attribute("adj_x") else -1]
 
 
-def _convolution_3d(call: Call) -> int:
+def _convolution_3d(node: Node) -> int:
     """Weights are [depth, height, width, inputs, outputs]."""
-    return call.out * math.prod(call.sizes(1)[:-1])
+    return node.out * math.prod(node.known(1)[:-1])
 
 
-def _svdf(call: Call) -> int:
+def _svdf(node: Node) -> int:
     """Features, then their weighted sum over time (tensorflow/lite/kernels/svdf.cc)."""
-    return call.sizes(0)[0] * (call.elements(1) + call.elements(2))
+    return node.known(0)[0] * (node.elements(1) + node.elements(2))
 
 
-def _tflite_recurrent(call: Call) -> int:
+def _tflite_recurrent(node: Node) -> int:
     """Every step of every sequence sees all weights of input and state."""
-    last = 2 if call.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
-    weights = sum(call.elements(place) for place in range(1, last + 1) if call.has(place))
-    projection = call.elements(16) if call.has(16) else 0
-    return math.prod(call.sizes(0)[:2]) * (weights + projection)
+    last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
+    weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
+    projection = node.elements(16) if node.has(16) else 0
+    return math.prod(node.known(0)[:2]) * (weights + projection)
 
 
 ONNX: dict[str, Rule] = {
@@ -124,7 +124,7 @@ ONNX: dict[str, Rule] = {
     "MatMulNBits": _blocks,
     "Einsum": _einsum,
     **dict.fromkeys(GATES, _recurrent),
-    "Attention": lambda call: (_attention if call.operator.domain else _onnx_attention)(call),
+    "Attention": lambda node: (_attention if node.operator.domain else _onnx_attention)(node),
     "QAttention": _attention,
     "MultiHeadAttention": _multi_head,
 }

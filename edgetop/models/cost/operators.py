@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from edgetop.models.cost import arithmetic, macs
 from edgetop.models.cost.traffic import read_bytes, total, written_bytes
-from edgetop.models.cost.values import Call
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounded
 from edgetop.models.limits import BROKEN_NODE
+from edgetop.models.shapes.node import Node
 from edgetop.models.shapes.onnx_rules import DOMAINS
 
 # Dtypes of weights. Wide integers are shapes, axes and indices, but for biases of quantised products.
@@ -18,7 +18,7 @@ PARAMETERS = {
 
 _LONGEST_CHAIN = 16  # of operators between a constant and its stored form
 
-Rule = Callable[[Call], int]
+Rule = Callable[[Node], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class StoredForms:
 
 
 def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost:
-    call = Call.of(graph, operator)
-    computed = [tensor for tensor in call.outputs if tensor is not None]
+    node = Node.of(operator, graph.tensors)
+    computed = [tensor for tensor in node.outputs if tensor is not None]
     if computed and all(tensor.is_constant for tensor in computed):
         return OperatorCost(operator, True, 0, 0, 0, 0, 0, 0, computed[0].dtype, None)
-    rest = _counted(_rule(arithmetic.ONNX, arithmetic.TFLITE, operator), call)
-    multiplied = _products(call)
-    constants = [tensor for tensor in call.inputs if tensor is not None and tensor.is_constant]
+    rest = _counted(_rule(arithmetic.ONNX, arithmetic.TFLITE, operator), node)
+    multiplied = _products(node)
+    constants = [tensor for tensor in node.inputs if tensor is not None and tensor.is_constant]
     weights = weight_places(graph, operator)
     largest = max(weights, key=lambda place: graph.tensors[place].elements or 0, default=None)
     opaque = bool(operator.subgraphs) and operator.op_type != "CALL_ONCE"  # what it moves is moved in there
@@ -91,11 +91,11 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
         is_folded=False,
         macs=multiplied,
         flops=None if multiplied is None or rest is None else bounded(2 * multiplied + rest),
-        read_bytes=None if opaque else read_bytes(call),
-        written_bytes=None if opaque else written_bytes(call),
+        read_bytes=None if opaque else read_bytes(node),
+        written_bytes=None if opaque else written_bytes(node),
         weights_bytes=total(constants),
         parameters=_sum(graph.tensors[place].elements for place in weights),
-        dtype=_data_dtype(call),
+        dtype=_data_dtype(node),
         weights_dtype=None if largest is None else stored.of(largest).dtype,
     )
 
@@ -127,24 +127,24 @@ def _has_products(operator: Operator) -> bool:
     return _rule(macs.ONNX, macs.TFLITE, operator) is not None
 
 
-def _products(call: Call) -> int | None:
+def _products(node: Node) -> int | None:
     """None of an operator of which nothing is known, 0 of one that is known to have none."""
-    if _has_products(call.operator):
-        return _counted(_rule(macs.ONNX, macs.TFLITE, call.operator), call)
-    without = macs.CUSTOM_WITHOUT if call.operator.domain == "custom" else macs.WITHOUT
-    has_none = call.operator.op_type in without and call.operator.domain in {*DOMAINS, "tflite", "custom"}
-    return 0 if has_none or _rule(arithmetic.ONNX, arithmetic.TFLITE, call.operator) is not None else None
+    if _has_products(node.operator):
+        return _counted(_rule(macs.ONNX, macs.TFLITE, node.operator), node)
+    without = macs.CUSTOM_WITHOUT if node.operator.domain == "custom" else macs.WITHOUT
+    has_none = node.operator.op_type in without and node.operator.domain in {*DOMAINS, "tflite", "custom"}
+    return 0 if has_none or _rule(arithmetic.ONNX, arithmetic.TFLITE, node.operator) is not None else None
 
 
-def _counted(rule: Rule | None, call: Call) -> int | None:
+def _counted(rule: Rule | None, node: Node) -> int | None:
     if rule is None:
         return None
     try:
-        return bounded(rule(call))
+        return bounded(rule(node))
     except BROKEN_NODE:
         return None
 
 
-def _data_dtype(call: Call) -> str | None:
-    data = [tensor for tensor in call.inputs if tensor is not None and not tensor.is_constant]
-    return next((tensor.dtype for tensor in (*data, *call.outputs) if tensor is not None), None)
+def _data_dtype(node: Node) -> str | None:
+    data = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
+    return next((tensor.dtype for tensor in (*data, *node.outputs) if tensor is not None), None)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from edgetop.models.cost.values import Call
 from edgetop.models.graph import Tensor
+from edgetop.models.shapes.node import Node
 
 # Runtimes give the output the input's own memory: ONNX Runtime by Alias(0, 0) in its kernels
 # (core/providers/cpu/tensor/reshape.cc), TFLite by kTfLiteInplaceOpDataUnmodified.
@@ -33,16 +33,16 @@ def total(tensors: Iterable[Tensor | None]) -> int | None:
     return found
 
 
-def read_bytes(call: Call) -> int | None:
-    op_type = call.operator.op_type
+def read_bytes(node: Node) -> int | None:
+    op_type = node.operator.op_type
     if op_type in VIEWS or op_type in _SHAPE_ONLY:
         return 0
     if op_type in _SELECTING:
         # EMBEDDING_LOOKUP has the indices first and the table second.
         table = 1 if op_type == "EMBEDDING_LOOKUP" else 0
-        return total([*call.outputs[:1], *(t for place, t in enumerate(call.inputs) if place != table)])
-    return total(call.inputs)
+        return total([*node.outputs[:1], *(t for place, t in enumerate(node.inputs) if place != table)])
+    return total(node.inputs)
 
 
-def written_bytes(call: Call) -> int | None:
-    return 0 if call.operator.op_type in VIEWS else total(call.outputs)
+def written_bytes(node: Node) -> int | None:
+    return 0 if node.operator.op_type in VIEWS else total(node.outputs)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from edgetop.models.onnx_values import DTYPES, Constant
-from edgetop.models.shapes.facts import Node, UnknownError
+from edgetop.models.shapes.node import Node, UnknownError
 from edgetop.models.shapes.onnx_rules import RULES as SIZES
 
 Rule = Callable[[Node], list[str | None]]
@@ -14,22 +14,22 @@ def _always(*dtypes: str) -> Rule:
 
 
 def _of_input(*places: int) -> Rule:
-    return lambda node: [node.fact(place).dtype for place in places]
+    return lambda node: [node.tensor(place).dtype for place in places]
 
 
 def _by_attribute(node: Node) -> list[str | None]:
     """Of generators: the attribute, else what a tensor they are to be like is, else float."""
-    return [DTYPES.get(node.attribute("dtype", 0), node.fact(0).dtype if node.has(0) else "float32")]
+    return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 
 
 def _of_zero_point(place: int, otherwise: str) -> Rule:
     """Of the operators whose output has the dtype of its zero point, which may be left out."""
-    return lambda node: [node.fact(place).dtype if node.has(place) else otherwise]
+    return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
 
 def _quantised(node: Node) -> list[str | None]:
     if node.has(2):
-        return [node.fact(2).dtype]
+        return [node.tensor(2).dtype]
     return [DTYPES.get(node.attribute("output_dtype", 0), "uint8")]
 
 
@@ -56,9 +56,9 @@ RULES: dict[str, Rule] = {
     "CastLike": _of_input(1),
     "Where": _of_input(1),
     "OneHot": _of_input(2),
-    "TopK": lambda node: [node.fact(0).dtype, "int64"],
-    "MaxPool": lambda node: [node.fact(0).dtype, "int64"],
-    "Dropout": lambda node: [node.fact(0).dtype, "bool"],
+    "TopK": lambda node: [node.tensor(0).dtype, "int64"],
+    "MaxPool": lambda node: [node.tensor(0).dtype, "int64"],
+    "Dropout": lambda node: [node.tensor(0).dtype, "bool"],
     "ConstantOfShape": _constant_of_shape,
     **dict.fromkeys(_GENERATORS, _by_attribute),
     "QuantizeLinear": _quantised,
@@ -82,5 +82,5 @@ def output_dtypes(node: Node) -> list[str | None]:
         return rule(node)
     if node.operator.op_type not in SIZES:
         raise UnknownError
-    first = node.fact(0).dtype if node.has(0) else None
+    first = node.tensor(0).dtype if node.has(0) else None
     return [first] * len(node.operator.outputs)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from edgetop.models.graph import Sizes, count
-from edgetop.models.shapes.facts import Node, UnknownError, axis_of, broadcast, complete
+from edgetop.models.shapes.node import Node, UnknownError, axis_of, broadcast, complete
 
 
 def reshape(node: Node) -> list[Sizes | None]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from edgetop.models.graph import Sizes
 from edgetop.models.shapes import layout, products, windows
-from edgetop.models.shapes.facts import Node, UnknownError, broadcast
+from edgetop.models.shapes.node import Node, UnknownError, broadcast
 
 Rule = Callable[[Node], list[Sizes | None]]
 

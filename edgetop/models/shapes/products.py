@@ -4,7 +4,7 @@ Sources: onnx/docs/Operators.md; onnxruntime/docs/ContribOperators.md for com.mi
 """
 
 from edgetop.models.graph import Sizes
-from edgetop.models.shapes.facts import Node, UnknownError, broadcast
+from edgetop.models.shapes.node import Node, UnknownError, broadcast
 
 # Where the second matrix stands among the inputs.
 SECOND = {

@@ -7,7 +7,7 @@ operator takes which attribute.
 from dataclasses import dataclass
 
 from edgetop.models.graph import Sizes
-from edgetop.models.shapes.facts import Node, UnknownError
+from edgetop.models.shapes.node import Node, UnknownError
 
 # Where an operator's weights stand among its inputs.
 WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1}

@@ -6,7 +6,8 @@ from onnx.helper import make_node, make_tensor_value_info
 
 from edgetop.demo.tflite_file import TfliteFile, table
 from edgetop.models.cost.operators import costs
-from edgetop.models.shapes.inference import input_names, with_shapes
+from edgetop.models.graph import input_names
+from edgetop.models.shapes.inference import with_shapes
 from tests.support.model_files import model_of, one_node, read
 
 FLOAT, INT8, UINT8, INT32, INT64 = (getattr(TensorProto, name) for name in ("FLOAT", "INT8", "UINT8", "INT32", "INT64"))
@@ -239,3 +240,15 @@ def test_without_products_there_are_no_multiply_accumulates_whatever_else_there_
 def test_an_operator_of_another_domain_is_not_taken_for_one_without_products():
     found = cost("TopK", {"x": floats(4, 7)}, domain="com.example")
     assert (found.macs, found.flops) == (None, None)
+
+
+def test_a_transform_counts_by_its_points():
+    file = TfliteFile("a test")
+    graph = file.add_graph("main")
+    x = graph.add_tensor("x", [6, 1, 8], "float32")
+    lengths = graph.add_tensor("lengths", [2], data=np.array([1, 8], np.int32))
+    y = graph.add_tensor("y", [6, 1, 5], "complex64")
+    graph.add_operator("RFFT2D", None, [x, lengths], [y])
+    graph.set_signature([x], [y])
+    (transform,) = all_costs(file.serialise())
+    assert (transform.macs, transform.flops) == (0, 6 * 2.5 * 8 * 3)

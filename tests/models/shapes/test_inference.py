@@ -9,9 +9,11 @@ from onnx.helper import make_node, make_tensor_value_info
 from onnxruntime import InferenceSession
 
 import edgetop.demo
+from edgetop.demo.tflite_file import TfliteFile
 from edgetop.engines.child.adapters.tflite import _by_name
+from edgetop.models.graph import input_names
 from edgetop.models.onnx_values import DTYPES
-from edgetop.models.shapes.inference import input_names, with_shapes
+from edgetop.models.shapes.inference import with_shapes
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import LIGHT_MODELS, light, model_of, one_node, read
 
@@ -171,21 +173,51 @@ def litert(content, **shapes):
     return {detail["index"]: tuple(detail["shape"]) for detail in interpreter.get_tensor_details()}
 
 
+@pytest.mark.parametrize("build", [tflite_models.tflite_mobile, tflite_models.tflite_int8, tflite_models.tflite_tiny])
+def test_shapes_of_a_tflite_file_stand_where_no_input_is_resized(build):
+    expected = litert(build())
+    graph = settled(build())
+    assert [tensor.shape for tensor in graph.tensors] == [expected[place] for place in range(len(graph.tensors))]
+
+
 @pytest.mark.parametrize(
     ("build", "shapes"),
     [
-        (tflite_models.tflite_mobile, {}),
         (tflite_models.tflite_mobile, {"image": (3, 64, 64, 3)}),
         (tflite_models.tflite_mobile, {"image": (1, 97, 60, 3)}),
-        (tflite_models.tflite_dynamic_batch, {"x": (1, 8)}),
         (tflite_models.tflite_dynamic_batch, {"x": (5, 8)}),
-        (tflite_models.tflite_tiny, {"x": (4, 16)}),
     ],
 )
-def test_tflite_shapes_are_those_of_litert_also_when_an_input_is_resized(build, shapes):
-    expected = litert(build(), **shapes)
-    graph = settled(build(), **shapes)
-    assert [tensor.shape for tensor in graph.tensors] == [expected[place] for place in range(len(graph.tensors))]
+def test_shapes_of_a_resized_tflite_model_are_those_that_its_runtime_measured(build, shapes):
+    expected, model = litert(build(), **shapes), read(build())
+    tensors = with_shapes(model, shapes, expected).graph.tensors
+    assert [tensor.shape for tensor in tensors] == [expected[place] for place in range(len(tensors))]
+    unmeasured = settled(build(), **shapes)
+    made = {place for operator in unmeasured.operators for place in operator.outputs}
+    assert all(None in (unmeasured.tensors[place].shape or (None,)) for place in made)
+
+
+def opened_custom_operator(op_type):
+    """Its batch is open, as converters write it: stored as 1, -1 in the signature."""
+    file = TfliteFile("a test")
+    graph = file.add_graph("main")
+    x = graph.add_tensor("x", [1, 8], "float32", shapeSignature=[-1, 8])
+    y = graph.add_tensor("y", [1, 5], "float32", shapeSignature=[-1, 5])
+    graph.add_operator(op_type, None, [x], [y])
+    graph.set_signature([x], [y])
+    return file.serialise()
+
+
+def test_sizes_that_the_file_knows_stand_though_another_is_open():
+    """Where a size is changed that the file fixes, nothing stands."""
+    content = opened_custom_operator("CUSTOM:Frobnicate")
+    assert found(settled(content, x=(4, 8)), "y").shape == (None, 5)
+    assert found(settled(content, x=(1, 9)), "y").shape is None
+
+
+def test_a_shape_that_values_decide_is_not_taken_from_one_inference():
+    model = read(opened_custom_operator("CUSTOM:TFLite_Detection_PostProcess"))
+    assert found(with_shapes(model, {"x": (4, 8)}, {1: (4, 5)}).graph, "y").shape == (None, 5)
 
 
 def test_tflite_shapes_that_do_not_follow_from_a_resized_input_are_unknown():

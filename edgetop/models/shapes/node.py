@@ -1,12 +1,13 @@
-"""What is known of tensors while shapes are worked out, and how a rule asks for it."""
+"""An operator with what is known of its tensors, and how a rule asks for it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from edgetop.models.graph import Array, Operator, Sizes
+from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
 class UnknownError(ValueError):
@@ -14,45 +15,59 @@ class UnknownError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    sizes: Sizes | None = None  # None: not even the rank is known; None within: that size
-    dtype: str | None = None
-    value: Array | None = None  # of a small tensor whose contents follow from shapes and constants
-    is_constant: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
-    """An operator and what is known of its inputs; omitted ones are None."""
+    """An operator and its tensors as far as they are worked out; omitted ones are None."""
 
     operator: Operator
-    inputs: tuple[Fact | None, ...]
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...] = ()
+
+    @classmethod
+    def of(cls, operator: Operator, tensors: Sequence[Tensor]) -> "Node":
+        sides = (
+            tuple(None if place == OMITTED else tensors[place] for place in side)
+            for side in (operator.inputs, operator.outputs)
+        )
+        return cls(operator, *sides)
 
     def has(self, place: int) -> bool:
         return place < len(self.inputs) and self.inputs[place] is not None
 
-    def fact(self, place: int) -> Fact:
-        fact = self.inputs[place] if place < len(self.inputs) else None
-        if fact is None:
+    def tensor(self, place: int) -> Tensor:
+        """Raises UnknownError where there is no such input."""
+        tensor = self.inputs[place] if place < len(self.inputs) else None
+        if tensor is None:
             raise UnknownError
-        return fact
+        return tensor
 
     def sizes(self, place: int = 0) -> Sizes:
-        """Raises UnknownError where the rank is not known."""
-        sizes = self.fact(place).sizes
-        if sizes is None:
-            raise UnknownError
-        return sizes
+        """The shape of an input. Raises UnknownError where the rank is not known."""
+        return _sizes(self.tensor(place))
 
     def known(self, place: int = 0) -> tuple[int, ...]:
         """Raises UnknownError unless every size is known."""
         return complete(self.sizes(place))
 
+    def elements(self, place: int = 0) -> int:
+        return math.prod(self.known(place))
+
+    def out_sizes(self) -> tuple[int, ...]:
+        """The shape of the first output. Raises UnknownError unless every size is known."""
+        tensor = self.outputs[0] if self.outputs else None
+        if tensor is None:
+            raise UnknownError
+        return complete(_sizes(tensor))
+
+    @property
+    def out(self) -> int:
+        """Elements of the first output."""
+        return math.prod(self.out_sizes())
+
     def value(self, place: int) -> Array:
-        fact = self.fact(place)
-        if fact.value is not None:
-            return fact.value
-        if fact.sizes is None or 0 not in fact.sizes or None in fact.sizes:
+        tensor = self.tensor(place)
+        if tensor.value is not None:
+            return tensor.value
+        if tensor.shape is None or 0 not in tensor.shape or None in tensor.shape:
             raise UnknownError
         return np.empty(self.known(place), np.int32)  # of no element, as the shape of a scalar is
 
@@ -69,6 +84,12 @@ class Node:
         if given is not None:
             return [int(number) for number in (given if isinstance(given, tuple) else (given,))]
         return [int(number) for number in self.value(place).reshape(-1)] if self.has(place) else None
+
+
+def _sizes(tensor: Tensor) -> Sizes:
+    if tensor.shape is None:
+        raise UnknownError
+    return tuple(dim if isinstance(dim, int) else None for dim in tensor.shape)
 
 
 def complete(sizes: Sequence[int | None]) -> tuple[int, ...]:
