@@ -1,95 +1,93 @@
-"""All folds together: what a screen, a report or a gate asks."""
+"""All folds together, and what a screen, a report or a gate asks of them.
+
+A part of a view is made when it is first asked for: nobody pays for what nobody looks at.
+"""
 
 import contextlib
+import copy
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from edgetop.analysis.advice import Advice
-from edgetop.analysis.alerts.alert import NO_ALERTS, AlertsView
+from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
 from edgetop.analysis.alerts.events import DerivedEvents
+from edgetop.analysis.alerts.found import Findings
 from edgetop.analysis.alerts.rules import AlertRule
-from edgetop.analysis.alerts.watch import alerts_from
 from edgetop.analysis.cost import OwnLoad
 from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
-from edgetop.analysis.gates import Gate, GateResult, parse_gate
-from edgetop.analysis.growth import GrowthView, MemoryGrowth
+from edgetop.analysis.gates import Gate, parse_gate
+from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
 from edgetop.analysis.latency import LatencyView, RollingLatency
 from edgetop.analysis.lens import Lens
 from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
-from edgetop.analysis.operators import Operators, OperatorsView
+from edgetop.analysis.notices import notices
+from edgetop.analysis.operator_hints import BurstHints, session_hints
+from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog, OverloadView
 from edgetop.analysis.power import PowerRails, PowerView
 from edgetop.analysis.precision import Precision, PrecisionView
-from edgetop.analysis.progress import Progress, ProgressView
+from edgetop.analysis.progress import Progress
 from edgetop.analysis.recording_state import RecordingState
 from edgetop.analysis.report import gate_results
-from edgetop.analysis.sensor_series import sensor_series, view_along
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, SteadyState, figures
 from edgetop.analysis.tail import TailView
-from edgetop.analysis.thermal import ThermalView, view_thermal
-from edgetop.analysis.throttles import NO_THROTTLES, Throttles, ThrottlesView
+from edgetop.analysis.thermal import along, view_thermal
+from edgetop.analysis.throttles import Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
-from edgetop.analysis.tracks import MissingSensor, Tracks, TrackView
+from edgetop.analysis.tracks import Tracks
+from edgetop.analysis.trust import Known, Trust
 from edgetop.analysis.usage import Usage, UsageView
-from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
+from edgetop.analysis.verdict import Evidence, Promises, Verdict, is_stalled, judge
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue, Notice
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
-
-@dataclass(frozen=True, slots=True)
-class MonitorView:
-    """Everything a screen shows, frozen at one moment."""
-
-    manifest: Manifest | None  # None: nothing has come yet
-    progress: ProgressView
-    verdict: Verdict
-    latency: LatencyView
-    thermal: ThermalView
-    forecast: ForecastView
-    power: PowerView
-    energy: EnergyView
-    memory: MemoryView
-    operators: OperatorsView
-    burst_marks: Points  # where along the axis operators were profiled
-    slowdowns: SlowdownsView
-    tail: TailView
-    events: EventsView
-    sensors: tuple[TrackView, ...]
-    missing: tuple[MissingSensor, ...]
-    notices: tuple[Notice, ...]
-    precision: PrecisionView  # of the whole session's percentiles
-    own_load: TrackView | None  # what edgetop itself costs
-    own_memory: TrackView | None
-    recording_paused: bool
-    deadline: DeadlineView | None = None  # of the whole session
-    gates: tuple[GateResult, ...] = ()  # as they stand now
-    alerts: AlertsView = NO_ALERTS
-    throttles: ThrottlesView = NO_THROTTLES
-    sensor_series: Mapping[str, Points] = field(
-        default_factory=dict
-    )  # along the same axis, of sensors by id, as asked for
-
-
 PLAIN = Lens()
 
-
 T = TypeVar("T")
+Made = TypeVar("Made", bound=Callable[["Analysis"], Any])
+
+
+class Feed(Protocol):
+    def read(self) -> Batch | None: ...
+
+
+def _once(make: Made) -> Made:
+    """A method of Analysis whose result holds until the next fold."""
+
+    @wraps(make)
+    def made(analysis: "Analysis") -> Any:
+        with analysis.lock:
+            if make not in analysis.made:
+                analysis.made[make] = make(analysis)
+            return analysis.made[make]
+
+    return cast("Made", made)
 
 
 class Analysis:
+    """Folds batches, on whichever thread comes first.
+
+    Folding holds `lock`, and so does whatever is made of all folds. Who needs several results of one moment
+    holds it too.
+    """
+
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """`rules`: the viewer's own, beside those of the session."""
         self._rules = rules
+        self.lock = threading.RLock()
+        self.folds = 0  # so far: who draws can tell whether there is anything new
+        self.made: dict[Any, Any] = {}  # since the last fold
         self._forget()
 
     def _forget(self) -> None:
@@ -114,14 +112,26 @@ class Analysis:
         self.memory_stages = MemoryStages()
         self.growth = MemoryGrowth()
         self.precision = Precision()
-        self._advice = Advice()
-        self.told: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
+        self._trust = Trust()
+        self._burst_hints = BurstHints()
+        self.tool_summary: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
         self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
         self.recording = RecordingState()
-        self._made: dict[str, Any] = {}  # what several parts of a view ask for, between two folds
+
+    def catch_up(self, feed: Feed) -> None:
+        """Fold what waits in the feed. Any thread may come first."""
+        with self.lock:
+            batch = feed.read()
+            if batch is not None:
+                self.fold(batch)
 
     def fold(self, batch: Batch) -> None:
-        self._made = {}
+        with self.lock:
+            self.folds += 1
+            self.made = {}
+            self._fold(batch)
+
+    def _fold(self, batch: Batch) -> None:
         if batch.restart:
             self._forget()
         if batch.known is not None:
@@ -151,16 +161,8 @@ class Analysis:
         self.throttles.fold(batch)
         self.steady.fold(batch)
         self.precision.fold(batch.seconds)
-        self._advice.fold(batch)
+        self._trust.fold(batch)
         self.forecast.fold(batch)
-
-    def known(self) -> Mapping[str, Any]:
-        """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
-        return {name: part for name, part in vars(self).items() if name != "_rules"}
-
-    def twin(self) -> "Analysis":
-        """One that knows nothing yet, with the same rules."""
-        return Analysis(self._rules)
 
     def _on_event(self, event: Event) -> None:
         if event.kind == "phase" and event.data.get("phase") == "measure":
@@ -173,28 +175,33 @@ class Analysis:
             with contextlib.suppress(ValueError):  # of another version, or another program
                 self.gates = (*self.gates, parse_gate(str(event.data.get("expr"))))
         elif event.kind == "tool-summary":
-            self.told = event.data
+            self.tool_summary = event.data
         else:
             self.recording.on_event(event)
+
+    def known(self) -> Mapping[str, Any]:
+        """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
+        return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
+
+    def twin(self) -> "Analysis":
+        """One that knows nothing yet, with the same rules."""
+        return Analysis(self._rules)
 
     def reset(self) -> None:
         """Begin the latency statistics of the views anew, at the next whole second.
 
         The whole session's, which reports tell, go on; so does the recording.
         """
-        now_ns = self.progress.view().now_ns
-        self._since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
-        self._since_reset.load = self.latency.load
+        with self.lock:
+            now_ns = self.progress.view().now_ns
+            self._since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
+            self._since_reset.load = self.latency.load
+
+    # Of the whole session up to now, for every printer.
 
     def statistics(self) -> Statistics | None:
         """Latency of the whole session."""
         return self.latency.statistics(self.progress.measured_until_ns)
-
-    def _once(self, name: str, make: Callable[[], T]) -> T:
-        if name not in self._made:
-            self._made[name] = make()
-        made: T = self._made[name]
-        return made
 
     def response(self) -> Statistics | None:
         """The same from the intended starts; None under a closed load."""
@@ -221,32 +228,54 @@ class Analysis:
         """What an inference costs, by `power` of the whole session."""
         return view_energy(power, self.statistics(), self.progress.view().measured_ns, self.manifest)
 
+    @_once
     def tail(self) -> TailView:
         """The slowest inferences of the whole session, and of the last ten minutes."""
         statistics = self.statistics()
         return self.slowdowns.tail(statistics.percentile_ns(0.50) if statistics else None)
 
+    @_once
     def forecast_view(self) -> ForecastView:
         """Where the temperature goes at this load, as of now or of the end of the measured phase."""
         return self.forecast.view(self.progress.measured_until_ns)
 
+    @_once
     def growth_view(self) -> GrowthView:
         """How the engine's memory grew over the measured phase."""
-        return self._once("growth", lambda: self.growth.view(self.progress.measured_until_ns, self.memory_left_mib()))
+        return self.growth.view(self.progress.measured_until_ns, self.memory_left_mib())
 
+    @_once
+    def throttles_view(self) -> ThrottlesView:
+        """When the board was slowed, by what it says itself."""
+        return self.throttles.view()
+
+    @_once
+    def precision_view(self) -> PrecisionView:
+        """How well the percentiles of the whole session are known."""
+        return self.precision.view(self.statistics(), self.latency.buckets)
+
+    @_once
     def alerts_view(self) -> AlertsView:
         """Of the whole session, whatever the views begin at."""
-        growth, throttles = self.growth_view(), self.throttles_view()
-        return alerts_from(self.alerts, self.progress, self.slowdowns, throttles, self.backlog, growth, self.manifest)
+        now, stalls = self.progress.view(), self.alerts.stalls
+        is_open = is_stalled(now, self.alerts.longest_ns or None, self.manifest)
+        going_on = (now.now_ns - (now.silent_ns or 0), None)
+        return self.alerts.view(
+            Findings(
+                slowdowns=self.slowdowns.view().slowdowns,
+                throttles=self.throttles_view(),
+                overload=self.backlog.view(),
+                overloads=self.backlog.spans,
+                stalls=(*stalls, going_on) if is_open else stalls,
+                growth=self.growth_view(),
+                began_measuring_ns=self.progress.began_measuring_ns,
+            )
+        )
 
     def memory_left_mib(self) -> float | None:
         """To the limit of the engine's cgroup or of the board's memory, whichever is nearer; None: not known."""
         left = room(self.tracks)
         return None if left is None or left.is_lost else left.value
-
-    def notices(self) -> tuple[Notice, ...]:
-        """For reports: of the whole session, the operators' too."""
-        return self._advice.in_report(self)
 
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
         """The burst, and what was sustained."""
@@ -256,73 +285,14 @@ class Analysis:
             self._spans = view, burst, self.steady.sustained(view.burst)
         return self._spans[1:]
 
-    def throttles_view(self) -> ThrottlesView:
-        """When the board was slowed, by what it says itself."""
-        return self.throttles.view()
-
-    def precision_view(self) -> PrecisionView:
-        """How well the percentiles of the whole session are known."""
-        return self._once("precision", lambda: self.precision.view(self.statistics(), self.latency.buckets))
-
-    def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> MonitorView:
-        """`lens`: which part of the session the timelines show. `kinds`: of sensors whose courses are wanted each."""
-        progress = self.progress.view()
-        axis = lens.axis(progress.now_ns / NS, whole=window_ns is None)
-        slowdowns = self.slowdowns.view()
-        throttles, alerts = self.throttles_view(), self.alerts_view()
-        events = self._derived_events.joined(self.events.view(), slowdowns, throttles, alerts)
-        latency = (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
-        power, growth = self.power_view(axis), self.growth_view()
-        board = self.manifest.board if self.manifest else None
-        verdict, promises = self.verdict(), self.promises()
-        return MonitorView(
-            manifest=self.manifest,
-            progress=progress,
-            verdict=verdict,
-            latency=latency,
-            thermal=view_thermal(self.tracks, axis),
-            forecast=self.forecast_view(),
-            power=power,
-            energy=self.energy_view(power),
-            memory=view_memory(
-                self.tracks, board.memory_bytes if board else None, axis, self.memory_stages.views(), growth
-            ),
-            operators=self.operators.view(),
-            burst_marks=self.operators.marks(axis),
-            slowdowns=slowdowns,
-            tail=self.tail(),
-            events=events,
-            sensors=self.tracks.views(),
-            missing=self.tracks.missing,
-            notices=self._advice.on_screen(self),
-            precision=self.precision_view(),
-            own_load=self.tracks.one("load/edgetop"),
-            own_memory=self.tracks.one("mem/edgetop"),
-            recording_paused=self.recording.is_paused,
-            deadline=promises.deadline,
-            gates=promises.gates,
-            alerts=alerts,
-            throttles=throttles,
-            sensor_series=sensor_series(self.tracks, axis, kinds),
-        )
-
-    def along(self, view: MonitorView, lens: Lens, kinds: Sequence[str] = ()) -> MonitorView:
-        """A view of earlier with its timelines through another lens, and nothing in them that came later."""
-        return view_along(self, view, lens, kinds)
-
-    def latency_of(self, view: LatencyView) -> RollingLatency:
-        """That which gave this view: of the whole session, or since the last reset."""
-        return self._since_reset if self._since_reset and view.since_ns else self.latency
-
+    @_once
     def promises(self) -> Promises:
         """What was asked of the session, and how far it is kept up to now."""
-        return self._once("promises", lambda: Promises(self.backlog.view(), self.deadline(), gate_results(self)))
+        return Promises(self.backlog.view(), self.deadline(), gate_results(self))
 
+    @_once
     def verdict(self) -> Verdict:
         """Of the whole session up to now: the one that screen, report, list and hooks print."""
-        return self._once("verdict", self._judged)
-
-    def _judged(self) -> Verdict:
         seen = Evidence(
             progress=self.progress.view(),
             session=self.statistics(),
@@ -338,3 +308,164 @@ class Analysis:
             promises=self.promises(),
         )
         return judge(seen)
+
+    def notices(self) -> tuple[Notice, ...]:
+        """What is told beside the figures of a report: doubts about the session, and hints on all its bursts."""
+        return (*self._session_notices(), *session_hints(self.operators, self._providers))
+
+    def notices_now(self) -> tuple[Notice, ...]:
+        """The same for a screen, with hints on the last bursts."""
+        return (*self._session_notices(), *self._burst_hints.now(self.operators, self._providers))
+
+    @property
+    def _providers(self) -> tuple[str, ...]:
+        return self.manifest.engine.preferred if self.manifest else ()
+
+    @_once
+    def _session_notices(self) -> tuple[Notice, ...]:
+        if self.manifest is None:
+            return ()
+        progress = self.progress.view()
+        is_over = progress.phase == "over"
+        burst, sustained = self.spans() if is_over else (None, None)
+        precision = self.precision_view()
+        has_power = any(track.count for track in self.tracks.views("power"))
+        known = Known(self.manifest, progress, precision, self.tracks, self.own_load, has_power, burst, sustained)
+        return (
+            *notices(self.manifest, progress, self.statistics(), self.events.view(), self.overload(), precision),
+            *leak_notices(self.growth_view()),
+            *self._trust.notices(known),
+        )
+
+    def memory_view(self, axis: Axis) -> MemoryView:
+        """What the engine and the board hold, with the timeline along `axis`."""
+        whole = self.manifest.board.memory_bytes if self.manifest else None
+        return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
+
+    def events_view(self) -> EventsView:
+        """What happened, with what analysis makes of it."""
+        return self._derived_events.joined(
+            self.events.view(), self.slowdowns.view(), self.throttles_view(), self.alerts_view()
+        )
+
+    def sensor_series(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
+        """The timeline of every sensor of these kinds, by its id."""
+        ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
+        return {sensor_id: points for sensor_id in ids if (points := self.tracks.points(sensor_id, axis)) is not None}
+
+    # Of what a screen looks at.
+
+    def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
+        """`lens`: which part of the session the timelines show. `kinds`: of sensors whose courses are wanted each."""
+        return MonitorView(self, window_ns, lens, kinds)
+
+    def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
+        """Since the last reset."""
+        return (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
+
+    def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
+        """A frozen view of earlier through another lens, and nothing in its timelines that came later.
+
+        Of latency, a second that was not over had no place in it.
+        """
+        with self.lock:
+            now_s, leading = view.progress.now_ns / NS, view.power.leading
+            axis = lens.axis(now_s, whole=view.latency.window_ns is None)
+            thermal = along(view.thermal, self.tracks, axis)
+            latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
+            power = self.tracks.points(leading.track.info.id, axis) if leading else None
+            return view.replaced(
+                latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
+                thermal=replace(
+                    thermal,
+                    hottest_points=_until(now_s, thermal.hottest_points),
+                    clock_points=_until(now_s, thermal.clock_points),
+                ),
+                power=replace(view.power, points=_until(now_s, power)),
+                memory=replace(view.memory, rss_points=_until(now_s, self.tracks.points("mem/rss", axis))),
+                burst_marks=self.operators.marks(axis).until(now_s),
+                sensor_series={name: _until(now_s, of) for name, of in self.sensor_series(axis, kinds).items()},
+            )
+
+
+_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds"})
+
+
+def _until(second: float, points: Points | None) -> Points | None:
+    return None if points is None else points.until(second)
+
+
+class _Part(Generic[T]):
+    """A part of a view: made when it is first asked for, and the same from then on."""
+
+    def __init__(self, make: "Callable[[MonitorView], T]") -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, view: "MonitorView", owner: type) -> T:
+        with view.analysis.lock:
+            made = vars(view)[self._name] = self._make(view)
+        return made
+
+
+class MonitorView:
+    """What a screen shows of one moment, made part by part as it is asked for.
+
+    A part first asked for after the next fold is of that later moment: to keep a view, freeze it.
+    """
+
+    analysis: Analysis
+    window_ns: int | None
+    axis: Axis
+    kinds: Sequence[str]
+
+    verdict = _Part(lambda view: view.analysis.verdict())
+    latency = _Part(lambda view: view.analysis.latency_view(view.window_ns, view.axis))
+    thermal = _Part(lambda view: view_thermal(view.analysis.tracks, view.axis))
+    forecast = _Part(lambda view: view.analysis.forecast_view())
+    power: "_Part[PowerView]" = _Part(lambda view: view.analysis.power_view(view.axis))
+    energy = _Part(lambda view: view.analysis.energy_view(view.power))
+    memory = _Part(lambda view: view.analysis.memory_view(view.axis))
+    operators = _Part(lambda view: view.analysis.operators.view())
+    burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))  # where operators were profiled
+    slowdowns = _Part(lambda view: view.analysis.slowdowns.view())
+    tail = _Part(lambda view: view.analysis.tail())
+    events = _Part(lambda view: view.analysis.events_view())
+    sensors = _Part(lambda view: view.analysis.tracks.views())
+    missing = _Part(lambda view: view.analysis.tracks.missing)
+    notices = _Part(lambda view: view.analysis.notices_now())
+    precision = _Part(lambda view: view.analysis.precision_view())  # of the whole session's percentiles
+    own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # what edgetop itself costs
+    own_memory = _Part(lambda view: view.analysis.tracks.one("mem/edgetop"))
+    recording_paused = _Part(lambda view: view.analysis.recording.is_paused)
+    deadline = _Part(lambda view: view.analysis.promises().deadline)  # of the whole session
+    gates = _Part(lambda view: view.analysis.promises().gates)  # as they stand now
+    alerts = _Part(lambda view: view.analysis.alerts_view())
+    throttles = _Part(lambda view: view.analysis.throttles_view())
+    sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))  # by id, as asked for
+
+    def __init__(self, analysis: Analysis, window_ns: int | None, lens: Lens, kinds: Sequence[str]) -> None:
+        self.analysis = analysis
+        self.window_ns, self.kinds = window_ns, kinds
+        self.manifest = analysis.manifest  # None: nothing has come yet
+        self.progress = analysis.progress.view()
+        self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
+
+    def freeze(self) -> "MonitorView":
+        """Make every part now."""
+        with self.analysis.lock:
+            for name in PARTS:
+                getattr(self, name)
+        return self
+
+    def replaced(self, **parts: object) -> "MonitorView":
+        """The same with other parts."""
+        twin = copy.copy(self)
+        vars(twin).update(parts)
+        return twin
+
+
+PARTS = tuple(name for name, part in vars(MonitorView).items() if isinstance(part, _Part))

@@ -89,7 +89,7 @@ def latency_figures(analysis: "Analysis", manifest: Manifest) -> LatencyFigures:
     if statistics is None:
         return _imported(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
     throughput = statistics.throughput_hz
-    if throughput is None and isinstance(printed := analysis.told.get("throughput_hz"), int | float):
+    if throughput is None and isinstance(printed := analysis.tool_summary.get("throughput_hz"), int | float):
         throughput = float(printed)  # a tool that prints how long inferences took, and not when they began
     precision = analysis.precision_view()
     return LatencyFigures(
@@ -114,7 +114,7 @@ def latency_figures(analysis: "Analysis", manifest: Manifest) -> LatencyFigures:
 
 def _imported(analysis: "Analysis") -> LatencyFigures | None:
     """A tool's own figures, where it printed no single inference; what it did not print is None."""
-    printed = analysis.told
+    printed = analysis.tool_summary
     tool: Any = printed.get("tool")
     if tool is None:
         return None

@@ -91,7 +91,7 @@ def command(
     if headless:
         refresh_ns, is_ascii = line_settings(refresh, ascii_only, config_file)
         live_ns = refresh_ns if live else None
-        seen = _as_lines(folder, alerts, live_ns=live_ns, is_told=notify, ascii_only=is_ascii)
+        seen = _as_lines(folder, alerts, live_ns=live_ns, notifies=notify, ascii_only=is_ascii)
     else:
         settings = screen_settings(refresh, theme, ascii_only, folder, notify=notify, config_file=config_file)
         seen = _on_screen(folder, alerts, settings)
@@ -102,14 +102,14 @@ def command(
 def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "HeldFolder":
     """`how`: as `follow` takes it."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
-    from edgetop.cli.attach_lines import follow  # noqa: PLC0415
+    from edgetop.cli.headless import follow  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
     from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     feed = AttachFeed(folder, SystemClock())
     with noted_signals() as come:
-        follow(feed, come, Analysis(alerts), **how)
+        follow(feed, Analysis(alerts), lambda: bool(come), **how)
     return feed.folder
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,67 +12,81 @@ from typing import Protocol
 import click
 
 from edgetop import formatting
+from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
-from edgetop.cli.announcer import Announcer
 from edgetop.cli.plain import PlainLines
+from edgetop.cli.tell import tell
 from edgetop.cli.terminal import trim_log
-from edgetop.feeds.live import LiveFeed
+from edgetop.feeds.protocol import Feed
 from edgetop.formatting import clean
+from edgetop.notification import notification
 
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000
 QUIET_LOADING_NS = 3_000_000_000
-REDRAW_S = 0.5
+LOOK_EVERY_S = 1.0
+OPENING_LOOK_S = 0.1  # until something is measured: the first numbers must not wait
 WINDOW_NS = 10_000_000_000
-
-
-class Session(Protocol):
-    feed: LiveFeed
-    analysis: Analysis
-
-    def fold(self) -> None: ...
 
 
 class Say(Protocol):
     def __call__(self, text: str, end: str = "\n") -> None: ...
 
 
-class Shown(Protocol):
-    def show(self, view: MonitorView) -> bool:
-        """Whether anything was said."""
+class Printer(Protocol):
+    def print(self, view: MonitorView) -> bool:
+        """Whether anything was printed. Only those parts of the view are asked for that are."""
 
     def close(self) -> None: ...
 
 
-def shown_on_stderr(live_ns: int | None = None, *, ascii_only: bool = False) -> Shown:
-    """`live_ns`: a plain line so often."""
-    say = partial(_say, ascii_only=ascii_only)
-    if live_ns is not None:
-        return Plain(live_ns, say)
-    return Bar(say) if sys.stderr.isatty() else Lines(say)
-
-
-def show_progress(
-    session: Session,
+def follow(
+    feed: Feed,
+    analysis: Analysis,
     is_enough: Callable[[], bool] = lambda: False,
     *,
+    pause: Callable[[float], object] = time.sleep,
     log: Path | None = None,
     live_ns: int | None = None,
-    announcer: Announcer | None = None,
+    notifies: bool = False,
     ascii_only: bool = False,
 ) -> None:
-    """Follow the session to its end, or until it is enough. `log`: what stderr is, where it must not grow for ever."""
-    shown = shown_on_stderr(live_ns, ascii_only=ascii_only)
-    while not session.feed.is_over and not is_enough():
-        session.feed.arrived.wait(REDRAW_S)
-        session.fold()
-        view = session.analysis.view(WINDOW_NS)
-        if announcer:
-            announcer.look(view)
-        if shown.show(view) and log:
-            trim_log(log)
-    shown.close()
+    """Print a session's progress on stderr until it is over, or it is enough.
+
+    `pause` is given seconds and may return sooner. `log`: what stderr is, where it must not grow for ever.
+    `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
+    """
+    say = partial(_say, ascii_only=ascii_only)
+    lines = Plain(live_ns, say) if live_ns is not None else Bar(say) if sys.stderr.isatty() else Lines(say)
+    news, trouble, printed = AlertNews(), "", -1
+    is_over = is_enough()
+    while not is_over:
+        is_over = feed.is_over or is_enough()
+        if feed.trouble != trouble:
+            trouble = feed.trouble
+            if trouble:
+                tell(f"edgetop: {trouble}", err=True, ascii_only=ascii_only)
+        analysis.catch_up(feed)
+        if analysis.folds != printed:
+            printed = analysis.folds
+            with analysis.lock:
+                view = analysis.view(WINDOW_NS)
+                if notifies:
+                    _notify(news, view)
+                if lines.print(view) and log:
+                    trim_log(log)
+        elif not is_over:
+            pause(OPENING_LOOK_S if analysis.progress.began_measuring_ns is None else LOOK_EVERY_S)
+    lines.close()
+
+
+def _notify(news: AlertNews, view: MonitorView) -> None:
+    """Report new alerts, where stderr still is a terminal."""
+    for alert in news.look(view.alerts):
+        if sys.stderr.isatty():
+            click.echo(notification(title_words(view.manifest), told_words(alert), os.environ), nl=False, err=True)
 
 
 class Bar:
@@ -79,46 +94,47 @@ class Bar:
 
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._shown = ""
+        self._printed = ""
 
-    def show(self, view: MonitorView) -> bool:
-        """Whether anything was said."""
-        if view.progress.end_reason == "input-error":  # told in a line of its own
-            self._shown = ""
+    def print(self, view: MonitorView) -> bool:
+        """Whether anything was printed."""
+        if view.progress.end_reason == "input-error":  # reported in a line of its own
+            self._printed = ""
             self._say("\r\x1b[K", end="")
             return True
         line = clean(f"{progress_bar(view)} {progress_line(view)}")
         with contextlib.suppress(OSError):  # a line that wraps cannot be drawn over
             line = formatting.cut(line, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
-        if line == self._shown:
+        if line == self._printed:
             return False
-        self._shown = line
+        self._printed = line
         self._say(f"\r{line}\x1b[K", end="")
         return True
 
     def close(self) -> None:
-        if self._shown:
+        if self._printed:
             self._say("")
 
 
 class Lines:
     """A line when something changes, and every ten seconds.
 
-    Nothing while a model loads quickly or cannot be loaded: that is told in one line of its own.
+    Nothing while a model loads quickly or cannot be loaded: that is reported in one line of its own.
     """
 
     def __init__(self, say: Say) -> None:
         self._say = say
-        self._told: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
+        self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
         self._next_ns = QUIET_LOADING_NS
 
-    def show(self, view: MonitorView) -> bool:
-        """Whether anything was said."""
-        now_ns, told = view.progress.now_ns, (view.verdict.word, tuple(also.split()[0] for also in view.verdict.also))
-        changed = told != self._told and view.progress.measured_ns is not None
+    def print(self, view: MonitorView) -> bool:
+        """Whether anything was printed."""
+        now_ns, verdict = view.progress.now_ns, view.verdict
+        words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
+        changed = words != self._printed and view.progress.measured_ns is not None
         if not changed and now_ns < self._next_ns:
             return False
-        self._told = told
+        self._printed = words
         self._next_ns = now_ns + LINE_EVERY_NS
         self._say(clean(progress_line(view)))
         return True
@@ -134,8 +150,8 @@ class Plain:
         self._say = say
         self._lines = PlainLines(refresh_ns)
 
-    def show(self, view: MonitorView) -> bool:
-        """Whether anything was said."""
+    def print(self, view: MonitorView) -> bool:
+        """Whether anything was printed."""
         line = self._lines.line(view)
         if line is not None:
             self._say(line)
@@ -178,18 +194,13 @@ def percentile_words(statistics: Statistics, quantile: float) -> str:
 
 def progress_bar(view: MonitorView) -> str:
     """How much of the measured phase is done, or nothing where it has no end."""
-    share = done_share(view)
-    if share is None:
-        return ""
-    filled = round(share * BAR_WIDTH)
-    return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}]"
-
-
-def done_share(view: MonitorView) -> float | None:
     progress, session = view.progress, view.latency.session
     shares = []
     if progress.duration_ns:
         shares.append((progress.measured_ns or 0) / progress.duration_ns)
     if progress.runs:
         shares.append((session.count + session.errors if session else 0) / progress.runs)
-    return min(1.0, max(shares)) if shares else None
+    if not shares:
+        return ""
+    filled = round(min(1.0, max(shares)) * BAR_WIDTH)
+    return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}]"

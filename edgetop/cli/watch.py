@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import Report, report, to_json
 from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import junit, request
-from edgetop.cli.announcer import Announcer
 from edgetop.cli.board import BoardInUse, open_board
 from edgetop.cli.control_endpoint import ControlEndpoint
 from edgetop.cli.event_hooks import EventHooks
 from edgetop.cli.gatekeeper import Gatekeeper, tell_failed
-from edgetop.cli.headless import REDRAW_S, show_progress
+from edgetop.cli.headless import OPENING_LOOK_S, follow
 from edgetop.cli.leaving import how_to_come_back
+from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.power import find_sensors
 from edgetop.cli.request import Options
 from edgetop.cli.session_list import outcome_of
@@ -43,7 +42,7 @@ from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
 from edgetop.recording.recorder import Recorder
-from edgetop.runner.conductor import BatchSink, Conductor, Outcome
+from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, kept
 from edgetop.runner.session_state import SessionState
@@ -87,7 +86,8 @@ def watch(options: Options, terminal: Terminal) -> End:
         junit.refuse_unwritable(options["junit"])
     with contextlib.ExitStack() as stack:
         session = _assemble(options, stack)
-        session.conductor.start()
+        session.start()
+        stack.callback(session.leave)
         with _signals(session):
             _see(session, options, terminal, settings)
     outcome = session.outcome()
@@ -116,40 +116,6 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
         unwritten.append(error)
 
 
-class LiveSession:
-    """A session on its way: who conducts it, what it gives, and how it is understood."""
-
-    def __init__(
-        self, conductor: Conductor, feed: LiveFeed, folder: HeldFolder | None, session_state: SessionState
-    ) -> None:
-        """`folder`: where it is recorded, or None."""
-        self.conductor = conductor
-        self.feed = feed
-        self.folder = folder
-        self.tell = session_state.tell
-        self.analysis = Analysis()
-        self.interrupted = False
-        self.hung_up = False  # the terminal: the run is to go on without
-        self.leave_now = False  # a signal: the screen must not wait for a key
-
-    @property
-    def goes_on(self) -> bool:
-        """Nobody has asked for its end, nor has it come."""
-        return not (self.feed.is_over or self.conductor.is_stopping or self.conductor.outcome)
-
-    def fold(self) -> None:
-        """Take in what has come."""
-        batch = self.feed.read()
-        if batch is not None:
-            self.analysis.fold(batch)
-
-    def outcome(self) -> Outcome:
-        self.fold()
-        outcome = self.conductor.join()
-        assert outcome is not None
-        return outcome
-
-
 def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     """Everything the session is made of, ready to start."""
     clock = SystemClock()
@@ -170,14 +136,13 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         os.sched_setaffinity(0, options["monitor_cpus"])
     feed = LiveFeed(outlives_its_screen=folder is not None)
     control_endpoint = ControlEndpoint(feed)
-    sink: BatchSink = control_endpoint
+    observers: list[Observer] = []
     if options["hooks"]:
         path, simulated = str(folder) if folder else None, manifest.board.simulated
         about = {"name": name, "id": manifest.id, "path": path, "simulated": simulated}
-        sink = hooks = EventHooks(sink, options["hooks"], session_state, clock, about)
-        hooks.start()
+        hooks = EventHooks(options["hooks"], session_state, clock, about)
         stack.callback(hooks.finish)
-    gatekeeper = Gatekeeper(sink, session_state) if options["fail_fast"] else None
+        observers.append(hooks)
     sensors = find_sensors(options, board.discover(), board.root, session_state.now_ns)
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
@@ -189,19 +154,19 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         board=sensors,
         engine_sensors=partial(_engine_sensors, board, shares_process=engine.isolation == "thread"),
         recorder=BackgroundRecorder(recorder) if recorder else None,
-        feed=gatekeeper or sink,
+        feed=control_endpoint,
         session_state=session_state,
         clock=clock,
         derived=ThrottleEvents().fold,
         ask_shapes=partial(ask_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
-    if gatekeeper:
-        gatekeeper.connect(conductor)
+    if options["fail_fast"]:
+        observers.append(Gatekeeper(session_state, conductor.stop))
     board.live(partial(session_state.tell, "virtual-board", "info", "virtual board"))
     if recorder:
         control_endpoint.open(recorder.held, conductor, session_state)
-    return LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
+    return LiveSession(conductor, feed, recorder.held if recorder else None, session_state, observers)
 
 
 def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
@@ -255,9 +220,15 @@ def _signals(session: LiveSession) -> Iterator[None]:
 
 def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
     """Show the session until it is over and, on a screen, until the user has seen how it ended."""
-    shows_progress = options["headless"] or not session.folder
-    live_ns = options["refresh"] if options["live"] else None
-    announcer = Announcer() if options["notify"] else None
+    prints = partial(
+        follow,
+        session.feed,
+        session.analysis,
+        pause=session.feed.ended.wait,
+        live_ns=options["refresh"] if options["live"] else None,
+        notifies=options["notify"],
+        ascii_only=bool(options["ascii_only"]),
+    )
     if options["detach"]:
         _await_beginning(session)
     elif settings:
@@ -266,13 +237,12 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
         failure = _on_screen(session, settings)
         if failure:
             tell(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
-    show = partial(show_progress, session, live_ns=live_ns, announcer=announcer, ascii_only=bool(options["ascii_only"]))
-    if shows_progress and not options["detach"]:
-        show(lambda: session.hung_up)
+    if not options["detach"] and (options["headless"] or not (session.folder or session.feed.ended.is_set())):
+        prints(lambda: session.hung_up)
     if session.folder and session.goes_on:
         _go_on_alone(session, session.folder, terminal, options)
-    log = session.folder.path / LOG if session.folder else None
-    show(log=log)
+    if not session.feed.ended.is_set():
+        prints(log=session.folder.path / LOG if session.folder else None)
 
 
 def _but(folder: HeldFolder) -> str:
@@ -283,8 +253,8 @@ def _await_beginning(session: LiveSession) -> None:
     """Until an inference is through: before that, what fails is the user's to mend, and is told here."""
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
     while session.goes_on and not session.hung_up and time.monotonic() < until_s:
-        session.feed.arrived.wait(REDRAW_S)
-        session.fold()
+        session.feed.ended.wait(OPENING_LOOK_S)
+        session.analysis.catch_up(session.feed)
         if session.analysis.progress.view().phase in ("warmup", "measure"):
             return
 

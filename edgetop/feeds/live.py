@@ -30,9 +30,8 @@ class LiveFeed:
         self._lock = threading.Lock()
         self._waiting: list[Batch] = []
         self._waiting_inferences = 0
-        self._closed = False
         self._session: Session | None = None
-        self.arrived = threading.Event()  # set when there is something to read
+        self.ended = threading.Event()  # nothing more will come
 
     def connect(self, session: Session) -> None:
         self._session = session
@@ -46,24 +45,21 @@ class LiveFeed:
             self._waiting.append(batch)
             if len(self._waiting) > MAX_WAITING_BATCHES:
                 self._waiting = [merge(self._waiting)]
-        self.arrived.set()
 
     def close(self) -> None:
-        self._closed = True
-        self.arrived.set()
+        self.ended.set()
 
     @property
     def can(self) -> Can:
-        if self._closed or self._session is None:
+        if self.ended.is_set() or self._session is None:
             return Can.NOTHING
         return Can.ORDERS | Can.DETACH if self._outlives_its_screen else Can.ORDERS
 
     @property
     def is_over(self) -> bool:
-        return self._closed and not self._waiting
+        return self.ended.is_set() and not self._waiting
 
     def read(self) -> Batch | None:
-        self.arrived.clear()
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._waiting_inferences = 0

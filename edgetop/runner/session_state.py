@@ -79,6 +79,7 @@ class SessionState:
         self._last_end_ns = 0  # of all inferences
         self._engine_ended_ns: int | None = None
         self.is_measuring = False
+        self.has_ended = False  # what is told from then on is in no recording
 
     @property
     def profiles(self) -> bool:
@@ -325,6 +326,7 @@ class SessionState:
             "warmup_runs": self._warmup_runs,
             "warmup_ns": self._warmup_ns,
         }
+        self.has_ended = True
         self.tell("ended", "info", "edgetop", f"session over: {reason}", **data)
         methodology = replace(
             self.manifest.methodology,

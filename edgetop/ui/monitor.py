@@ -71,6 +71,7 @@ class MonitorScreen(CommandsScreen):
         self._frozen: tuple[MonitorView, ...] = ()  # the views of all windows at one moment; none: not frozen
         self._shown_frozen: tuple[tuple[int, Lens, tuple[str, ...]], MonitorView] | None = None
         self._timer: Timer | None = None
+        self._drawn_folds = -1
         self._is_opening = True  # nothing is measured yet
         self._told_trouble = ""
         self._alert_news = AlertNews()
@@ -107,14 +108,12 @@ class MonitorScreen(CommandsScreen):
 
     def tick(self) -> None:
         """Take in what has come, and draw it."""
-        batch = self._feed.read()
-        if batch is not None:
-            self._analysis.fold(batch)
+        self._analysis.catch_up(self._feed)
         failed = self._feed.is_over and self._analysis.progress.view().end_reason == "input-error"
         if self._leave_now() or (failed and self._feed.can is Can.NOTHING):
             self.app.exit()
             return
-        if batch is not None:
+        if self._analysis.folds != self._drawn_folds:  # whoever folded
             self._draw()
         elif self._feed.player or self._feed.trouble != self._told_trouble:
             self._draw_frame()
@@ -133,14 +132,16 @@ class MonitorScreen(CommandsScreen):
     def _draw(self) -> None:
         """Draw the view of now, or of the moment of freezing; the frame always tells of now."""
         lens, details = (PLAIN, ()) if self._frozen else (self._lens, self._details)
-        self._live = self._analysis.view(WINDOWS[self._window][1], lens, details)
-        self._view = self._frozen_view() if self._frozen else self._live
-        self._tell_person()
-        for pane in self._panes.values():
-            pane.show(self._view)
-        if self._bare != bare_panes(self._view):
-            self._arrange()
-        self._draw_frame()
+        with self._analysis.lock:  # panes ask for their parts while they draw
+            self._drawn_folds = self._analysis.folds
+            self._live = self._analysis.view(WINDOWS[self._window][1], lens, details)
+            self._view = self._frozen_view() if self._frozen else self._live
+            self._tell_person()
+            for pane in self._panes.values():
+                pane.show(self._view)
+            if self._zoomed is None and self._bare != bare_panes(self._view):
+                self._arrange()
+            self._draw_frame()
 
     def _tell_person(self) -> None:
         if self._settings.notify:
@@ -248,7 +249,8 @@ class MonitorScreen(CommandsScreen):
         self._draw()
 
     def _freeze(self) -> None:
-        self._frozen = tuple(self._analysis.view(window_ns) for window_ns in WINDOWS_NS.values())
+        with self._analysis.lock:
+            self._frozen = tuple(self._analysis.view(window_ns).freeze() for window_ns in WINDOWS_NS.values())
         self._shown_frozen = None
 
     def hold(self) -> None:

@@ -119,7 +119,7 @@ def test_a_reader_that_fell_behind_ends_in_the_same_view(session: MadeSession, c
 def test_a_replay_without_each_inference_ends_in_the_same_words(session: MadeSession, cuts: list[float]) -> None:
     live = folded(session.batches(cut_at(session, cuts))).view(None)
     replayed = folded(session.batches([30 * NS], single=False)).view(None)
-    assert differences(replace(replayed, latency=live.latency), live) == []
+    assert differences(replayed.replaced(latency=live.latency), live) == []
     for name in ("session", "window", "points", "buckets"):
         assert differences(getattr(replayed.latency, name), getattr(live.latency, name)) == []
 
@@ -232,7 +232,7 @@ def test_a_reset_in_the_warm_up_does_not_make_the_rate_lower() -> None:
 def test_figures_stand_still_once_the_session_is_over() -> None:
     analysis = running(5)
     analysis.fold(Batch(5 * NS, events=(ended_event(5 * NS, last_end_ns=5 * NS),)))
-    before = analysis.view(10 * NS)
+    before = analysis.view(10 * NS).freeze()
     analysis.fold(Batch(500 * NS))
     after = analysis.view(10 * NS)
     assert differences(after.latency.window, before.latency.window) == []

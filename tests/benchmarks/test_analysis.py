@@ -30,7 +30,7 @@ def tick_ms(*pasts_s: int) -> list[float]:
             (batch,) = ticks.batches(1)
             begun = time.thread_time_ns()
             analysis.fold(batch)
-            analysis.view(WINDOW_NS)
+            analysis.view(WINDOW_NS).freeze()
             cost.append(time.thread_time_ns() - begun)
     return [float(np.quantile(cost, 0.25)) / 1e6 for _, _, cost in sessions]
 
@@ -53,7 +53,7 @@ def test_a_day_takes_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
     for step_s, length_s in ((60, OLD_S - YOUNG_S), (1, 180)):
         for batch in ticks.batches(length_s, step_s):
             analysis.fold(batch)
-        analysis.view(WINDOW_NS)
+        analysis.view(WINDOW_NS).freeze()
     del batch
     mib = (tracemalloc.get_traced_memory()[0] - held) / 2**20
     tracemalloc.stop()

@@ -28,7 +28,7 @@ import edgetop.ui.app  # whose memory counts too
 
 def shown():
     analysis.fold(feed.read())
-    return analysis.view(10_000_000_000)
+    return analysis.view(10_000_000_000).freeze()
 
 
 analysis, begun = Analysis(), time.perf_counter()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.analysis.analysis import Analysis
 from edgetop.cli.event_hooks import EventHooks
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.hooks import Hook
@@ -16,7 +17,7 @@ from edgetop.session.seconds import NS
 from tests.support import onnx_models
 from tests.support.clocks import ManualClock
 from tests.support.commands import edgetop
-from tests.support.scripts import ListFeed, manifest
+from tests.support.scripts import manifest
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of
 from tests.support.waiting import wait_until
@@ -28,30 +29,27 @@ class Watched:
     def __init__(self, event: str, source: str) -> None:
         clock = ManualClock()
         self.session_state = SessionState(manifest(), EngineSpec("m.onnx", "onnx"), clock)
-        self.sink = ListFeed()
         hook = Hook(event, (sys.executable, "-S", "-c", source))
-        self.hooks = EventHooks(
-            self.sink, (hook,), self.session_state, clock, {"name": "soak", "id": "5f", "path": None}
-        )
-        self.hooks.start()
+        self.hooks = EventHooks((hook,), self.session_state, clock, {"name": "soak", "id": "5f", "path": None})
+        self.analysis = Analysis()
+
+    def look(self, batch: Batch) -> None:
+        self.analysis.fold(batch)
+        self.hooks.look(self.analysis)
 
 
 def test_a_hook_hears_of_an_alert_of_its_session(tmp_path: Path) -> None:
     file = tmp_path / "given"
     watched = Watched("alert", f"import sys; open({str(file)!r}, 'w').write(sys.stdin.read())")
-    watched.hooks.put(Batch(events=(RULE,), restart=True))
-    watched.hooks.put(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
+    watched.look(Batch(events=(RULE,), restart=True))
+    watched.look(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
     [event] = wait_until(lambda: [event for event in watched.session_state.take_events() if event.kind == "hook-ran"])
     assert event.data["event"] == "alert"
     told = json.loads(file.read_text())
     assert (told["event"], told["rule"], told["begin_s"], told["unit"]) == ("alert", "max>30ms", 10.0, "ms")
     assert told["session"] == {"name": "soak", "id": "5f", "path": None}
     assert told["time_utc"].startswith("2026-11-21T")
-    watched.hooks.close()
     watched.hooks.finish()
-    while watched.sink.read():
-        pass
-    assert watched.sink.is_over
 
 
 def _parts(batch: Batch) -> dict[str, object]:
@@ -60,8 +58,9 @@ def _parts(batch: Batch) -> dict[str, object]:
 
 def test_the_end_is_told_and_what_fails_then_is_said_on_stderr(capsys: object) -> None:
     watched = Watched("ended", "import sys; sys.exit('no\\x1b[2Jhost')")
-    watched.hooks.put(Batch(5 * NS, events=(ended_event(5 * NS),)))
-    watched.hooks.close()
+    watched.session_state.ended("duration")
+    watched.session_state.take_events()
+    watched.look(Batch(5 * NS, events=(ended_event(5 * NS),)))
     watched.hooks.finish()
     assert watched.session_state.take_events() == ()
     said = capsys.readouterr().err  # type: ignore[attr-defined]

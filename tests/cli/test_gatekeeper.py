@@ -1,5 +1,6 @@
 """`--fail-fast`: when a gate has failed for sure, and when it may still come back."""
 
+from edgetop.analysis.analysis import Analysis
 from edgetop.cli.gatekeeper import STAYS_NS, Gatekeeper
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
@@ -7,27 +8,27 @@ from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
-from tests.support.scripts import ListFeed, Script, manifest
+from tests.support.scripts import Script, manifest
 
 
 class Session:
     def __init__(self, *gates: str) -> None:
         clock = ManualClock()
         self.session_state = SessionState(manifest(), EngineSpec("m.onnx", "onnx"), clock)
-        self.sink, self.stopped = ListFeed(), []
-        self.keeper = Gatekeeper(self.sink, self.session_state)
-        self.keeper.connect(self)
+        self.stopped: list[str] = []
+        self.analysis, self.keeper = Analysis(), Gatekeeper(self.session_state, self.stopped.append)
         self.gates = gates
 
-    def stop(self, reason: str = "user") -> None:
-        self.stopped.append(reason)
+    def look(self, batch: Batch) -> None:
+        self.analysis.fold(batch)
+        self.keeper.look(self.analysis)
 
     def play(self, script: Script) -> int | None:
         """When it was stopped."""
         for gate in self.gates:
             script.batches.insert(0, Batch(events=(Event(0, "gate", "info", "user", gate, {"expr": gate}),)))
         for batch in script.batches:
-            self.keeper.put(batch)
+            self.look(batch)
             if self.stopped:
                 return batch.until_ns
         return None
@@ -67,21 +68,10 @@ def test_what_is_not_known_ends_nothing() -> None:
     assert Session("energy>1mJ", "throttled").play(script(40)) is None
 
 
-def test_what_passes_is_handed_on_in_whole() -> None:
-    session, run = Session("max>1s"), script(5)
-    assert session.play(run) is None
-    export_state = []
-    while (batch := session.sink.read()) is not None:
-        export_state.append(batch)
-    assert export_state == run.batches
-    session.keeper.close()
-    assert session.sink.is_over
-
-
 def test_it_stops_a_session_once() -> None:
     session = Session("max>1ms")
     run = script(20)
     session.play(run)
     for batch in run.batches[-5:]:
-        session.keeper.put(Batch(batch.until_ns + 60 * NS, seconds=batch.seconds))
+        session.look(Batch(batch.until_ns + 60 * NS, seconds=batch.seconds))
     assert session.stopped == ["slo"]

@@ -18,9 +18,9 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import Gate, GateResult
 from edgetop.analysis.report import Report, report
 from edgetop.cli import junit
-from edgetop.cli.attach_lines import follow
 from edgetop.cli.diagnosis import Diagnosis, lines
 from edgetop.cli.gatekeeper import tell_failed
+from edgetop.cli.headless import follow
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.operator_table import operator_tables
 from edgetop.cli.plain import plain_line
@@ -157,7 +157,7 @@ def test_a_slowdown_names_its_hostile_witnesses() -> None:
 def followed(text: str, live_ns: int | None) -> None:
     feed = ListFeed([slowed(text)], ends=True)
     feed.trouble = text
-    follow(feed, [], Analysis(), live_ns=live_ns, is_told=True)
+    follow(feed, Analysis(), live_ns=live_ns, notifies=True)
 
 
 @pytest.mark.parametrize("text", WAYS, ids=shortly)

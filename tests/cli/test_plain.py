@@ -42,7 +42,7 @@ def test_a_line_comes_at_each_refresh_and_one_at_the_end() -> None:
     script = measured(5).end()
     view = view_of(script)
     for second in (0, 3, 9, 10, 12, 20):
-        going_on = replace(view, progress=replace(view.progress, phase="measure", end_reason=None, now_ns=second * NS))
+        going_on = view.replaced(progress=replace(view.progress, phase="measure", end_reason=None, now_ns=second * NS))
         if lines.line(going_on):
             said.append(second)
     assert said == [0, 10, 20]

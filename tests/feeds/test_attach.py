@@ -70,7 +70,7 @@ class Viewer:
         return batch
 
     def views(self) -> list[object]:
-        return [self.analysis.view(window) for window in WINDOWS_NS]
+        return [self.analysis.view(window).freeze() for window in WINDOWS_NS]
 
 
 def made(seed: int, count: int = 400, latency_ms: float = 20) -> list[Batch]:

@@ -94,7 +94,7 @@ def test_two_threads_lose_nothing() -> None:
     thread.start()
     got = []
     while not feed.is_over:
-        feed.arrived.wait(10)
+        feed.ended.wait(0.001)
         if (batch := feed.read()) is not None:
             got.append(batch)
     thread.join()
@@ -102,12 +102,12 @@ def test_two_threads_lose_nothing() -> None:
     assert [event for batch in got for event in batch.events] == [event for batch in given for event in batch.events]
 
 
-def test_it_wakes_who_waits_for_news_and_for_the_end() -> None:
+def test_it_wakes_who_waits_for_the_end() -> None:
     feed = LiveFeed()
-    assert not feed.arrived.is_set()
     feed.put(Batch(until_ns=1))
-    assert feed.arrived.is_set()
-    feed.read()
-    assert not feed.arrived.is_set()
+    assert not feed.ended.is_set()
     feed.close()
-    assert feed.arrived.is_set()
+    assert feed.ended.is_set()
+    assert not feed.is_over
+    feed.read()
+    assert feed.is_over

@@ -45,7 +45,7 @@ def feed(pipes):
 
 
 def shown(analysis: Analysis):
-    return [analysis.view(window_ns) for window_ns in (10 * NS, 60 * NS, 600 * NS, None)]
+    return [analysis.view(window_ns).freeze() for window_ns in (10 * NS, 60 * NS, 600 * NS, None)]
 
 
 def go_on(script: Script, live: LiveRecording, seconds: float = 1.0) -> None:

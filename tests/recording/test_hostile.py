@@ -41,7 +41,7 @@ def opened(folder: Path) -> tuple[dict[str, Any], list[str]]:
     recording, analysis = Recording(folder), Analysis()
     for batch in recording.play(inferences=True):
         analysis.fold(batch)
-        analysis.view(None)
+        analysis.view(None).freeze()
     result = report(analysis)
     document = to_json(result)
     json.dumps(document, allow_nan=False)
@@ -58,7 +58,7 @@ def replayed(folder: Path) -> None:
         batch = feed.read()
         assert batch is not None
         analysis.fold(batch)
-        analysis.view(None)
+        analysis.view(None).freeze()
 
 
 def changed(path: Path, **columns: Callable[[pa.ChunkedArray], Any]) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.alerts.news import AlertNews
-from edgetop.analysis.alerts.watch import AlertWatch
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.analysis.throttle_words import ThrottleEvents
@@ -124,15 +123,14 @@ def test_every_span_is_in_view_report_events_alerts_and_news(scenario: str, spee
     board = Simulated(scenario, speed, tmp_path)
     manifest, pieces = make_manifest(*board.sensors), list(board.readings(LENGTH_S[speed]))
     told = list(batches(manifest, pieces, TICK_S.get(speed, 0.25)))
-    live, recorder, watch, news = Analysis(), ThrottleEvents(), AlertWatch(), AlertNews(EACH)
+    live, recorder, news = Analysis(), ThrottleEvents(), AlertNews(EACH)
     events: list[Event] = []
     heard = []
     for number, batch in enumerate(told):
         live.fold(batch)
         events += recorder.fold(batch)
-        watch.fold(batch)
         if number % 4 == 3 or batch is told[-1]:
-            heard += [alert for alert in news.look(watch.view()) if alert.name == "throttled"]
+            heard += [alert for alert in news.look(live.alerts_view()) if alert.name == "throttled"]
     up = flags_up(manifest, np.concatenate(pieces))
     assert bool(up) == (scenario in THROTTLING)
     view = live.throttles_view()

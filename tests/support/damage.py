@@ -266,7 +266,7 @@ def _replayed(folder: Path) -> None:
         batch = feed.read()
         assert batch is not None
         analysis.fold(batch)
-        analysis.view(None)
+        analysis.view(None).freeze()
 
 
 def mutated(folder: Path, rng: random.Random, kinds: tuple[Damage, ...]) -> str:

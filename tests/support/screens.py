@@ -35,7 +35,7 @@ def view_of(script: Script | None, window_ns: int | None = TEN_SECONDS) -> Monit
     analysis = Analysis()
     if script:
         analysis.fold(script.whole())
-    return analysis.view(window_ns)
+    return analysis.view(window_ns).freeze()
 
 
 def area(width: int, height: int, *, ascii_only: bool = False) -> Area:

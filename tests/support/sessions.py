@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.analysis import PARTS, Analysis, MonitorView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.kinds import UNIT_OF_KIND
@@ -175,6 +175,9 @@ def folded(batches: Sequence[Batch] | Iterator[Batch]) -> Analysis:
     return analysis
 
 
+_VIEW = ("manifest", "progress", *PARTS)
+
+
 def differences(a: object, b: object, path: str = "") -> list[str]:
     """Where two values differ, to the last bit; frozen data, tuples, mappings and arrays are looked into."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
@@ -182,8 +185,9 @@ def differences(a: object, b: object, path: str = "") -> list[str]:
         return [] if same else [f"{path}: {a} != {b}"]
     if type(a) is not type(b):
         return [f"{path}: {a!r} != {b!r}"]
-    if dataclasses.is_dataclass(a):
-        return _each(((f.name, getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a)), path)
+    if isinstance(a, MonitorView) or dataclasses.is_dataclass(a):
+        names = _VIEW if isinstance(a, MonitorView) else [field.name for field in dataclasses.fields(a)]
+        return _each(((name, getattr(a, name), getattr(b, name)) for name in names), path)
     if isinstance(a, dict) and a.keys() == b.keys():
         return _each(((str(key), a[key], b[key]) for key in a), path)
     if isinstance(a, (tuple, list)) and len(a) == len(b):

@@ -107,8 +107,8 @@ def with_work(operators: list[OperatorView]) -> MonitorView:
     assert view.manifest
     manifest = replace(view.manifest, engine=replace(view.manifest.engine, providers=("CUDA", "CPU")))
     ceilings = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")
-    return replace(
-        view, manifest=manifest, operators=replace(view.operators, operators=tuple(operators), ceilings=ceilings)
+    return view.replaced(
+        manifest=manifest, operators=replace(view.operators, operators=tuple(operators), ceilings=ceilings)
     )
 
 

@@ -1,4 +1,4 @@
-"""`attach --headless`: another's session as lines, to its end."""
+"""A session as lines, to its end."""
 
 import fcntl
 import os
@@ -9,14 +9,14 @@ import termios
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.attach_lines import follow
+from edgetop.cli.headless import follow
 from edgetop.session.seconds import NS
 from tests.support.scripts import ListFeed, measured, throttled_by
 
 
 def test_it_follows_to_the_end_in_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     script = measured(5).end()
-    follow(ListFeed(script.batches, ends=True), [], Analysis(), live_ns=2 * NS, is_told=False)
+    follow(ListFeed(script.batches, ends=True), Analysis(), live_ns=2 * NS)
     out, err = capsys.readouterr()
     lines = err.splitlines()
     assert out == ""
@@ -26,7 +26,7 @@ def test_it_follows_to_the_end_in_plain_lines(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_signal_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
-    follow(ListFeed(measured(5).batches), [15], Analysis(), live_ns=None, is_told=False)
+    follow(ListFeed(measured(5).batches), Analysis(), lambda: True)
     assert capsys.readouterr().err == ""
 
 
@@ -34,7 +34,7 @@ def test_a_signal_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_ascii_holds_for_lines_as_well(live_ns: int | None, capsys: pytest.CaptureFixture[str]) -> None:
     dropped = measured(5).tell("provider-dropped", "critical", message="caf\u00e9 85 \u00b0C")
     feed = ListFeed([dropped.whole()], ends=True)
-    follow(feed, [], Analysis(), live_ns=live_ns, is_told=False, ascii_only=True)
+    follow(feed, Analysis(), live_ns=live_ns, ascii_only=True)
     err = capsys.readouterr().err
     assert err.isascii()
     assert "caf? 85 C" in err
@@ -45,7 +45,7 @@ def test_the_bar_never_wraps_for_then_it_could_not_be_drawn_over(monkeypatch: py
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
     with open(theirs, "w") as terminal:  # noqa: PTH123  of a descriptor
         monkeypatch.setattr(sys, "stderr", terminal)
-        follow(ListFeed([throttled_by("x" * 200).whole()], ends=True), [], Analysis(), live_ns=None, is_told=False)
+        follow(ListFeed([throttled_by("x" * 200).whole()], ends=True), Analysis())
         terminal.flush()
         drawn = os.read(ours, 65536).decode().split("\r")
     os.close(ours)

@@ -1,0 +1,80 @@
+"""A session on its way: who conducts it, what it gives, and the one analysis that all who watch it share."""
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.feeds.live import LiveFeed
+from edgetop.recording.files import HeldFolder
+from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.session_state import SessionState
+
+LOOK_EVERY_S = 1.0
+
+
+class Observer(Protocol):
+    def look(self, analysis: Analysis) -> None:
+        """Called once a second, and when the session is over. Nothing is folded meanwhile."""
+
+
+class LiveSession:
+    def __init__(
+        self,
+        conductor: Conductor,
+        feed: LiveFeed,
+        folder: HeldFolder | None,
+        session_state: SessionState,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        """`folder`: where it is recorded, or None."""
+        self.conductor = conductor
+        self.feed = feed
+        self.folder = folder
+        self.tell = session_state.tell
+        self.analysis = Analysis()
+        self.interrupted = False
+        self.hung_up = False  # the terminal: the run is to go on without
+        self.leave_now = False  # a signal: the screen must not wait for a key
+        self._observers = observers
+        self._is_left = threading.Event()
+        self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
+
+    @property
+    def goes_on(self) -> bool:
+        """Nobody has asked for its end, nor has it come."""
+        return not (self.feed.is_over or self.conductor.is_stopping or self.conductor.outcome)
+
+    def start(self) -> None:
+        """Raises InputError where the engine cannot be started."""
+        self.conductor.start()
+        if self._observers:
+            self._thread.start()
+
+    def leave(self) -> None:
+        """Let the observers look for the last time."""
+        self._is_left.set()
+        if self._thread.ident:
+            self._thread.join()
+
+    def _observe(self) -> None:
+        """On a thread of its own: a screen may be slow, stand still or be closed, and the conductor must not wait."""
+        is_left = False
+        while not is_left:
+            is_left = self._is_left.wait(LOOK_EVERY_S)
+            try:
+                with self.analysis.lock:
+                    self.analysis.catch_up(self.feed)
+                    for observer in self._observers:
+                        observer.look(self.analysis)
+            except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
+                text = f"gates and event hooks are judged no more: internal error: {type(error).__name__}: {error}"
+                self.tell("hook-failed", "warning", "hook", text)
+                return
+
+    def outcome(self) -> Outcome:
+        """Wait for the end."""
+        outcome = self.conductor.join()
+        self.analysis.catch_up(self.feed)
+        assert outcome is not None
+        return outcome
