@@ -3,7 +3,7 @@
 from edgetop.doctor.check import Check, ok, unknown, warning
 from edgetop.doctor.facts import Facts, number
 from edgetop.formatting import size
-from edgetop.sensors.memory import read_kib_fields
+from edgetop.sensors.memory import read_meminfo
 
 NAME = "swap"
 USED_KIB = 16 * 1024  # less is what was put there once and never asked for again
@@ -11,10 +11,7 @@ LOW_SHARE = 0.1
 
 
 def check(facts: Facts) -> list[Check]:
-    try:
-        fields = read_kib_fields(facts.root.read_text("proc/meminfo"))
-    except (OSError, ValueError):
-        fields = {}
+    fields = read_meminfo(facts.root)
     return [_swap(facts, fields), _memory(fields)]
 
 

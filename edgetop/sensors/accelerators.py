@@ -7,20 +7,17 @@ and the clock beside it in debugfs: the load is the one by the other.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
-from edgetop.sensors.numbers import parse_int
-from edgetop.sensors.protocol import Found, Gap, Missing, attempt, join, sensor
-from edgetop.sensors.root import Root
-from edgetop.session.manifest import SensorInfo
+from edgetop.sensors.chips import is_compatible
+from edgetop.sensors.clocks import DEVFREQ
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, distinct, file_reader, join, sensor
+from edgetop.sensors.root import Root, parse_int
 
-CADENCE_S = 1.0
-
-DEVFREQ, DRM, PLATFORM = "sys/class/devfreq", "sys/class/drm", "sys/devices/platform"
+DRM, PLATFORM = "sys/class/drm", "sys/devices/platform"
 DEBUG = "sys/kernel/debug"
 RKNPU_DEBUG, RKNPU_MODULE = f"{DEBUG}/rknpu/load", "sys/module/rknpu"
-COMPATIBLE = "proc/device-tree/compatible"
 
 # Tegra's GPUs by what their device is called: gpu.0, a link that every JetPack makes, or the SoC's address and
 # 57000000.gpu (Nano), 17000000.gp10b (TX2), .gv11b (Xavier), .ga10b (Orin, JetPack 5), .gpu (Orin, JetPack 6 and 7).
@@ -53,24 +50,6 @@ _EMC_CLOCK = (
 )
 # Rockchip's devices by what their devfreq device is called: fb000000.gpu, fdab0000.npu, dmc.
 _ROCKCHIP = {"gpu": "gpu", "npu": "npu", "dmc": "emc"}
-
-
-@dataclass(frozen=True, slots=True)
-class AcceleratorLoad:
-    """One load, and the file, or the files, that it is read from."""
-
-    root: Root
-    files: tuple[str, ...]
-    sensors: tuple[SensorInfo, ...]
-    parse: Callable[..., float]  # of the text of each file
-    cadence_s: float = CADENCE_S
-
-    @property
-    def name(self) -> str:
-        return self.sensors[0].id
-
-    def read(self) -> Sequence[float | Gap]:
-        return [self.parse(*map(self.root.read_text, self.files))]
 
 
 def permille(text: str) -> float:
@@ -138,11 +117,11 @@ def discover(root: Root) -> Found:
 
 
 def _source(root: Root, label: str, file: str, parse: Callable[[str], float], note: str | None = None) -> Found:
-    return Found((AcceleratorLoad(root, (file,), (sensor("load", label, root.shown(file), note=note),), parse),))
+    return Found((file_reader(root, file, sensor("load", label, root.shown(file), note=note), parse),))
 
 
 def _tegra_gpu(root: Root) -> Found:
-    if not is_tegra(root):
+    if not is_compatible(root, "nvidia,tegra"):
         return Found()
     names = [name for name in root.names(DEVFREQ) if _TEGRA_GPU.fullmatch(name)]
     devices = [f"{DEVFREQ}/{name}{place}" for name in names for place in ("/device", "")]
@@ -157,13 +136,14 @@ def _tegra_gpu(root: Root) -> Found:
 
 
 def _tegra_emc(root: Root) -> Found:
-    if not is_tegra(root):
+    if not is_compatible(root, "nvidia,tegra"):
         return Found()
     activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, _EMC_CLOCK))
     if activity and clock and not any(map(root.is_denied, (activity, clock))):
         note = f"activity of the memory controller by its clock, {root.shown(clock)}"
         load = sensor("load", "emc", root.shown(activity), note=note)
-        return Found((AcceleratorLoad(root, (activity, clock), (load,), share_of_clock),))
+        files = (root.file(activity), root.file(clock))
+        return Found((Reader((load,), lambda: [share_of_clock(*(file.read_text() for file in files))]),))
     return Found(missing=(Missing("load/emc", *_why_no_emc(root, activity, clock)),))
 
 
@@ -217,19 +197,8 @@ def _cards(root: Root) -> list[str]:
 
 def _numbered(found: Found) -> Found:
     """Several devices of a kind are told apart by a number."""
-    count: dict[str, int] = {}
-    sources = []
-    for source in found.sources:
-        assert isinstance(source, AcceleratorLoad)
-        (info,) = source.sensors
-        number = count[info.id] = count.get(info.id, 0) + 1
-        sources.append(source if number == 1 else replace(source, sensors=(replace(info, id=f"{info.id}-{number}"),)))
+    readers = [source for source in found.sources if isinstance(source, Reader)]
+    labels = distinct([reader.sensors[0].label for reader in readers])
+    infos = [replace(reader.sensors[0], id=f"load/{label}") for reader, label in zip(readers, labels, strict=True)]
+    sources = (replace(reader, sensors=(info,), name=info.id) for reader, info in zip(readers, infos, strict=True))
     return Found(tuple(sources), found.missing)
-
-
-def is_tegra(root: Root) -> bool:
-    """Whether the board is a Jetson, or another with NVIDIA's SoC."""
-    try:
-        return "nvidia,tegra" in root.read_text(COMPATIBLE)
-    except OSError:
-        return False

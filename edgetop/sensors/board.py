@@ -9,8 +9,9 @@ import os
 import platform
 import re
 
+from edgetop.sensors.clocks import policies
 from edgetop.sensors.jetson.power_mode import read_power_mode
-from edgetop.sensors.memory import read_kib_fields
+from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import Board
 
@@ -81,11 +82,8 @@ def _os(root: Root) -> str | None:
 
 def _fields(root: Root, relative: str) -> dict[str, str]:
     """A file of KEY=value lines, without the quotes of a shell."""
-    try:
-        lines = root.read_text(relative).splitlines()
-    except OSError:
-        return {}
-    return {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    lines = (line.partition("=") for line in root.text(relative).splitlines())
+    return {key: value.strip("\"'") for key, _, value in lines}
 
 
 def _l4t(root: Root) -> str | None:
@@ -109,11 +107,10 @@ def _image(root: Root, name: str) -> str | None:
 
 
 def _cpu(root: Root) -> str | None:
-    try:
-        lines = root.read_text("proc/cpuinfo").splitlines()
-    except OSError:
+    if not root.exists("proc/cpuinfo"):
         return platform.machine() if root.is_host else None
-    values = [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
+    lines = (line.partition(":") for line in root.text("proc/cpuinfo").splitlines())
+    values = [(key.strip(), value.strip()) for key, _, value in lines]
     parts = [value for key, value in values if key == "CPU part"]
     # Of an ARM CPU the part: 32-bit and NVIDIA's kernels have a model name too, "ARMv8 Processor rev 1 (v8l)".
     found = [_ARM_PARTS[part] for part in parts if part in _ARM_PARTS]
@@ -131,15 +128,11 @@ def _cores(root: Root) -> int | None:
 
 
 def _memory_bytes(root: Root) -> int | None:
-    try:
-        kib = read_kib_fields(root.read_text("proc/meminfo")).get("MemTotal")
-    except OSError:
-        return None
+    kib = read_meminfo(root).get("MemTotal")
     return None if kib is None else kib * 1024
 
 
 def read_governor(root: Root) -> str | None:
     """The cpufreq governor, or all of them where the clusters differ."""
-    base = "sys/devices/system/cpu/cpufreq"
-    found = [root.line(f"{base}/{name}/scaling_governor") for name in root.names(base)]
+    found = [root.line(f"{folder}/scaling_governor") for folder in policies(root)]
     return ", ".join(dict.fromkeys(name for name in found if name)) or None

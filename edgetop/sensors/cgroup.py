@@ -10,15 +10,14 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from edgetop.sensors.counters import Rate
 from edgetop.sensors.memory import MIB
-from edgetop.sensors.paging import read_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
-from edgetop.sensors.rates import Rate
-from edgetop.sensors.root import Root
+from edgetop.sensors.processes import HOST, parse_counters
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
+from edgetop.sensors.root import File, Root
 from edgetop.session.manifest import SensorInfo
-
-CADENCE_S = 1.0
 
 # v1 has no word for "no limit": it shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which
 # are 8 EiB on 64 bits and 8 TiB on 32.
@@ -54,74 +53,60 @@ class Group:
     folders: tuple[str, ...]
 
 
-class CgroupMemory:
+def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
     """Held and, where the files are there, the peak, the limit with what is left, and kills."""
+    files, own = group.files, group.folders[0]
+    infos: list[SensorInfo] = []
+    parts: list[Callable[[], Values]] = []
 
-    name = "cgroup memory"
-    cadence_s = CADENCE_S
+    def add(file: str, *sensors: tuple[str, str], read: Callable[[], Values]) -> None:
+        source = f"{root.shown(own)}/{file}"
+        infos.extend(sensor(kind, label, source, note=_NOTES.get(label)) for kind, label in sensors)
+        parts.append(read)
 
-    def __init__(self, root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> None:
-        self._root = root
-        self._group = group
-        self._now = now
-        self._kills = Rate()
-        own = group.folders[0]
-        self._parts: list[Callable[[], Sequence[float | Gap]]] = []
-        self.sensors: tuple[SensorInfo, ...] = ()
-        self._add(("mem", "cgroup", group.files.current), read=lambda: [self._mib(own, group.files.current)])
-        if root.exists(f"{own}/{group.files.peak}"):
-            self._add(("mem", "cgroup-peak", group.files.peak), read=lambda: [self._mib(own, group.files.peak)])
-        if self._limits():
-            pair = (("mem", "cgroup-limit", group.files.limit), ("mem", "cgroup-left", group.files.limit))
-            self._add(*pair, read=self._tightest)
-        if root.exists(f"{own}/{group.files.events}"):
-            self._add(("rate", "oom-kills", group.files.events), read=lambda: [self._oom_kills(own)])
+    held, peak, events = (root.file(f"{own}/{name}") for name in (files.current, files.peak, files.events))
+    add(files.current, ("mem", "cgroup"), read=lambda: [_count(held) / MIB])
+    if root.exists(peak.relative):
+        add(files.peak, ("mem", "cgroup-peak"), read=lambda: [_count(peak) / MIB])
+    levels = [(root.file(f"{each}/{files.limit}"), root.file(f"{each}/{files.current}")) for each in group.folders]
+    if _limits(levels):
+        add(files.limit, ("mem", "cgroup-limit"), ("mem", "cgroup-left"), read=lambda: _tightest(levels))
+    if root.exists(events.relative):
+        kills = Rate()
+        add(files.events, ("rate", "oom-kills"), read=lambda: [_oom_kills(events, kills, now())])
+    return Reader(tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory")
 
-    def _add(self, *what: tuple[str, str, str], read: Callable[[], Sequence[float | Gap]]) -> None:
-        shown = self._root.shown(self._group.folders[0])
-        self.sensors = (
-            *self.sensors,
-            *(sensor(kind, label, f"{shown}/{file}", note=_NOTES.get(label)) for kind, label, file in what),
-        )
-        self._parts.append(read)
 
-    def read(self) -> Sequence[float | Gap]:
-        return [value for part in self._parts for value in part()]
+def _count(file: File) -> int:
+    value = file.read_int()
+    if value < 0:
+        raise ValueError(f"{file.relative.rpartition('/')[2]} reads {value}")
+    return value
 
-    def _mib(self, folder: str, file: str) -> float:
-        return self._count(folder, file) / MIB
 
-    def _count(self, folder: str, file: str) -> int:
-        value = self._root.read_int(f"{folder}/{file}")
-        if value < 0:
-            raise ValueError(f"{file} reads {value}")
-        return value
+def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File]]:
+    """In bytes, of each level that has one, with what it holds. A level whose limit cannot be read has none."""
+    limits = []
+    for limit, held in levels:
+        value = attempt(partial(_count, limit))  # "max" is no number
+        if not isinstance(value, Gap) and value < NO_LIMIT_FROM:
+            limits.append((value, held))
+    return limits
 
-    def _limits(self) -> list[tuple[int, str]]:
-        """In bytes, of each level that has one. A level whose limit cannot be read has none."""
-        limits = []
-        for folder in self._group.folders:
-            try:
-                value = self._count(folder, self._group.files.limit)  # "max" is no number
-            except (OSError, ValueError):
-                continue
-            if value < NO_LIMIT_FROM:
-                limits.append((value, folder))
-        return limits
 
-    def _tightest(self) -> Sequence[float | Gap]:
-        limits = self._limits()
-        if not limits:
-            return [Gap("no limit is set any more")] * 2
-        left = [limit - self._count(folder, self._group.files.current) for limit, folder in limits]
-        return [min(limits)[0] / MIB, max(0, min(left)) / MIB]
+def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
+    limits = _limits(levels)
+    if not limits:
+        return [Gap("no limit is set any more")] * 2
+    left = [limit - _count(held) for limit, held in limits]
+    return [min(limit for limit, _ in limits) / MIB, max(0, min(left)) / MIB]
 
-    def _oom_kills(self, folder: str) -> float | Gap:
-        file = f"{folder}/{self._group.files.events}"
-        kills = read_counters(self._root.read_text(file)).get("oom_kill")
-        if kills is None:  # v1 before Linux 4.13
-            return Gap("no oom_kill in the file")
-        return self._kills.per_second(kills, self._now())
+
+def _oom_kills(events: File, rate: Rate, at_s: float) -> float | Gap:
+    kills = parse_counters(events.read_text()).get("oom_kill")
+    if kills is None:  # v1 before Linux 4.13
+        return Gap("no oom_kill in the file")
+    return rate.per_second(kills, at_s)
 
 
 _NOTES = {
@@ -131,8 +116,7 @@ _NOTES = {
 }
 
 
-def discover_engine(pid: int, *, shares_process: bool, host: Root | None = None) -> Found:  # noqa: ARG001  a group holds processes
-    root = host or Root()
+def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:  # noqa: ARG001  a group holds processes
     try:
         memberships = root.read_text(f"proc/{pid}/cgroup")
         mounts = root.read_text(f"proc/{pid}/mountinfo")
@@ -141,8 +125,7 @@ def discover_engine(pid: int, *, shares_process: bool, host: Root | None = None)
     found = locate(root, memberships, mounts)
     if isinstance(found, Missing):
         return Found(missing=(found,))
-    source: Source = CgroupMemory(root, found)
-    return Found((source,))
+    return Found((cgroup_memory(root, found),))
 
 
 def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
@@ -167,11 +150,7 @@ def _why_none(root: Root, mounts: str) -> Missing:
     mounted = _v2_mount(mounts)
     if mounted is None:
         return _OFF if _v1_mount(mounts) is None else Missing("mem/cgroup", "no cgroup of the engine accounts memory")
-    try:
-        controllers = root.read_text(f"{mounted[1]}/cgroup.controllers").split()
-    except OSError:
-        controllers = []
-    if "memory" not in controllers:
+    if "memory" not in root.text(f"{mounted[1]}/cgroup.controllers").split():
         return _OFF
     return Missing(
         "mem/cgroup",

@@ -1,76 +1,109 @@
-"""CPU clocks and the cap in force, per cpufreq policy.
+"""Clocks and the caps in force: of the CPU by cpufreq policy, and of the GPU, NPU and memory controller by devfreq.
 
-ABI: Documentation/admin-guide/pm/cpufreq.rst. `scaling_cur_freq` is what the governor asked
-for or the hardware reports; firmware caps (Raspberry Pi) are not in it. `cpuinfo_cur_freq` is
-never read: on Tegra it measures the hardware and disturbs the policy.
+ABI: Documentation/admin-guide/pm/cpufreq.rst (kHz) and Documentation/ABI/testing/sysfs-class-devfreq (Hz).
+`scaling_cur_freq` is what the governor asked for or the hardware reports; firmware caps (Raspberry Pi) are not in
+it. `cpuinfo_cur_freq` is never read: on Tegra it measures the hardware and disturbs the policy. devfreq's `max_freq`
+is the limit in force: the user's, the power mode's and that of a cooling device (drivers/thermal/devfreq_cooling.c).
+Video codecs and buses are left out.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
 from functools import partial
 
-from edgetop.sensors.protocol import Found, Gap, Missing, attempt, sensor
-from edgetop.sensors.root import Root
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, join, sensor
+from edgetop.sensors.root import File, Root, parse_int
 from edgetop.session.manifest import SensorInfo
 
 POLICIES = "sys/devices/system/cpu/cpufreq"
 NO_TURBO = "sys/devices/system/cpu/intel_pstate/no_turbo"
-CADENCE_S = 1.0
+DEVFREQ = "sys/class/devfreq"
 OFFLINE = Gap("its CPUs are offline")
 
-
-@dataclass(frozen=True, slots=True)
-class CpuClock:
-    """The clock and the cap of one policy: the CPUs that change frequency together."""
-
-    root: Root
-    folder: str
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-
-    @property
-    def name(self) -> str:
-        return self.sensors[0].id
-
-    def read(self) -> Sequence[float | Gap]:
-        # Of a policy without a CPU left every read is EBUSY, which explains nothing.
-        if self.root.exists(f"{self.folder}/affected_cpus") and not self.root.line(f"{self.folder}/affected_cpus"):
-            return [OFFLINE, OFFLINE]
-        return [attempt(partial(self._mhz, name)) for name in ("scaling_cur_freq", "scaling_max_freq")]
-
-    def _mhz(self, name: str) -> float | Gap:
-        return self.root.read_int(f"{self.folder}/{name}") / 1000
+# By the name of the device, without its address: 17000000.gpu, 17000000.ga10b (JetPack 5), 17000000.gv11b (Xavier),
+# gpu-gpc-0 (Thor), fb000000.gpu (RK3588), 13000000.mali; fdab0000.npu; dmc (Rockchip), 3d400000.memory-controller
+# (i.MX8M: drivers/devfreq/imx8m-ddrc.c), bwmgr (Thor: jetson_stats, jtop/core/memory.py).
+_KINDS = (
+    (re.compile(r"gpu|g[vamp]\d+b|mali|gpu-gpc-\d+"), "gpu"),
+    (re.compile(r"npu"), "npu"),
+    (re.compile(r"dmc|memory-controller|emc|external-memory-controller|bwmgr"), "memory"),
+)
 
 
 def discover(root: Root) -> Found:
-    policies = [f"{POLICIES}/{name}" for name in root.names(POLICIES) if name.startswith("policy")]
-    clocks = tuple(CpuClock(root, folder, _sensors(root, folder)) for folder in policies)
+    return join([_cpus(root), _devices(root)])
+
+
+def _cpus(root: Root) -> Found:
+    clocks = tuple(_policy(root, folder) for folder in policies(root))
     if clocks:
         return Found(clocks)
     return Found(missing=(Missing("CPU clocks", f"no cpufreq policy in {root.shown(POLICIES)}"),))
 
 
-def _sensors(root: Root, folder: str) -> tuple[SensorInfo, ...]:
-    label = f"cpu{folder.rpartition('policy')[2]}"
-    max_mhz = _highest_mhz(root, folder)
-    notes = [f"CPUs {cpus}"] if (cpus := root.line(f"{folder}/related_cpus")) else []
+def policies(root: Root) -> list[str]:
+    """The folders of the cpufreq policies: of the CPUs that change frequency together."""
+    return [f"{POLICIES}/{name}" for name in root.names(POLICIES) if name.startswith("policy")]
+
+
+def _policy(root: Root, folder: str) -> Reader:
+    names = ("scaling_cur_freq", "scaling_max_freq", "affected_cpus")
+    now, cap, cpus = (root.file(f"{folder}/{name}") for name in names)
+    has_cpus = root.exists(cpus.relative)
+
+    def read() -> Values:
+        # Of a policy without a CPU left every read is EBUSY, which explains nothing.
+        if has_cpus and not cpus.line():
+            return [OFFLINE, OFFLINE]
+        return [attempt(partial(_mhz, file, "kHz")) for file in (now, cap)]
+
+    highest_khz = root.number(f"{folder}/cpuinfo_max_freq")  # without boost, where it is off: drivers lower it then
+    notes = [f"CPUs {related}"] if (related := root.line(f"{folder}/related_cpus")) else []
     notes += ["boost off"] if _boost_is_off(root, folder) else []
-    note = ", ".join(notes) or None
-    return (
-        sensor("freq", label, root.shown(f"{folder}/scaling_cur_freq"), max=max_mhz, note=note),
-        sensor("freqcap", label, root.shown(f"{folder}/scaling_max_freq"), max=max_mhz, note=note),
-    )
-
-
-def _highest_mhz(root: Root, folder: str) -> float | None:
-    """Without boost, where it is off: drivers lower `cpuinfo_max_freq` then."""
-    try:
-        return root.read_int(f"{folder}/cpuinfo_max_freq") / 1000
-    except (OSError, ValueError):
-        return None
+    label = f"cpu{folder.rpartition('policy')[2]}"
+    return Reader(_sensors(label, now, cap, highest_khz and highest_khz / 1000, ", ".join(notes) or None), read)
 
 
 def _boost_is_off(root: Root, folder: str) -> bool:
     """By the policy's own switch, the one of all policies, or that of intel_pstate, which says it the other way."""
     switches = [root.line(f"{folder}/boost"), root.line(f"{POLICIES}/boost")]
     return "0" in switches or root.line(NO_TURBO) == "1"
+
+
+def _devices(root: Root) -> Found:
+    kinds = [(name, kind) for name in root.names(DEVFREQ) if (kind := device_kind(name))]
+    labels = distinct([kind for _, kind in kinds])
+    return Found(tuple(_device(root, name, label) for (name, _), label in zip(kinds, labels, strict=True)))
+
+
+def device_kind(name: str) -> str | None:
+    """What a devfreq device is.
+
+    >>> [device_kind(name) for name in ("17000000.ga10b", "fdab0000.npu", "dmc", "15340000.vic", "gpu-nvd-0")]
+    ['gpu', 'npu', 'memory', None, None]
+    """
+    device = name.partition(".")[2] or name
+    return next((kind for pattern, kind in _KINDS if pattern.fullmatch(device)), None)
+
+
+def _device(root: Root, name: str, label: str) -> Reader:
+    now, cap = root.file(f"{DEVFREQ}/{name}/cur_freq"), root.file(f"{DEVFREQ}/{name}/max_freq")
+    try:
+        steps = (root.line(f"{DEVFREQ}/{name}/available_frequencies") or "").split()
+        highest_mhz = max((parse_int(step) / 1e6 for step in steps), default=None)
+    except ValueError:
+        highest_mhz = None
+    infos = _sensors(label, now, cap, highest_mhz, name)
+    return Reader(infos, lambda: [attempt(partial(_mhz, file, "Hz")) for file in (now, cap)])
+
+
+def _mhz(file: File, unit: str) -> float | Gap:
+    value = file.read_int()
+    return value / (1e6 if unit == "Hz" else 1e3) if value >= 0 else Gap(f"reads {value} {unit}")
+
+
+def _sensors(label: str, now: File, cap: File, highest_mhz: float | None, note: str | None) -> tuple[SensorInfo, ...]:
+    shown = now.root.shown
+    return (
+        sensor("freq", label, shown(now.relative), max=highest_mhz, note=note),
+        sensor("freqcap", label, shown(cap.relative), max=highest_mhz, note=note),
+    )

@@ -11,8 +11,7 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
-from edgetop.sensors.numbers import parse_int
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, parse_int
 
 FOLDER = "commands"
 TIMEOUT_S = 2.0

@@ -1,21 +1,20 @@
 """Who else takes the CPU: the load of all other processes, and the names of those that take most of it.
 
-The load is told by every read. Names cost a look at every process, about 20 us each, so they are
-asked for once in a while, and each second only while others take much. Names are the kernel's
-(`comm`, 15 characters), never command lines, which can hold what nobody wants in a recording.
-The real /proc, as for all that concerns the engine's own process. proc_pid_stat(5), proc_stat(5).
+The load is told by every read. Names cost a look at every process, about 10 us each, so they are
+asked for once in a while, and each second only while others take much.
+The real /proc, as for all that concerns the engine's own process.
 """
 
+import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from edgetop.sensors.load import CADENCE_S
-from edgetop.sensors.numbers import parse_int
-from edgetop.sensors.protocol import Found, Gap, News, sensor
-from edgetop.sensors.rates import Rate
+from edgetop.sensors.counters import Rate
+from edgetop.sensors.processes import HOST, TICK_S, everyone, parse_cpu_ticks, parse_stat
+from edgetop.sensors.protocol import Found, Gap, News, Values, sensor
+from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue
 
 COMPETING = "competing"  # the kind of event that names them
@@ -28,23 +27,22 @@ AGAIN_S = 30.0  # the same names are told again
 LEAST_PCT = 5.0  # of a core: who takes less is not named
 SHOWN = 3
 
-_PARENT, _USER, _SYSTEM, _BEGAN = 1, 11, 12, 19  # of the fields after the command's name
-
-Process = tuple[int, str]  # its number and when it began: numbers are used again
+Process = tuple[int, str]  # its number and when it began
 
 
 class Competitors:
     name = "other processes"
-    cadence_s = CADENCE_S
+    cadence_s = 1.0
 
     def __init__(
-        self, pid: int, proc: Path = Path("/proc"), now: Callable[[], float] = time.monotonic, own: int | None = None
+        self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, own: int | None = None
     ) -> None:
         """`pid`: the engine's process; `own`: edgetop's. Both, and what they started, are no competitors."""
-        self._proc = proc
+        self._root = root
         self._now = now
         self._ours = {pid, os.getpid() if own is None else own}
-        self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
+        self._stat = root.file("proc/stat")
+        self._own_stats = [root.file(f"proc/{each}/stat") for each in self._ours]
         self._rate = Rate()
         self._seen: dict[Process, tuple[str, int]] = {}
         self._seen_at_s: float | None = None
@@ -55,9 +53,9 @@ class Competitors:
         self._told: tuple[tuple[str, ...], float] = ((), 0.0)
         self._news: list[News] = []
         self._ticks = 0  # of others, so far
-        self.sensors = (sensor("load", "others", f"{proc}/stat", note="all but the engine and edgetop"),)
+        self.sensors = (sensor("load", "others", "/proc/stat", note="all but the engine and edgetop"),)
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         with self._lock:
             return self._read()
 
@@ -70,13 +68,16 @@ class Competitors:
         span_s = at_s - since_s if since_s is not None else 0.0
         return _most({name: percent_s / span_s for name, percent_s in taken.items()}) if span_s > 0 else []
 
-    def _read(self) -> Sequence[float | Gap]:
+    def _read(self) -> Values:
         at_s = self._now()
-        busy = parse_busy((self._proc / "stat").read_text("ascii", "replace"))
-        ours = sum(self._own_ticks(pid) for pid in self._ours)
+        busy, _ = parse_cpu_ticks(self._stat.read_text())  # what a hypervisor stole is nobody's here
+        ours = 0
+        for stat in self._own_stats:
+            with contextlib.suppress(OSError):  # it has ended
+                ours += parse_stat(stat.read_text()).cpu_ticks
         # The kernel counts processes and CPUs apart, so that the difference can step back by a few ticks.
         self._ticks = max(self._ticks, busy - ours)
-        others = self._rate.percent(self._ticks * self._tick_s, at_s)
+        others = self._rate.percent(self._ticks * TICK_S, at_s)
         if isinstance(others, Gap):
             self._look(at_s)
             return [others]
@@ -96,15 +97,6 @@ class Competitors:
         news, self._news = self._news, []
         return news
 
-    def _own_ticks(self, pid: int) -> int:
-        try:
-            return _parse(self._read_stat(pid))[2]
-        except OSError:  # it has ended
-            return 0
-
-    def _read_stat(self, pid: int) -> str:
-        return (self._proc / str(pid) / "stat").read_text("utf-8", "replace")
-
     def _look(self, at_s: float) -> list[tuple[str, float]]:
         """Who took how much of a core since the last look, the most first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
@@ -112,7 +104,7 @@ class Competitors:
         used: dict[str, float] = {}
         for process, (name, ticks) in self._seen.items():
             # One that began meanwhile: all that it used.
-            percent = 100 * (ticks - before.get(process, (name, 0))[1]) * self._tick_s / span_s if span_s > 0 else 0.0
+            percent = 100 * (ticks - before.get(process, (name, 0))[1]) * TICK_S / span_s if span_s > 0 else 0.0
             if before and percent > 0:
                 used[name] = used.get(name, 0.0) + percent
         for name, percent in used.items():
@@ -120,17 +112,8 @@ class Competitors:
         return _most(used)
 
     def _processes(self) -> dict[Process, tuple[str, int]]:
-        found = {}
-        for folder in self._proc.iterdir():
-            if not folder.name.isdigit() or (pid := int(folder.name)) in self._ours:
-                continue
-            try:
-                name, fields, ticks = _parse(self._read_stat(pid))
-            except (OSError, ValueError):  # it ended meanwhile, or is another's business
-                continue
-            if int(fields[_PARENT]) not in self._ours:
-                found[pid, fields[_BEGAN]] = (name, ticks)
-        return found
+        others = ((pid, stat) for pid, stat in everyone(self._root) if not {pid, stat.parent} & self._ours)
+        return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
 
     def _tell(self, top: list[tuple[str, float]], at_s: float) -> None:
         names = tuple(name for name, _ in top)
@@ -145,24 +128,6 @@ class Competitors:
 def _most(percent: Mapping[str, float]) -> list[tuple[str, float]]:
     top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(name, taken) for name, taken in top if taken >= LEAST_PCT][:SHOWN]
-
-
-def parse_busy(stat: str) -> int:
-    """Ticks in which any CPU did something, of /proc/stat. Raises ValueError where it has no such line."""
-    name, *fields = stat.split("\n", 1)[0].split() or [""]
-    if name != "cpu" or len(fields) < 7:
-        raise ValueError("no whole cpu line at its head")
-    ticks = [parse_int(field) for field in fields]
-    return sum(ticks[:3]) + sum(ticks[5:7])  # user nice system, irq softirq; what a hypervisor stole is nobody's here
-
-
-def _parse(stat: str) -> tuple[str, list[str], int]:
-    """The name of a process, the fields after it, and the ticks that it has used. Raises ValueError."""
-    head, _, rest = stat.rpartition(")")
-    fields = rest.split()
-    if len(fields) <= _BEGAN:
-        raise ValueError("no whole /proc/PID/stat")
-    return head.partition("(")[2], fields, parse_int(fields[_USER]) + parse_int(fields[_SYSTEM])
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:  # noqa: ARG001  the same in either

@@ -6,11 +6,9 @@ devices too. What slows the computation is told by the `type` that its driver gi
 """
 
 import re
-from dataclasses import dataclass
 
 from edgetop.sensors.protocol import sensor
 from edgetop.sensors.root import Root
-from edgetop.session.manifest import SensorInfo
 
 DEVICES = "sys/class/thermal"
 PREFIX = "cooling_device"
@@ -31,6 +29,10 @@ _THROTTLING = re.compile(
     r"|(cpu|gpu|emergency)-balanced"
     r"|tegra_heavy"
 )
+_NOTES = {
+    "TCC Offset": "how many degrees below TjMax the CPU throttles; above 0 at rest",
+    "hot-surface-alert": "a warning of a surface too hot to touch",
+}
 
 
 def throttles(cooling_type: str) -> bool:
@@ -42,31 +44,25 @@ def throttles(cooling_type: str) -> bool:
     return _THROTTLING.fullmatch(cooling_type) is not None
 
 
-@dataclass(frozen=True, slots=True)
 class CoolingDevice:
-    root: Root
-    folder: str
-    type: str
-    label: str
+    """One device, labelled by its number and its type: several have the same type."""
 
-    @property
-    def throttles(self) -> bool:
-        return throttles(self.type)
-
-    @property
-    def info(self) -> SensorInfo:
-        return sensor(
+    def __init__(self, root: Root, name: str, kind: str) -> None:
+        folder = f"{DEVICES}/{name}"
+        self.type, self.throttles = kind, throttles(kind)
+        self._file = root.file(f"{folder}/cur_state")
+        self.info = sensor(
             "cooling",
-            self.label,
-            self.root.shown(f"{self.folder}/cur_state"),
+            f"{name.removeprefix(PREFIX)}-{kind.replace('/', '-')}",
+            root.shown(f"{folder}/cur_state"),
             throttles=self.throttles,
-            max_state=_max_state(self.root, self.folder),
-            note=_NOTES.get(self.type),
+            max_state=root.number(f"{folder}/max_state"),
+            note=_NOTES.get(kind),
         )
 
     def state(self) -> float:
         """0: does nothing. Raises OSError, or ValueError where the file holds no state."""
-        state = self.root.read_int(f"{self.folder}/cur_state")
+        state = self._file.read_int()
         if state < 0 and self.type == "intel_powerclamp":
             return 0.0  # as older kernels have it while it injects no idle time
         if state < 0:
@@ -74,24 +70,7 @@ class CoolingDevice:
         return float(state)
 
 
-_NOTES = {
-    "TCC Offset": "how many degrees below TjMax the CPU throttles; above 0 at rest",
-    "hot-surface-alert": "a warning of a surface too hot to touch",
-}
-
-
 def find(root: Root) -> tuple[CoolingDevice, ...]:
-    """Every cooling device that tells its type, labelled by its number and that: several have the same type."""
+    """Every cooling device that tells its type."""
     devices = ((name, root.line(f"{DEVICES}/{name}/type")) for name in root.names(DEVICES) if name.startswith(PREFIX))
-    return tuple(
-        CoolingDevice(root, f"{DEVICES}/{name}", kind, f"{name.removeprefix(PREFIX)}-{kind.replace('/', '-')}")
-        for name, kind in devices
-        if kind
-    )
-
-
-def _max_state(root: Root, folder: str) -> int | None:
-    try:
-        return root.read_int(f"{folder}/max_state")
-    except (OSError, ValueError):
-        return None
+    return tuple(CoolingDevice(root, name, kind) for name, kind in devices if kind)

@@ -1,4 +1,9 @@
-"""Everything that can be read here: the board under the root, and the engine's own process."""
+"""Everything that can be read here: the board under the root, and the engine's own process.
+
+A new family of sensors is a file of this folder with a function that finds its sensors, and its name in a list here.
+"""
+
+from collections.abc import Callable
 
 from edgetop.sensors import (
     accelerators,
@@ -6,14 +11,11 @@ from edgetop.sensors import (
     cgroup,
     clocks,
     competitors,
-    devfreq,
     hwmon,
-    hwmon_power,
     jetson,
     jetson_stats,
     load,
     memory,
-    nvmap,
     nvml,
     paging,
     power_supply,
@@ -29,26 +31,36 @@ from edgetop.sensors import (
 from edgetop.sensors.protocol import Found, join
 from edgetop.sensors.root import Root
 
-_BOARD = (
-    *(thermal, hwmon, apex, throttling, clocks, devfreq),
-    *(raspberry_pi, jetson, rapl, power_supply, hwmon_power, nvml),
-    *(memory, nvmap, paging, traffic, load, accelerators, pressure, settings),
+# In the order in which the sensors are listed.
+_BOARD: tuple[Callable[[Root], Found], ...] = (
+    *(thermal.discover, hwmon.discover, apex.discover, throttling.discover, clocks.discover),
+    *(
+        raspberry_pi.discover,
+        jetson.discover,
+        rapl.discover,
+        power_supply.discover,
+        hwmon.discover_power,
+        nvml.discover,
+    ),
+    *(memory.discover, memory.discover_pools, paging.discover, traffic.discover, load.discover),
+    *(accelerators.discover, pressure.discover, settings.discover),
 )
-_SYSTEM = (memory, paging, traffic, load, pressure)  # of these, what the kernel tells of itself on any machine
+# Of these, what the kernel tells of itself on any machine.
+_SYSTEM = (memory.discover, paging.discover, traffic.discover, load.discover, pressure.discover)
 _ENGINE = (memory, paging, cgroup, traffic, load, scheduling, competitors)
 
 
 def discover_board(root: Root) -> Found:
-    return join([module.discover(root) for module in _BOARD])
+    return join([discover(root) for discover in _BOARD])
 
 
 def discover_hardware(root: Root) -> Found:
     """The board without `discover_system`."""
-    return join([module.discover(root) for module in _BOARD if module not in _SYSTEM])
+    return join([discover(root) for discover in _BOARD if discover not in _SYSTEM])
 
 
 def discover_system(root: Root) -> Found:
-    return join([module.discover(root) for module in _SYSTEM])
+    return join([discover(root) for discover in _SYSTEM])
 
 
 def discover_engine(pid: int, *, shares_process: bool, board: Root | None = None) -> Found:
@@ -59,4 +71,4 @@ def discover_engine(pid: int, *, shares_process: bool, board: Root | None = None
     found = join([module.discover_engine(pid, shares_process=shares_process) for module in _ENGINE])
     if board is None:
         return found
-    return join([found, nvmap.discover_engine(pid, board), jetson_stats.discover_engine(pid, board)])
+    return join([found, memory.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])

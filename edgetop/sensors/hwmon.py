@@ -1,95 +1,89 @@
-"""Temperatures and fans of hwmon chips, each physical sensor once.
+"""Temperatures, fans and power of hwmon chips, each physical sensor once.
 
 ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. The kernel
 mirrors thermal zones here (drivers/thermal/thermal_hwmon.c, with every dash of the type an
 underscore): those are left to the zones. Labels hold a colon, which those of zones never do.
+
+Power is `power*_input`, or `power*_average` where there is no other, in µW. Jetson's INA3221 has no such file: its
+rails are read elsewhere. Batteries come as hwmon devices too (drivers/power/supply/power_supply_hwmon.c): these are
+read where their direction is known.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from edgetop.sensors import cooling
-from edgetop.sensors.labels import distinct
-from edgetop.sensors.protocol import Found, Gap, Missing, attempt, sensor
-from edgetop.sensors.root import Root
-from edgetop.sensors.thermal import HWMON, ZONES, read_celsius, zone_types
+from edgetop.sensors.chips import CHIPS
+from edgetop.sensors.counters import plausible_w
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, distinct, sensor
+from edgetop.sensors.root import File, Root
+from edgetop.sensors.thermal import ZONES, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
 
-CADENCE_S = 1.0
 _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
+_POWER = re.compile(r"power([0-9]+)_(input|average)")
+_NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
+
+FASTEST_S = 0.1  # of power, where the chip does not tell its update interval
+# What the firmware of a chip says of the chip itself (drivers/gpu/drm/amd/pm, drivers/hwmon/fam15h_power.c).
+_ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
+# Measured elsewhere by a module of its own.
+_RAILS = ("ina3221", "ina3221x")
 
 
-@dataclass(frozen=True, slots=True)
 class Input:
     """One temperature or fan of a chip: the files `PREFIX_input`, `PREFIX_fault` ..."""
 
-    root: Root
-    prefix: str
-    info: SensorInfo
-    tells_faults: bool
+    def __init__(self, root: Root, prefix: str, info: SensorInfo) -> None:
+        self.info = info
+        self._file = root.file(f"{prefix}_input")
+        self._fault = root.file(f"{prefix}_fault") if root.exists(f"{prefix}_fault") else None
 
     def value(self) -> float | Gap:
         """Degrees Celsius, or rounds a minute. Raises OSError, or ValueError where there is no number."""
-        if self.tells_faults and self.root.line(f"{self.prefix}_fault") == "1":
+        if self._fault and self._fault.line() == "1":
             return Gap("the chip reports a fault of this input")
         if self.info.kind == "temp":
-            return read_celsius(self.root, f"{self.prefix}_input")
-        rounds = self.root.read_int(f"{self.prefix}_input")
+            return read_celsius(self._file)
+        rounds = self._file.read_int()
         return float(rounds) if rounds >= 0 else Gap(f"reads {rounds} rpm")
 
     def absence(self) -> str | None:
-        """Why there is nothing to measure here, where the chip answers with a fault or with what no sensor reads."""
-        value, number = attempt(self.value), attempt(partial(self.root.read_int, f"{self.prefix}_input"))
+        """Why there is nothing to measure here, where the chip answers with a fault or with what no sensor reads.
+
+        One whose read fails may have been asleep, and is no absence.
+        """
+        value, number = attempt(self.value), attempt(self._file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None
 
 
-@dataclass(frozen=True, slots=True)
-class HwmonChip:
-    """Every temperature and fan of one chip."""
-
-    name: str
-    inputs: tuple[Input, ...]
-    cadence_s: float = CADENCE_S
-
-    @property
-    def sensors(self) -> tuple[SensorInfo, ...]:
-        return tuple(found.info for found in self.inputs)
-
-    def read(self) -> Sequence[float | Gap]:
-        return [attempt(found.value) for found in self.inputs]
-
-
 def discover(root: Root) -> Found:
+    """Temperatures and fans."""
     chips = dict(_chips(root))
-    labels = distinct(list(chips.values()))
-    every = (
-        HwmonChip(f"hwmon {label}", tuple(_inputs(root, folder, chip, label)))
-        for (folder, chip), label in zip(chips.items(), labels, strict=True)
-    )
-    wired = [_wired(chip) for chip in every]
-    found = tuple(chip for chip, _ in wired if chip.inputs)
-    missing = tuple(missing for _, unwired in wired for missing in unwired)
-    if zone_types(root) or any(info.kind == "temp" for chip in found for info in chip.sensors):
-        return Found(found, missing)
-    why = f"no thermal zone in {root.shown(ZONES)}, no chip in {root.shown(HWMON)} that tells one"
-    return Found(found, (*missing, Missing("temperature", why)))
+    found: list[Reader] = []
+    missing: list[Missing] = []
+    for (folder, chip), label in zip(chips.items(), distinct(list(chips.values())), strict=True):
+        absences = [(each, each.absence()) for each in _inputs(root, folder, chip, label)]
+        missing += [Missing(each.info.id, reason) for each, reason in absences if reason]
+        if wired := [each for each, reason in absences if not reason]:
+            read = partial(_values, wired)
+            found.append(Reader(tuple(each.info for each in wired), read, name=f"hwmon {label}"))
+    if not zone_types(root) and all(info.kind != "temp" for chip in found for info in chip.sensors):
+        why = f"no thermal zone in {root.shown(ZONES)}, no chip in {root.shown(CHIPS)} that tells one"
+        missing.append(Missing("temperature", why))
+    return Found(tuple(found), tuple(missing))
 
 
-def _wired(chip: HwmonChip) -> tuple[HwmonChip, tuple[Missing, ...]]:
-    """The chip without the inputs to which nothing is wired. One whose read fails may have been asleep, and stays."""
-    reasons = {found.info.id: found.absence() for found in chip.inputs}
-    missing = tuple(Missing(sensor_id, reason) for sensor_id, reason in reasons.items() if reason)
-    return replace(chip, inputs=tuple(found for found in chip.inputs if not reasons[found.info.id])), missing
+def _values(inputs: list[Input]) -> list[float | Gap]:
+    return [attempt(each.value) for each in inputs]
 
 
 def _chips(root: Root) -> Iterator[tuple[str, str]]:
     """The name of each chip that mirrors no thermal zone, by folder."""
-    zones = zone_types(root)
-    mirrors = {_underscored(zone_type) for zone_type in zones.values()}
-    for name in root.names(HWMON):
-        folder = f"{HWMON}/{name}"
+    mirrors = {_underscored(zone_type) for zone_type in zone_types(root).values()}
+    for name in root.names(CHIPS):
+        folder = f"{CHIPS}/{name}"
         chip = root.line(f"{folder}/name")
         # The link to its device tells for certain; captures and kernels without it are judged by the name.
         device = (root.resolve(f"{folder}/device") or "").rpartition("/")[2]
@@ -111,29 +105,60 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:
             continue  # the same sensor on a scale of its own (Documentation/hwmon/k10temp.rst)
         kind = "temp" if prefix.startswith("temp") else "fan"
-        trips = _trips(root, f"{folder}/{prefix}", chip, tcc_offset_c) if kind == "temp" else None
+        trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
         note = _NOTES.get((chip, text))
         info = sensor(kind, name, root.shown(f"{folder}/{prefix}_input"), trips=trips or None, note=note)
-        yield Input(root, f"{folder}/{prefix}", info, root.exists(f"{folder}/{prefix}_fault"))
+        yield Input(root, f"{folder}/{prefix}", info)
 
 
-_NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
-
-
-def _trips(root: Root, prefix: str, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
+def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
     """At which temperature the chip throttles or is shut down, where its driver tells."""
-    crit = attempt(partial(read_celsius, root, f"{prefix}_crit"))
-    if isinstance(crit, Gap) or crit <= 0:
+    celsius = attempt(partial(read_celsius, crit))
+    if isinstance(celsius, Gap) or celsius <= 0:
         return {}
     if chip == "coretemp":
         # TjMax: "at this temperature, protection mechanism will perform actions to forcibly cool down the
         # processor" (Documentation/hwmon/coretemp.rst), lowered by drivers/thermal/intel/intel_tcc_cooling.c.
-        return {"passive": crit - tcc_offset_c}
+        return {"passive": celsius - tcc_offset_c}
     if chip == "k10temp":  # "the threshold at which the processor will throttle itself" (its document)
-        return {"passive": crit}
-    return {"critical": crit}
+        return {"passive": celsius}
+    return {"critical": celsius}
 
 
 def _tcc_offset_c(root: Root) -> float:
     offsets = [attempt(device.state) for device in cooling.find(root) if device.type == "TCC Offset"]
     return sum(offset for offset in offsets if not isinstance(offset, Gap))
+
+
+def discover_power(root: Root) -> Found:
+    """Power that a chip tells by itself."""
+    named: list[tuple[str, str, str]] = []  # what the board calls it, else its chip; the chip; the file
+    for entry in root.names(CHIPS):
+        folder = f"{CHIPS}/{entry}"
+        chip = root.line(f"{folder}/name") or entry
+        if chip in _RAILS or _is_power_supply(root, folder, chip):
+            continue
+        matches = [match for name in root.names(folder) if (match := _POWER.fullmatch(name))]
+        files = {match[1]: match[0] for match in matches}
+        files |= {match[1]: match[0] for match in matches if match[2] == "input"}
+        for number, file in files.items():
+            name = root.line(f"{folder}/power{number}_label") or root.line(f"{folder}/label") or chip
+            named.append((name, chip, f"{folder}/{file}"))
+    labels = distinct([name for name, _, _ in named])
+    return Found(tuple(_power(root, label, *of) for label, (_, *of) in zip(labels, named, strict=True)))
+
+
+def _power(root: Root, label: str, chip: str, path: str) -> Reader:
+    accuracy = "firmware-estimate" if chip in _ESTIMATES else "on-board-monitor"
+    note = f"{chip}, averaged by the chip" if path.endswith("_average") else chip
+    info = sensor("power", label, root.shown(path), role="part", accuracy=accuracy, note=note)
+    milliseconds = root.number(f"{path.rpartition('/')[0]}/update_interval") or 0
+    fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
+    file = root.file(path)
+    return Reader((info,), lambda: [plausible_w(file.read_int() / 1e6)], max(1.0, fastest_s), fastest_s=fastest_s)
+
+
+def _is_power_supply(root: Root, folder: str, chip_name: str) -> bool:
+    if "/power_supply/" in f"/{root.resolve(f'{folder}/device') or ''}":
+        return True
+    return chip_name in {_underscored(name) for name in root.names("sys/class/power_supply")}

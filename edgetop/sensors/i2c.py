@@ -12,7 +12,7 @@ from typing import cast
 
 from edgetop.errors import InputError
 from edgetop.sensors.ina import Ina219, Ina226, Ina228, Ina260, Ina3221
-from edgetop.sensors.protocol import Found, Gap, Source, sensor
+from edgetop.sensors.protocol import Found, Gap, Source, Values, sensor
 from edgetop.sensors.registers import TOLERANCE, Bus, Chip, Registers
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
@@ -142,7 +142,7 @@ class PowerMonitor:
         if not self._chip.is_set_up(self._registers):
             raise ValueError("what answers does not keep the configuration it is given")
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         try:
             measured = self._chip.measure(self._registers)
             # Only now: had it been reset before, its values are those of another configuration.

@@ -21,9 +21,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetop.sensors import nvmap
-from edgetop.sensors.accelerators import is_tegra
-from edgetop.sensors.protocol import Found, Gap, Missing
+from edgetop.sensors.chips import is_compatible
+from edgetop.sensors.memory import accelerator_sensor, tells_clients
+from edgetop.sensors.protocol import Found, Gap, Missing, Values
 from edgetop.sensors.root import Root
 
 SOCKET = Path("/run/jtop.sock")
@@ -153,14 +153,14 @@ class JetsonStats:
 
     name = "jetson-stats"
     cadence_s = CADENCE_S
-    sensors = (nvmap.accelerator_sensor(SOURCE),)
+    sensors = (accelerator_sensor(SOURCE),)
 
     def __init__(self, helper: Helper, pid: int) -> None:
         self._helper = helper
         self._pid = pid
         self._uptime_s: object = None
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         answer = self._helper.news()
         if isinstance(answer, Gap):
             return [answer]
@@ -187,7 +187,7 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 def discover_engine(pid: int, root: Root) -> Found:
     """What a Jetson's files do not tell. A captured board has no service to ask."""
-    if not root.is_host or not is_tegra(root) or nvmap.is_readable(root):
+    if not root.is_host or not is_compatible(root, "nvidia,tegra") or tells_clients(root):
         return Found()
     python = interpreter()
     if python and SOCKET.exists():

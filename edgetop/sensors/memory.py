@@ -1,29 +1,33 @@
-"""Memory: the engine's own, edgetop's own, and what the system has left.
+"""Memory: the engine's own, edgetop's own, what the system has left, and what is in no process's resident set.
 
 The engine's and edgetop's figures are about real processes and come from the real /proc;
 the system's come from the board under the root. `smaps_rollup` is dear (1.5 ms at 512 MB,
 and it holds the target's mmap lock), so PSS and USS are read ten times less often.
 proc(5); Documentation/filesystems/proc.rst.
+
+On Jetson the GPU shares the board's memory and its allocations are in no RSS: without them,
+a model on the GPU seems to need none. The kernel tells the sum to everybody on JetPack 4 and
+5 (`NvMapMemUsed` of /proc/meminfo) and each process's part to root
+(debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the
+pool that cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`).
 """
 
-import contextlib
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import partial
 
-import psutil
-
-from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
+from edgetop.sensors.processes import HOST, everyone
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, file_reader, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
 MIB = 1024 * 1024
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-CADENCE_S = 1.0
 ROLLUP_CADENCE_S = 10.0
-AVAILABLE, SWAP = "mem/system-available", "mem/system-swap"
+CLIENTS_CADENCE_S = 5.0  # the driver walks every handle of every client
+
+MEMINFO, CLIENTS = "proc/meminfo", "sys/kernel/debug/nvmap/iovmm/clients"
 
 # Of /proc/PID/status, by label. The resident set is the sum of its three parts.
 STATUS_FIELDS = {
@@ -36,150 +40,179 @@ STATUS_FIELDS = {
 }
 
 # 64 bits, in ASCII: a number that no file of the kernel holds is no number.
-_KIB_LINE = re.compile(r"([^:]+):\s*([0-9]{1,20}) kB\s*")
+_KIB_LINE = re.compile(r"^([^:\n]+):[ \t]*([0-9]{1,20}) kB[ \t]*$", re.MULTILINE)
+# user                         gpu_burn     7979   23525644K
+_CLIENT = re.compile(r"\S+\s+.*?\s+([0-9]{1,10})\s+([0-9]{1,15})([KM]?)")
+_UNIT_MIB = {"": 2**-20, "K": 2**-10, "M": 1.0}
+
+Fields = Mapping[str, int]  # KiB by name
 
 
-@dataclass(frozen=True, slots=True)
-class EngineMemory:
-    """Resident memory now and what it is made of, its peak, and what of the process is swapped out."""
-
-    pid: int
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-    name: str = "engine memory"
-
-    def read(self) -> Sequence[float | Gap]:
-        fields = read_kib_fields(Path(f"/proc/{self.pid}/status").read_text())
-        return [kib_as_mib(fields, key) for key in STATUS_FIELDS.values()]
-
-
-@dataclass(frozen=True, slots=True)
-class EngineShare:
-    """Proportional and unique set size: the engine's share of shared pages, and what is its alone."""
-
-    pid: int
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = ROLLUP_CADENCE_S
-    name: str = "engine memory share"
-
-    def read(self) -> Sequence[float | Gap]:
-        fields = read_kib_fields(Path(f"/proc/{self.pid}/smaps_rollup").read_text())
-        return [kib_as_mib(fields, "Pss"), unique_mib(fields)]
-
-
-@dataclass(frozen=True, slots=True)
-class SystemMemory:
-    """What a new program could still have without swapping, and what of all programs is swapped out."""
-
-    root: Root
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-    name: str = "system memory"
-
-    def read(self) -> Sequence[float | Gap]:
-        fields = read_kib_fields(self.root.read_text("proc/meminfo"))
-        values = {AVAILABLE: kib_as_mib(fields, "MemAvailable"), SWAP: taken_mib(fields, "SwapTotal", "SwapFree")}
-        return [values[info.id] for info in self.sensors]
-
-
-class OwnMemory:
-    """Resident memory of edgetop itself, its helpers included and the engine left out."""
-
-    name = "edgetop memory"
-    cadence_s = CADENCE_S
-
-    def __init__(self, engine_pid: int | None) -> None:
-        self._engine_pid = engine_pid
-        is_listed = any(Path("/proc/self/task").glob("*/children"))
-        self._children = listed_children if is_listed else searched_children
-        self.sensors = (sensor("mem", "edgetop", "/proc/self", note="edgetop and its helpers, without the engine"),)
-
-    def read(self) -> Sequence[float | Gap]:
-        pids = [os.getpid()]
-        for pid in pids:  # grows on the way
-            pids += [child for child in self._children(pid) if child != self._engine_pid]
-        return [sum(map(resident_bytes, pids)) / MIB]
-
-
-def listed_children(pid: int) -> list[int]:
-    """As the kernel lists them: proc(5), /proc/PID/task/TID/children, with CONFIG_PROC_CHILDREN."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread ended just now
-            found += [int(child) for child in file.read_text().split()]
-    return found
-
-
-def searched_children(pid: int) -> list[int]:
-    """Found among all processes there are: with many of them dearer than all other sensors together."""
-    try:
-        return [child.pid for child in psutil.Process(pid).children()]
-    except psutil.Error:
-        return []
-
-
-def resident_bytes(pid: int) -> int:
-    """Of a process; nothing where it ended just now."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
-    except (OSError, IndexError):
-        return 0
-
-
-def discover_engine(pid: int, *, shares_process: bool) -> Found:
-    """`shares_process`: the engine is a thread of edgetop, and its memory cannot be told apart."""
-    note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
-    status, rollup = f"/proc/{pid}/status", f"/proc/{pid}/smaps_rollup"
-    sources: list[Source] = [
-        EngineMemory(pid, tuple(sensor("mem", label, status, note=note) for label in STATUS_FIELDS))
-    ]
-    if not shares_process:
-        sources.append(OwnMemory(pid))
-    if not Path(rollup).exists():
-        return Found(tuple(sources), (Missing("mem/pss, mem/uss", f"{rollup} needs Linux 4.14 or later"),))
-    sources.append(EngineShare(pid, tuple(sensor("mem", label, rollup, note=note) for label in ("pss", "uss"))))
-    return Found(tuple(sources))
-
-
-def discover(root: Root) -> Found:
-    source = root.shown("proc/meminfo")
-    try:
-        fields = read_kib_fields(root.read_text("proc/meminfo"))
-    except OSError:
-        return Found(missing=(Missing("system memory", f"no {source}"),))
-    sensors = [sensor("mem", "system-available", f"{source} MemAvailable")]
-    if {"SwapTotal", "SwapFree"} <= fields.keys():
-        note = "in use by all processes together" if fields["SwapTotal"] else "the board has no swap"
-        sensors.append(sensor("mem", "system-swap", f"{source} SwapTotal", note=note))
-    return Found((SystemMemory(root, tuple(sensors)),))
-
-
-def read_kib_fields(text: str) -> dict[str, int]:
+def parse_kib_fields(text: str) -> dict[str, int]:
     """`Name:   123 kB` lines as a mapping; lines of another shape are passed over.
 
-    >>> read_kib_fields("VmRSS:\\t  2048 kB\\nThreads:\\t3\\nName:\\tx\\n")
+    >>> parse_kib_fields("VmRSS:\\t  2048 kB\\nThreads:\\t3\\nName:\\tx\\n")
     {'VmRSS': 2048}
     """
-    matches = (_KIB_LINE.fullmatch(line) for line in text.splitlines())
-    return {match[1]: int(match[2]) for match in matches if match}
+    return {name: int(kib) for name, kib in _KIB_LINE.findall(text)}
 
 
-def unique_mib(fields: dict[str, int]) -> float | Gap:
-    clean, dirty = (kib_as_mib(fields, key) for key in ("Private_Clean", "Private_Dirty"))
-    if isinstance(clean, Gap):
-        return clean
-    return dirty if isinstance(dirty, Gap) else clean + dirty
+def read_meminfo(root: Root) -> dict[str, int]:
+    """Nothing where it cannot be read."""
+    return parse_kib_fields(root.text(MEMINFO))
 
 
-def kib_as_mib(fields: dict[str, int], key: str) -> float | Gap:
+def kib_as_mib(key: str, fields: Fields) -> float | Gap:
     return fields[key] / 1024 if key in fields else Gap(f"no {key} in the file")
 
 
-def taken_mib(fields: dict[str, int], total_key: str, free_key: str) -> float | Gap:
+def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
     """What is in use of a pool whose size and free part the file has."""
-    total, free = (kib_as_mib(fields, key) for key in (total_key, free_key))
+    total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
     if isinstance(total, Gap):
         return total
     if isinstance(free, Gap):
         return free
     return total - free if free <= total else Gap(f"{free_key} is above {total_key}: {free:g} of {total:g} MiB")
+
+
+def unique_mib(fields: Fields) -> float | Gap:
+    clean, dirty = (kib_as_mib(key, fields) for key in ("Private_Clean", "Private_Dirty"))
+    if isinstance(clean, Gap):
+        return clean
+    return dirty if isinstance(dirty, Gap) else clean + dirty
+
+
+def _reader(
+    name: str, root: Root, path: str, wanted: Mapping[SensorInfo, Callable[[Fields], float | Gap]], cadence_s: float = 1
+) -> Reader:
+    """Sensors that are each made of the fields of one file."""
+    file, makers = root.file(path), tuple(wanted.values())
+
+    def read() -> Values:
+        fields = parse_kib_fields(file.read_text())
+        return [make(fields) for make in makers]
+
+    return Reader(tuple(wanted), read, cadence_s, name)
+
+
+def discover(root: Root) -> Found:
+    """What a new program could still have without swapping, and what of all programs is swapped out."""
+    source, fields = root.shown(MEMINFO), read_meminfo(root)
+    if not fields and not root.exists(MEMINFO):
+        return Found(missing=(Missing("system memory", f"no {source}"),))
+    wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
+    wanted[sensor("mem", "system-available", f"{source} MemAvailable")] = partial(kib_as_mib, "MemAvailable")
+    if {"SwapTotal", "SwapFree"} <= fields.keys():
+        note = "in use by all processes together" if fields["SwapTotal"] else "the board has no swap"
+        swap = sensor("mem", "system-swap", f"{source} SwapTotal", note=note)
+        wanted[swap] = partial(taken_mib, "SwapTotal", "SwapFree")
+    return Found((_reader("system memory", root, MEMINFO, wanted),))
+
+
+def discover_pools(root: Root) -> Found:
+    """What of the board's memory the GPU's driver holds, and what is taken of CMA."""
+    source, fields = root.shown(MEMINFO), read_meminfo(root)
+    wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
+    if "NvMapMemUsed" in fields:
+        note = "all processes together; in no resident set"
+        held = sensor("mem", "system-accelerator", f"{source} NvMapMemUsed", note=note)
+        wanted[held] = partial(kib_as_mib, "NvMapMemUsed")
+    if fields.get("CmaTotal") and "CmaFree" in fields:
+        cma = sensor("mem", "system-cma", f"{source} CmaTotal", note="taken of the contiguous pool")
+        wanted[cma] = partial(taken_mib, "CmaTotal", "CmaFree")
+    return Found((_reader("memory pools", root, MEMINFO, wanted),)) if wanted else Found()
+
+
+def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:
+    """`shares_process`: the engine is a thread of edgetop, and its memory cannot be told apart."""
+    note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
+    status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
+    parts = {
+        sensor("mem", label, f"/{status}", note=note): partial(kib_as_mib, key) for label, key in STATUS_FIELDS.items()
+    }
+    sources = [_reader("engine memory", root, status, parts)]
+    if not shares_process:
+        sources.append(own_memory(pid))
+    if not root.exists(rollup):
+        return Found(tuple(sources), (Missing("mem/pss, mem/uss", f"/{rollup} needs Linux 4.14 or later"),))
+    pss, uss = (sensor("mem", label, f"/{rollup}", note=note) for label in ("pss", "uss"))
+    share: dict[SensorInfo, Callable[[Fields], float | Gap]] = {pss: partial(kib_as_mib, "Pss"), uss: unique_mib}
+    return Found((*sources, _reader("engine memory share", root, rollup, share, ROLLUP_CADENCE_S)))
+
+
+def own_memory(engine_pid: int | None) -> Reader:
+    """Resident memory of edgetop itself, its helpers included and the engine left out."""
+    is_listed = any(HOST.exists(f"proc/self/task/{task}/children") for task in HOST.names("proc/self/task"))
+    children = listed_children if is_listed else searched_children
+
+    def read() -> Values:
+        pids = [os.getpid()]
+        for pid in pids:  # grows on the way
+            pids += [child for child in children(pid) if child != engine_pid]
+        return [sum(map(resident_bytes, pids)) / MIB]
+
+    info = sensor("mem", "edgetop", "/proc/self", note="edgetop and its helpers, without the engine")
+    return Reader((info,), read, name="edgetop memory")
+
+
+def listed_children(pid: int) -> list[int]:
+    """As the kernel lists them: proc(5), /proc/PID/task/TID/children, with CONFIG_PROC_CHILDREN."""
+    try:
+        tasks = HOST.entries(f"proc/{pid}/task")
+    except OSError:  # it ended just now
+        return []
+    texts = (HOST.text(f"proc/{pid}/task/{task}/children") for task in tasks)
+    return [int(child) for text in texts for child in text.split()]
+
+
+def searched_children(pid: int) -> list[int]:
+    """Found among all processes there are: with many of them dearer than all other sensors together."""
+    return [child for child, stat in everyone() if stat.parent == pid]
+
+
+def resident_bytes(pid: int) -> int:
+    """Of a process; nothing where it ended just now."""
+    fields = HOST.text(f"proc/{pid}/statm").split()
+    return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
+
+
+def discover_engine_on_gpu(pid: int, root: Root) -> Found:
+    """The engine's part of the GPU's memory. Nothing in a captured board: its processes are not ours."""
+    if not root.is_host or not tells_clients(root):
+        return Found()
+    return Found((nvmap_client(root, pid),))
+
+
+def nvmap_client(root: Root, pid: int) -> Reader:
+    return file_reader(
+        root, CLIENTS, accelerator_sensor(root.shown(CLIENTS)), partial(client_mib, pid=pid), CLIENTS_CADENCE_S
+    )
+
+
+def accelerator_sensor(source: str) -> SensorInfo:
+    return sensor("mem", "accelerator", source, note="the engine's part of the GPU's memory; in no resident set")
+
+
+def tells_clients(root: Root) -> bool:
+    """Whether each process's part is told: debugfs is root's alone."""
+    return root.text(CLIENTS).startswith("CLIENT")
+
+
+def client_mib(text: str, pid: int) -> float:
+    """What one process holds: nothing where it is in no line, since its first allocation makes one.
+
+    Raises ValueError where this is no table of clients, or it may be in a line that is not understood.
+
+    >>> client_mib("CLIENT  PROCESS  PID  SIZE\\nuser  gpu burn  7979  2048K\\ntotal  2048K\\n", 7979)
+    2.0
+    """
+    head, *lines = text.splitlines() or [""]
+    if head.split()[:1] != ["CLIENT"]:
+        raise ValueError(f"not a table of clients: {head[:40]!r}")
+    clients = [line.strip() for line in lines if line.split()[:1] not in ([], ["total"])]
+    matches = [_CLIENT.fullmatch(line) for line in clients]
+    own = [match for match in matches if match and int(match[1]) == pid]
+    if not own and not all(matches):
+        raise ValueError("a line of the table is not understood")
+    return sum(int(match[2]) * _UNIT_MIB[match[3]] for match in own)

@@ -10,43 +10,20 @@ NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driv
 import importlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from edgetop.sensors.energy import EnergyCounter
-from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
+from edgetop.sensors.counters import EnergyCounter
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
 DRIVER = "proc/driver/nvidia/version"
-CADENCE_S = 1.0
 FASTEST_S = 0.2  # the energy counter of some GPUs is renewed every 100 ms
 
 MIB = 2**20
 _POWER_NOTE = "the GPU's whole card: not the board it is plugged into"
 
 Probe = Callable[[], float | Gap]
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """Some of what one GPU tells, each by a call of its own."""
-
-    name: str
-    sensors: tuple[SensorInfo, ...]
-    probes: tuple[Probe, ...]
-    error: type[Exception]  # the module's
-    cadence_s: float = CADENCE_S
-    fastest_s: float = FASTEST_S
-
-    def read(self) -> Sequence[float | Gap]:
-        return [self._one(probe) for probe in self.probes]
-
-    def _one(self, probe: Probe) -> float | Gap:
-        try:
-            return probe()
-        except self.error as error:
-            return Gap(f"NVML: {error}")
 
 
 def discover(root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
@@ -77,7 +54,7 @@ def _missing(why: str, fix: str | None) -> Found:
     return Found(missing=(Missing("NVIDIA GPU", why, fix),))
 
 
-def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[Source]:
+def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[Reader]:
     number = str(index) if is_one_of_many else ""
     where = f"/dev/nvidia{index} (NVML)"
     power = sensor("power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE)
@@ -93,14 +70,24 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[S
         (sensor("load", f"gpu{number}", where), lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
         (sensor("mem", f"accelerator{number}", where), lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB),
     )
-    found: list[Source] = []
-    if (watts := _power_probe(nvml, handle)) is not None:
-        found.append(Gpu(f"power of GPU {index}", (power,), (watts,), nvml.NVMLError))
+    watts = _power_probe(nvml, handle)
+    found = [_reader(nvml, f"power of GPU {index}", [(power, watts)])] if watts else []
     supported = [(info, probe) for info, probe in state if _is_supported(nvml, probe)]
-    if supported:
-        infos, probes = zip(*supported, strict=True)
-        found.append(Gpu(f"GPU {index}", infos, tuple(_as_float(probe) for probe in probes), nvml.NVMLError))
-    return found
+    return [*found, _reader(nvml, f"GPU {index}", supported)] if supported else found
+
+
+def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) -> Reader:
+    """Some of what one GPU tells, each by a call of its own."""
+
+    def one(probe: Probe) -> float | Gap:
+        try:
+            value = probe()
+        except nvml.NVMLError as error:
+            return Gap(f"NVML: {error}")
+        return value if isinstance(value, Gap) else float(value)
+
+    infos = tuple(info for info, _ in probes)
+    return Reader(infos, lambda: [one(probe) for _, probe in probes], name=name, fastest_s=FASTEST_S)
 
 
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
@@ -111,10 +98,6 @@ def _power_probe(nvml: Any, handle: Any) -> Probe | None:
     if _is_supported(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle)):
         return lambda: float(nvml.nvmlDeviceGetPowerUsage(handle) / 1e3)
     return None
-
-
-def _as_float(probe: Callable[[], Any]) -> Probe:
-    return lambda: float(probe())
 
 
 def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:

@@ -6,10 +6,9 @@ long the run; with intervals drawn at random from half to one and a half of it, 
 shrinks with time (Bilinskis and Mikelsons, Randomized Signal Processing, 1992).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgetop.sensors.protocol import Found, Gap, Source
+from edgetop.sensors.protocol import Found, Source, Values
 from edgetop.session.manifest import SensorInfo
 
 JITTER = 0.5  # of the cadence, to either side
@@ -35,7 +34,7 @@ class Paced:
     def interval_s(self) -> tuple[float, float]:
         return max((1 - JITTER) * self.cadence_s, self.fastest_s), (1 + JITTER) * self.cadence_s
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         return self.source.read()
 
 
@@ -53,4 +52,4 @@ def _paced(source: Source, hz: float | None) -> Source:
 
 def fastest(source: Source) -> float:
     """How soon another read of it may tell anything new: `fastest_s` where it has one, else its cadence."""
-    return float(getattr(source, "fastest_s", source.cadence_s))
+    return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

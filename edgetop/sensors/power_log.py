@@ -10,14 +10,14 @@ sample of each bin is a reading of a second sensor: means know nothing of short 
 import io
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.sensors.jetson.plans import NOTES
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Layout, layout
-from edgetop.sensors.protocol import Found, Gap, Past, sensor
+from edgetop.sensors.protocol import Found, Past, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, plan_of_lines
 from edgetop.session.manifest import SensorInfo
 
@@ -66,7 +66,7 @@ class PowerLog:
         self._inode: int | None = None
         self._bins.forget()
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         """What has become past since the last read. Raises OSError, or ValueError where it is no such log."""
         now_s = self._now_ns() / NS
         bins: list[_Bin] = []

@@ -7,106 +7,80 @@ they tell was negotiated, not measured.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
-from edgetop.sensors.energy import plausible_w
-from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
+from edgetop.sensors.counters import plausible_w
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
 SUPPLIES = "sys/class/power_supply"
-CADENCE_S = 1.0
-
+FILES = ("status", "online", "power_now", "voltage_now", "current_now")
 DISCHARGING = "Discharging"
-
-
-@dataclass(frozen=True, slots=True)
-class Batteries:
-    """All of the board's batteries together: they feed it in turn or at once."""
-
-    root: Root
-    folders: tuple[str, ...]
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-    name: str = "battery"
-
-    def read(self) -> Sequence[float | Gap]:
-        status = [self.root.read_text(f"{folder}/status") for folder in self.folders]
-        feeding = [folder for folder, says in zip(self.folders, status, strict=True) if says == DISCHARGING]
-        if "Charging" in status or not feeding:
-            return [Gap(f"{', '.join(status)}: tells nothing of what the board draws")]
-        watts = sum(supply_watts(self.root, folder) for folder in feeding)
-        return [plausible_w(watts)] if watts > 0 else [Gap(f"reads {watts:g} W while discharging")]
-
-
-@dataclass(frozen=True, slots=True)
-class Mains:
-    """What one supply that is not a battery puts into the board."""
-
-    root: Root
-    folder: str
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-
-    @property
-    def name(self) -> str:
-        return self.sensors[0].id
-
-    def read(self) -> Sequence[float | Gap]:
-        if self.root.read_int(f"{self.folder}/online") == 0:
-            return [Gap("unplugged")]
-        return [plausible_w(supply_watts(self.root, self.folder))]
-
-
-def supply_watts(root: Root, folder: str) -> float:
-    """`power_now`, or voltage times current. Raises OSError or ValueError where it has neither."""
-    if root.exists(f"{folder}/power_now"):
-        return abs(root.read_int(f"{folder}/power_now")) / 1e6
-    microvolts, microamperes = (root.read_int(f"{folder}/{name}") for name in ("voltage_now", "current_now"))
-    return microvolts / 1e6 * abs(microamperes) / 1e6
-
-
-def discover(root: Root) -> Found:
-    """Nothing, and nothing missing, on a board that no gauge feeds."""
-    measured = [(name, f"{SUPPLIES}/{name}") for name in root.names(SUPPLIES)]
-    measured = [(name, folder) for name, folder in measured if _is_measured(root, folder)]
-    kinds = [(name, folder, root.line(f"{folder}/type")) for name, folder in measured]
-    batteries = [(name, folder) for name, folder, kind in kinds if kind == "Battery" and _is_the_boards(root, folder)]
-    mains: list[Source] = [
-        Mains(root, folder, (_sensor(name.replace("/", "-"), root.shown(folder), _MAINS_NOTE),))
-        for name, folder, kind in kinds
-        if kind == "Mains" and root.exists(f"{folder}/online")
-    ]
-    found = Found(tuple(mains))
-    return _with_batteries(root, batteries, found) if batteries else found
-
-
-def _with_batteries(root: Root, batteries: Sequence[tuple[str, str]], found: Found) -> Found:
-    """A battery counts where it feeds the board as the run begins; on mains it is told as missing."""
-    folders = tuple(folder for _, folder in batteries)
-    status = [root.line(f"{folder}/status") or "?" for folder in folders]
-    if DISCHARGING not in status or "Charging" in status:
-        says = ", ".join(f"{name} {text}" for (name, _), text in zip(batteries, status, strict=True))
-        why = f"{says}: on mains its gauge tells nothing of what the board draws"
-        return Found(found.sources, (Missing("battery power", why, "unplug the mains before the run"),))
-    where = ", ".join(root.shown(folder) for folder in folders)
-    return Found((Batteries(root, folders, (_sensor("battery", where, _BATTERY_NOTE),)), *found.sources))
 
 
 _BATTERY_NOTE = "all that the battery feeds, the screen included; gauges renew it every second to half a minute"
 _MAINS_NOTE = "what goes into the board and into its battery"
 
 
+class Supply:
+    """One supply's files."""
+
+    def __init__(self, root: Root, name: str) -> None:
+        self.name, self.folder = name, f"{SUPPLIES}/{name}"
+        self.kind, self.has = root.line(f"{self.folder}/type"), set(root.names(self.folder))
+        self.files = {file: root.file(f"{self.folder}/{file}") for file in FILES}
+        # That of a mouse is none of the board's (`scope`: drivers/power/supply/power_supply_sysfs.c).
+        self.is_the_boards = root.line(f"{self.folder}/scope") != "Device"
+
+    @property
+    def is_measured(self) -> bool:
+        return "power_now" in self.has or {"voltage_now", "current_now"} <= self.has
+
+    def watts(self) -> float:
+        """`power_now`, or voltage times current. Raises OSError or ValueError where it has neither."""
+        if "power_now" in self.has:
+            return abs(self.files["power_now"].read_int()) / 1e6
+        microvolts, microamperes = (self.files[name].read_int() for name in ("voltage_now", "current_now"))
+        return microvolts / 1e6 * abs(microamperes) / 1e6
+
+
+def discover(root: Root) -> Found:
+    """Nothing, and nothing missing, on a board that no gauge feeds."""
+    measured = [supply for name in root.names(SUPPLIES) if (supply := Supply(root, name)).is_measured]
+    batteries = [supply for supply in measured if supply.kind == "Battery" and supply.is_the_boards]
+    mains = tuple(_mains(root, supply) for supply in measured if supply.kind == "Mains" and "online" in supply.has)
+    if not batteries:
+        return Found(mains)
+    # A battery counts where it feeds the board as the run begins; on mains it is told as missing.
+    status = [supply.files["status"].line() or "?" for supply in batteries]
+    if DISCHARGING not in status or "Charging" in status:
+        says = ", ".join(f"{supply.name} {text}" for supply, text in zip(batteries, status, strict=True))
+        why = f"{says}: on mains its gauge tells nothing of what the board draws"
+        return Found(mains, (Missing("battery power", why, "unplug the mains before the run"),))
+    where = ", ".join(root.shown(supply.folder) for supply in batteries)
+    info = _sensor("battery", where, _BATTERY_NOTE)
+    return Found((Reader((info,), partial(_battery_power, batteries), name="battery"), *mains))
+
+
+def _battery_power(batteries: Sequence[Supply]) -> Values:
+    """Of all of the board's batteries together: they feed it in turn or at once."""
+    status = [supply.files["status"].read_text() for supply in batteries]
+    feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]
+    if "Charging" in status or not feeding:
+        return [Gap(f"{', '.join(status)}: tells nothing of what the board draws")]
+    watts = sum(supply.watts() for supply in feeding)
+    return [plausible_w(watts)] if watts > 0 else [Gap(f"reads {watts:g} W while discharging")]
+
+
+def _mains(root: Root, supply: Supply) -> Reader:
+    """What one supply that is not a battery puts into the board."""
+
+    def read() -> Values:
+        return [Gap("unplugged") if supply.files["online"].read_int() == 0 else plausible_w(supply.watts())]
+
+    return Reader((_sensor(supply.name.replace("/", "-"), root.shown(supply.folder), _MAINS_NOTE),), read)
+
+
 def _sensor(label: str, source: str, note: str) -> SensorInfo:
     return sensor("power", label, source, role="total", accuracy="on-board-monitor", note=note)
-
-
-def _is_measured(root: Root, folder: str) -> bool:
-    files = ({"power_now"}, {"voltage_now", "current_now"})
-    have = set(root.names(folder))
-    return any(names <= have for names in files)
-
-
-def _is_the_boards(root: Root, folder: str) -> bool:
-    """Not that of a mouse (`scope`: drivers/power/supply/power_supply_sysfs.c)."""
-    return root.line(f"{folder}/scope") != "Device"

@@ -6,15 +6,13 @@ and more, so that they belong to the interval they are shown for.
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from edgetop.sensors.numbers import parse_int
-from edgetop.sensors.protocol import Found, Gap, Missing, sensor
-from edgetop.sensors.rates import Rate
-from edgetop.sensors.root import Root
+from edgetop.sensors.counters import Rate
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
+from edgetop.sensors.root import Root, parse_int
 
 FOLDER = "proc/pressure"
-CADENCE_S = 1.0
 SINCE = (4, 20)
 
 # "full" of the CPU is undefined for the whole system and always 0.
@@ -22,28 +20,39 @@ _KINDS = {"cpu": ("some",), "memory": ("some", "full"), "io": ("some", "full")}
 _LINE = re.compile(r"(some|full) .*\btotal=(\S+)")
 
 
-class Pressure:
-    """One resource: the share of time in which some task, or all of them at once, waited for it."""
+def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
+    sources = []
+    for resource in _KINDS:
+        try:
+            root.read_text(f"{FOLDER}/{resource}")
+        except OSError:  # EOPNOTSUPP where the kernel has it switched off (psi_show in kernel/sched/psi.c)
+            continue
+        sources.append(_resource(root, resource, now_s))
+    if sources:
+        return Found(tuple(sources))
+    if _linux_version(root) < SINCE:
+        return Found(missing=(Missing("pressure", "needs Linux {}.{} or later".format(*SINCE)),))
+    why = f"no {root.shown(FOLDER)}: switched off in this kernel, as in those of Raspberry Pi OS"
+    return Found(missing=(Missing("pressure", why, "add psi=1 to the kernel's command line and reboot"),))
 
-    cadence_s = CADENCE_S
 
-    def __init__(self, root: Root, resource: str, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._root = root
-        self._file = f"{FOLDER}/{resource}"
-        self._now_s = now_s
-        self._rates = {kind: Rate() for kind in _KINDS[resource]}
-        self.name = f"{resource} pressure"
-        self.sensors = tuple(sensor("pressure", f"{resource}-{kind}", root.shown(self._file)) for kind in self._rates)
+def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
+    """The share of time in which some task, or all of them at once, waited for it."""
+    file = root.file(f"{FOLDER}/{resource}")
+    rates = {kind: Rate() for kind in _KINDS[resource]}
 
-    def read(self) -> Sequence[float | Gap]:
-        text, now_s = self._root.read_text(self._file), self._now_s()
+    def read() -> Values:
+        text, at_s = file.read_text(), now_s()
         totals = {match[1]: match[2] for match in map(_LINE.match, text.splitlines()) if match}
         return [
-            _share(rate.percent(parse_int(totals[kind]) / 1e6, now_s))
+            _share(rate.percent(parse_int(totals[kind]) / 1e6, at_s))
             if kind in totals
             else Gap(f"no {kind} line in the file")
-            for kind, rate in self._rates.items()
+            for kind, rate in rates.items()
         ]
+
+    infos = tuple(sensor("pressure", f"{resource}-{kind}", root.shown(file.relative)) for kind in rates)
+    return Reader(infos, read, name=f"{resource} pressure")
 
 
 def _share(percent: float | Gap) -> float | Gap:
@@ -51,23 +60,6 @@ def _share(percent: float | Gap) -> float | Gap:
     if isinstance(percent, Gap) or percent <= 110:
         return percent if isinstance(percent, Gap) else min(percent, 100.0)
     return Gap("the total grew faster than time")
-
-
-def discover(root: Root) -> Found:
-    sources = []
-    for resource in _KINDS:
-        try:
-            root.read_text(f"{FOLDER}/{resource}")
-        except OSError:  # EOPNOTSUPP where the kernel has it switched off (psi_show in kernel/sched/psi.c)
-            continue
-        sources.append(Pressure(root, resource))
-    if sources:
-        return Found(tuple(sources))
-    if _linux_version(root) < SINCE:
-        why = "needs Linux {}.{} or later".format(*SINCE)
-        return Found(missing=(Missing("pressure", why),))
-    why = f"no {root.shown(FOLDER)}: switched off in this kernel, as in those of Raspberry Pi OS"
-    return Found(missing=(Missing("pressure", why, "add psi=1 to the kernel's command line and reboot"),))
 
 
 def _linux_version(root: Root) -> tuple[int, int]:

@@ -1,9 +1,15 @@
-"""What a source of readings is, and what discovery gives."""
+"""What a source of readings is, and what discovery gives.
 
+Nearly every source is a `Reader`: sensors, and the function that reads them. A family of sensors is one file with a
+`discover` that gives its readers; `discovery.py` lists the families.
+"""
+
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
+from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue, Severity
 from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import SensorInfo
@@ -22,6 +28,7 @@ def gap_of(error: OSError | ValueError) -> Gap:
 
 
 T = TypeVar("T")
+Values = Sequence[float | Gap]
 
 
 def attempt(read: Callable[[], T]) -> T | Gap:
@@ -51,8 +58,31 @@ class Source(Protocol):
     @property
     def cadence_s(self) -> float: ...
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         """A value for each of `sensors`, in their order. An OSError or ValueError is a gap in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Sensors that one function reads in one go, with a value for each: what most of a board is."""
+
+    sensors: tuple[SensorInfo, ...]
+    read: Callable[[], Values]
+    cadence_s: float = 1.0
+    name: str = ""  # of its first sensor, where none is given
+    fastest_s: float = 0.0  # a read that comes sooner finds nothing new; 0: the cadence
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.sensors[0].id)
+
+
+def file_reader(
+    root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
+) -> Reader:
+    """One sensor: a file, and what its text means. `convert` may raise ValueError."""
+    file = root.file(relative)
+    return Reader((info,), lambda: [convert(file.read_text())], cadence_s)
 
 
 @runtime_checkable
@@ -126,3 +156,17 @@ def join(parts: Sequence[Found]) -> Found:
 def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
     """A SensorInfo with the unit that its kind fixes."""
     return SensorInfo(id=f"{kind}/{label}", unit=UNIT_OF_KIND[kind], source=source, **more)  # type: ignore[arg-type]
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """A label for each name, in their order: without a slash, and of names that are alike the later ones get a number.
+
+    >>> distinct(["nvme", "a/b", "nvme", "a-b"])
+    ['nvme', 'a-b', 'nvme-2', 'a-b-2']
+    """
+    labels: dict[str, None] = {}
+    for name in names:
+        plain = name.replace("/", "-")
+        candidates = itertools.chain([plain], (f"{plain}-{number}" for number in itertools.count(2)))
+        labels[next(label for label in candidates if label not in labels)] = None
+    return list(labels)

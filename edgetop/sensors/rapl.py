@@ -7,16 +7,14 @@ and uncore, the platform (psys) holds the packages: nothing here is ever added u
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from edgetop.sensors.energy import EnergyCounter
-from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
+from edgetop.sensors.counters import EnergyCounter
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.sensors.root import Root
-from edgetop.session.manifest import SensorInfo
 
 ZONES = "sys/class/powercap"
-CADENCE_S = 1.0
 FASTEST_S = 0.05  # the counters are renewed about every ms (Intel SDM vol. 3B, RAPL interfaces): 2 % of that
 STILL = Gap("the energy counter stands still")  # as one does that the processor has not, or a captured board's
 
@@ -30,55 +28,46 @@ _NOTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class RaplDomain:
-    """Mean power of one domain since the last read."""
-
-    root: Root
-    folder: str
-    sensors: tuple[SensorInfo, ...]
-    counter: EnergyCounter
-    may_rest: bool = False  # graphics may: it draws nothing while it is off
-    now_s: Callable[[], float] = field(default=time.monotonic)
-    cadence_s: float = CADENCE_S
-    fastest_s: float = FASTEST_S
-
-    @property
-    def name(self) -> str:
-        return self.sensors[0].id
-
-    def read(self) -> Sequence[float | Gap]:
-        watts = self.counter.watts(self.root.read_int(f"{self.folder}/energy_uj") / 1e6, self.now_s())
-        return [STILL if watts == 0 and not self.may_rest else watts]
-
-
-@dataclass(frozen=True, slots=True)
 class _Zone:
     folder: str
     name: str  # "package-0", "core", "psys" ...
     parent: str | None  # of a subzone, the name of the zone it is in
 
 
-def discover(root: Root) -> Found:
+def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     """Nothing, and nothing missing, on a board without such counters."""
     zones = list(_zones(root))
+    refused = [zone.name for zone in zones if root.is_denied(f"{zone.folder}/energy_uj")]
     names = [zone.name for zone in zones]
-    sources: list[Source] = []
-    refused: list[str] = []
+    sources = []
     for zone in zones:
-        try:
-            root.read_int(f"{zone.folder}/energy_uj")
-        except PermissionError:
-            refused.append(zone.name)
-            continue
-        except (OSError, ValueError):
-            pass  # its reads tell
         alone = names.count(zone.name) == 1
         label = zone.name if alone or zone.parent is None else f"{zone.parent}-{zone.name}"
-        counter = EnergyCounter(_range_j(root, zone))
-        sources.append(
-            RaplDomain(root, zone.folder, (_sensor(root, zone, label),), counter, may_rest=zone.name == "uncore")
-        )
+        if zone.name not in refused:
+            sources.append(_domain(root, zone, label, now_s))
     return Found(tuple(sources), _missing(root, refused))
+
+
+def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> Reader:
+    """Mean power of one domain since the last read."""
+    range_uj = root.number(f"{zone.folder}/max_energy_range_uj") or 0
+    file, counter = root.file(f"{zone.folder}/energy_uj"), EnergyCounter(range_uj / 1e6 if range_uj > 0 else None)
+    may_rest = zone.name == "uncore"  # graphics draws nothing while it is off
+
+    def read() -> Values:
+        watts = counter.watts(file.read_int() / 1e6, now_s())
+        return [STILL if watts == 0 and not may_rest else watts]
+
+    info = sensor(
+        "power",
+        label,
+        root.shown(file.relative),
+        role="total" if zone.name == "psys" else "part",
+        accuracy="firmware-estimate",
+        averages=True,
+        note=_NOTES.get(zone.name.partition("-")[0]),
+    )
+    return Reader((info,), read, fastest_s=FASTEST_S)
 
 
 def _missing(root: Root, refused: list[str]) -> tuple[Missing, ...]:
@@ -101,23 +90,3 @@ def _zones(root: Root) -> Iterator[_Zone]:
         if (parent, name) not in seen:
             seen.add((parent, name))
             yield _Zone(path, name.replace("/", "-"), parent and parent.replace("/", "-"))
-
-
-def _range_j(root: Root, zone: _Zone) -> float | None:
-    try:
-        microjoules = root.read_int(f"{zone.folder}/max_energy_range_uj")
-    except (OSError, ValueError):
-        return None
-    return microjoules / 1e6 if microjoules > 0 else None
-
-
-def _sensor(root: Root, zone: _Zone, label: str) -> SensorInfo:
-    return sensor(
-        "power",
-        label,
-        root.shown(f"{zone.folder}/energy_uj"),
-        role="total" if zone.name == "psys" else "part",
-        accuracy="firmware-estimate",
-        averages=True,
-        note=_NOTES.get(zone.name.partition("-")[0]),
-    )

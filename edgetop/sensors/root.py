@@ -8,15 +8,33 @@ capture's `unreadable.txt` holds a line `EAGAIN sys/class/...` for it, and an em
 stands in its place.
 """
 
+import contextlib
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
-from edgetop.sensors.numbers import parse_int
-
 READ_BYTES = 65_536
 UNREADABLE = "unreadable.txt"
+KEPT_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
+GONE = (errno.ENODEV, errno.ESRCH)  # what a descriptor gives whose device or process is there no more
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def parse_int(text: str) -> int:
+    """An integer as the kernel prints it: ASCII digits, at most 64 bits. Raises ValueError where it is anything else.
+
+    `int` alone takes more than that: `1_0`, digits of other scripts, and a thousand digits, which no float can hold.
+
+    >>> parse_int("-274000")
+    -274000
+    """
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"not a number: {text[:40]!r}")
+    return int(text)
 
 
 class Root:
@@ -24,8 +42,15 @@ class Root:
 
     def __init__(self, path: Path = Path("/")) -> None:
         self._path = path.resolve()
+        self._prefix = "/" if self._path == Path("/") else f"{self._path}/"
         self.is_host = self._path == Path("/")
         self._errno_of = {} if self.is_host else _unreadable(self._path / UNREADABLE)
+        self._real: dict[str, str] = {}  # of a captured board: where each path leads
+        self.kept_open = 0  # descriptors that its files keep
+
+    def file(self, relative: str) -> "File":
+        """A file that is read again and again."""
+        return File(self, relative)
 
     def read_text(self, relative: str) -> str:
         """The whole file without trailing white space or NULs. Raises OSError."""
@@ -33,10 +58,7 @@ class Root:
 
     def read_bytes(self, relative: str, at_most: int | None = None) -> bytes:
         """The whole file. Raises OSError; with EFBIG where it holds more than `at_most` bytes."""
-        path = self._inside(relative)
-        if self._errno_of and (number := self._errno_of.get(str(path))):
-            raise OSError(number, os.strerror(number), self.shown(relative))
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = self.open(relative)
         try:
             pieces, size = [], 0
             while piece := os.read(fd, READ_BYTES):
@@ -48,37 +70,56 @@ class Root:
         finally:
             os.close(fd)
 
+    def open(self, relative: str) -> int:
+        """A descriptor to read from, which the caller closes. Raises OSError."""
+        path = self.real(relative)
+        if self._errno_of and (number := self._errno_of.get(path)):
+            raise OSError(number, os.strerror(number), self.shown(relative))
+        return os.open(path, _FLAGS)
+
     def read_int(self, relative: str) -> int:
         """Raises OSError, or ValueError where the file holds no integer."""
         return parse_int(self.read_text(relative).strip())
 
+    def number(self, relative: str) -> int | None:
+        """The integer in a file, or None where there is none to read."""
+        try:
+            return self.read_int(relative)
+        except (OSError, ValueError):
+            return None
+
+    def text(self, relative: str) -> str:
+        """The whole file, or nothing where it cannot be read."""
+        try:
+            return self.read_text(relative)
+        except OSError:
+            return ""
+
     def line(self, relative: str) -> str | None:
         """The first line of a file, or None where there is none or nothing in it."""
-        try:
-            return self.read_text(relative).split("\n", 1)[0].strip("\0 ") or None
-        except OSError:
-            return None
+        return self.text(relative).split("\n", 1)[0].strip("\0 ") or None
 
     def names(self, relative: str) -> list[str]:
         """What lies in a folder, sorted; nothing where there is no such folder."""
         try:
-            return sorted((entry.name for entry in self._inside(relative).iterdir()), key=_natural)
+            return sorted(self.entries(relative), key=_natural)
         except OSError:
             return []
 
+    def entries(self, relative: str) -> list[str]:
+        """What lies in a folder, in no order. Raises OSError where there is no such folder."""
+        return os.listdir(self.real(relative))  # noqa: PTH208  a path here is text
+
     def exists(self, relative: str) -> bool:
         try:
-            return self._inside(relative).exists()
+            return os.path.exists(self.real(relative))  # noqa: PTH110  a path here is text
         except OSError:
             return False
 
     def is_denied(self, relative: str) -> bool:
         """Whether the file may not be opened. Nothing is read: a driver may take its time."""
         try:
-            path = self._inside(relative)
-            if self._errno_of.get(str(path)) in (errno.EACCES, errno.EPERM):
-                return True
-            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            os.close(self.open(relative))
         except OSError as error:
             return isinstance(error, PermissionError)
         return False
@@ -86,7 +127,7 @@ class Root:
     def is_file(self, relative: str) -> bool:
         """A regular file, as all of /sys and /proc are: no pipe, socket or device."""
         try:
-            return stat.S_ISREG(self._inside(relative).stat().st_mode)
+            return stat.S_ISREG(os.stat(self.real(relative)).st_mode)  # noqa: PTH116  a path here is text
         except OSError:
             return False
 
@@ -97,20 +138,82 @@ class Root:
     def resolve(self, relative: str) -> str | None:
         """Where a link leads, relative to the root; None where it leads nowhere inside."""
         try:
-            target = os.path.realpath(self._inside(relative), strict=True)
+            target = os.path.realpath(self.real(relative), strict=True)
             return str(Path(target).relative_to(self._path))
         except (OSError, ValueError):
             return None
 
-    def _inside(self, relative: str) -> Path:
-        path = self._path / relative
+    def real(self, relative: str) -> str:
+        """Where a path leads, in the real file system. Raises FileNotFoundError where that is outside of the root."""
         if self.is_host:
-            return path
-        # Not Path.resolve, which raises RuntimeError where links go round in a circle.
-        real = Path(os.path.realpath(path))
-        if not real.is_relative_to(self._path):
-            raise FileNotFoundError(2, "leads out of the captured board", str(path))
+            return self._prefix + relative
+        real = self._real.get(relative)
+        if real is None:
+            # Not Path.resolve, which raises RuntimeError where links go round in a circle.
+            real = os.path.realpath(self._prefix + relative)
+            if not f"{real}/".startswith(self._prefix):
+                raise FileNotFoundError(2, "leads out of the captured board", self._prefix + relative)
+            self._real[relative] = real
         return real
+
+
+class File:
+    """One file of a root that is read again and again, and as cheaply as can be.
+
+    On this machine its descriptor stays open: files of /proc and /sys are made anew by each read from their begin
+    (Documentation/filesystems/sysfs.rst and seq_file.rst). A device or process that went away gives ENODEV or ESRCH
+    from then on: then the file is opened again. A captured board's files may be replaced, and are opened each time.
+    """
+
+    def __init__(self, root: Root, relative: str) -> None:
+        self.root, self.relative = root, relative
+        self._fd: int | None = None
+
+    def __del__(self) -> None:
+        self._close()
+
+    def read_int(self) -> int:
+        """Raises OSError, or ValueError where the file holds no integer."""
+        return parse_int(self.read_text().strip())
+
+    def read_text(self) -> str:
+        """The whole file without trailing white space or NULs. Raises OSError."""
+        return self.read_bytes().decode("utf-8", "replace").rstrip("\n\0 ")
+
+    def line(self) -> str | None:
+        """The first line of the file, or None where there is none or nothing in it."""
+        try:
+            return self.read_text().split("\n", 1)[0].strip("\0 ") or None
+        except OSError:
+            return None
+
+    def read_bytes(self) -> bytes:
+        if self._fd is None:
+            if not self.root.is_host or self.root.kept_open >= KEPT_OPEN:
+                return self.root.read_bytes(self.relative)
+            self._fd = self.root.open(self.relative)
+            self.root.kept_open += 1
+        try:
+            return _read_whole(self._fd)
+        except OSError as error:
+            self._close()
+            if error.errno not in GONE:
+                raise
+        return self.root.read_bytes(self.relative)
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            self.root.kept_open -= 1
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+            self._fd = None
+
+
+def _read_whole(fd: int) -> bytes:
+    whole = os.pread(fd, 4096, 0)
+    while whole and (piece := os.pread(fd, READ_BYTES, len(whole))):
+        whole += piece
+    return whole
 
 
 def _unreadable(listed: Path) -> dict[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from edgetop.sensors.board import read_governor
 from edgetop.sensors.jetson.power_mode import read_power_mode
-from edgetop.sensors.protocol import Found, Gap, News
+from edgetop.sensors.protocol import Found, News, Values
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
@@ -45,7 +45,7 @@ class Settings:
         self._clock_told = False
         self._news: list[News] = []
 
-    def read(self) -> Sequence[float | Gap]:
+    def read(self) -> Values:
         for kind, what, read in self._WATCHED:
             if (value := read(self._root)) is None:
                 continue

@@ -8,17 +8,13 @@ gap with its reason, never a number.
 
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from edgetop.sensors.chips import chips_named
 from edgetop.sensors.cooling import throttles
-from edgetop.sensors.labels import distinct
-from edgetop.sensors.protocol import Found, Gap, Missing, sensor
-from edgetop.sensors.root import Root
-from edgetop.session.manifest import SensorInfo
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Source, Values, distinct, sensor
+from edgetop.sensors.root import File, Root
 
 ZONES = "sys/class/thermal"
-HWMON = "sys/class/hwmon"
-CADENCE_S = 1.0
 
 PLAUSIBLE_C = (-40.0, 150.0)
 
@@ -40,35 +36,10 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ThermalZone:
-    """One zone's temperature."""
-
-    root: Root
-    folder: str
-    type: str
-    sensors: tuple[SensorInfo, ...]
-    cadence_s: float = CADENCE_S
-
-    @property
-    def name(self) -> str:
-        return self.sensors[0].id
-
-    def read(self) -> Sequence[float | Gap]:
-        # A disabled zone keeps its file, though its driver may have switched the sensor off and give the last
-        # value for ever (drivers/thermal/{imx,rockchip}_thermal.c).
-        if self.root.line(f"{self.folder}/mode") == "disabled":
-            return [Gap("the zone is disabled: its sensor may be off")]
-        value = read_celsius(self.root, f"{self.folder}/temp")
-        if value in _PLACEHOLDERS_C.get(self.type, ()):
-            return [Gap(f"reads {value:g} °C for ever: a placeholder of this kernel, no sensor")]
-        return [value]
-
-
-def read_celsius(root: Root, relative: str) -> float | Gap:
-    """A file of millidegrees. Raises OSError and ValueError as `Root.read_int` does, the common ones explained."""
+def read_celsius(file: File) -> float | Gap:
+    """A file of millidegrees. Raises OSError and ValueError as `File.read_int` does, the common ones explained."""
     try:
-        return plausible(root.read_int(relative) / 1000)
+        return plausible(file.read_int() / 1000)
     except OSError as error:
         if error.errno in _REASONS:
             return Gap(_REASONS[error.errno])
@@ -90,14 +61,31 @@ def plausible(celsius: float) -> float | Gap:
 
 def discover(root: Root) -> Found:
     types = zone_types(root)
-    zones: list[ThermalZone] = []
+    zones: list[Source] = []
     missing: list[Missing] = []
     for (folder, zone_type), label in zip(types.items(), distinct(list(types.values())), strict=True):
         if zone_type in _NOT_SENSORS:
             missing.append(Missing(f"temp/{label}", _NOT_SENSORS[zone_type]))
         elif not (zone_type == "x86_pkg_temp" and _has_coretemp(root)):
-            zones.append(ThermalZone(root, folder, zone_type, (_sensor(root, folder, label),)))
+            zones.append(_zone(root, folder, zone_type, label))
     return Found(tuple(zones), tuple(missing))
+
+
+def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
+    mode, temp = root.file(f"{folder}/mode"), root.file(f"{folder}/temp")
+
+    def read() -> Values:
+        # A disabled zone keeps its file, though its driver may have switched the sensor off and give the last
+        # value for ever (drivers/thermal/{imx,rockchip}_thermal.c).
+        if mode.line() == "disabled":
+            return [Gap("the zone is disabled: its sensor may be off")]
+        value = read_celsius(temp)
+        if value in _PLACEHOLDERS_C.get(zone_type, ()):
+            return [Gap(f"reads {value:g} °C for ever: a placeholder of this kernel, no sensor")]
+        return [value]
+
+    trips = _trips(root, folder)
+    return Reader((sensor("temp", label, root.shown(temp.relative), trips=trips or None),), read)
 
 
 def zone_types(root: Root) -> dict[str, str]:
@@ -112,18 +100,12 @@ def _has_coretemp(root: Root) -> bool:
 
     The zone reads the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
     """
-    chips = [f"{HWMON}/{name}" for name in root.names(HWMON)]
     return any(
         (root.line(f"{chip}/{name}") or "").startswith(("Package id", "Physical id"))
-        for chip in chips
-        if root.line(f"{chip}/name") == "coretemp"
+        for chip in chips_named(root, "coretemp")
         for name in root.names(chip)
         if name.endswith("_label")
     )
-
-
-def _sensor(root: Root, folder: str, label: str) -> SensorInfo:
-    return sensor("temp", label, root.shown(f"{folder}/temp"), trips=_trips(root, folder) or None)
 
 
 def _trips(root: Root, folder: str) -> Mapping[str, float]:
@@ -135,27 +117,21 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
         if not (name.startswith("trip_point_") and name.endswith("_type")):
             continue
         number = name.removeprefix("trip_point_").removesuffix("_type")
-        try:
-            trip_type = root.read_text(f"{folder}/{name}")
-            celsius = root.read_int(f"{folder}/trip_point_{number}_temp") / 1000
-        except (OSError, ValueError):
+        trip_type, milli = root.line(f"{folder}/{name}"), root.number(f"{folder}/trip_point_{number}_temp")
+        if trip_type is None or milli is None:
             continue
+        celsius = milli / 1000
         counts = trip_type == "critical" or (trip_type == "passive" and number in bound)
         if counts and celsius > 0:  # unset trips read 0 or -274 °C
             trips[trip_type] = min(celsius, trips.get(trip_type, celsius))
     return trips
 
 
-def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str]:
+def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str | None]:
     """The numbers of the trips that a throttling cooling device is bound to."""
-    bound = set()
-    for name in names:
-        if not name.endswith("_trip_point") or not name.startswith("cdev"):
-            continue
-        device = name.removesuffix("_trip_point")
-        try:
-            if throttles(root.read_text(f"{folder}/{device}/type")):
-                bound.add(root.read_text(f"{folder}/{name}"))
-        except OSError:
-            continue
-    return bound
+    devices = {
+        name: root.line(f"{folder}/{name.removesuffix('_trip_point')}/type")
+        for name in names
+        if name.startswith("cdev") and name.endswith("_trip_point")
+    }
+    return {root.line(f"{folder}/{name}") for name, kind in devices.items() if kind and throttles(kind)}

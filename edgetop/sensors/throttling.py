@@ -1,94 +1,134 @@
-"""Whether heat is slowing the board now: cooling devices that throttle, and the CPU's own counters.
+"""Whether heat is slowing the board now: cooling devices that throttle, and the counters of Intel CPUs.
 
 All are read in one go, so that `throttle/thermal` says nothing that they do not.
+
+drivers/thermal/intel/therm_throt.c: a count rises when an event begins, the time in it when
+it ends, so either tells of throttling since the last look. The counters are kept per CPU; those
+of one core, and of one package, tell of the same thing and are taken once. An offline CPU's
+file is empty. AMD, ARM and most virtual machines have none of it.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from edgetop.sensors import cooling, throttle_counts
+from edgetop.sensors import cooling
 from edgetop.sensors.cooling import CoolingDevice
-from edgetop.sensors.protocol import Found, Gap, Missing, attempt, sensor
-from edgetop.sensors.rates import FIRST
+from edgetop.sensors.counters import FIRST, WENT_BACK
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
 from edgetop.sensors.root import Root
-from edgetop.sensors.throttle_counts import ThrottleCounts
 from edgetop.session.manifest import SensorInfo
 
-CADENCE_S = 1.0
+CPUS = "sys/devices/system/cpu"
+OFFLINE = Gap("its CPUs are offline")
+_OF_A_PC = ("Processor", "intel_powerclamp")
 
 
-class ThermalLimits:
-    """The state of every cooling device; whether one that throttles is at work or a counter of throttling grows."""
+class Counter:
+    """One growing number that several files tell; the first that can be read counts."""
 
-    name = "thermal limits"
-    cadence_s = CADENCE_S
+    def __init__(self, root: Root, files: Sequence[str]) -> None:
+        self._files = [root.file(file) for file in files]
+        self._before: tuple[str, int] | None = None
+        self.total: int | None = None  # None: cannot be read now
 
-    def __init__(
-        self,
-        root: Root,
-        devices: Sequence[CoolingDevice],
-        counts: ThrottleCounts | None,
-        now_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._devices = tuple(devices)
-        self._counts = counts
-        self._now_s = now_s
-        self._before_s: float | None = None
-        flags = self._flags(root) if can_tell(devices, counts) else ()
-        self._has_flag = bool(flags)
-        self.sensors: tuple[SensorInfo, ...] = (*flags, *(device.info for device in devices))
+    def advance(self) -> int | Gap:
+        """By how much it has grown since the last look."""
+        before, (file, self.total) = self._before, self._look()
+        self._before = None if self.total is None else (file, self.total)
+        if self.total is None:
+            return OFFLINE
+        if before is None or before[0] != file:  # each CPU counts for itself
+            return FIRST
+        return self.total - before[1] if self.total >= before[1] else WENT_BACK
 
-    def _flags(self, root: Root) -> tuple[SensorInfo, ...]:
-        devices, counters = root.shown(cooling.DEVICES), root.shown(throttle_counts.CPUS)
-        if self._counts is None:
-            return (sensor("throttle", "thermal", devices, note="a cooling device that throttles is at work"),)
-        why = "a cooling device that throttles is at work, or the CPU has counted throttling since the last look"
-        return (
-            sensor("throttle", "thermal", counters, note=why),
-            sensor("throttle", "thermal-sticky", counters, note="the CPU has counted throttling since boot"),
-            sensor("rate", "thermal-events", counters, note="package_throttle_count, each package once"),
-            sensor("rate", "core-thermal-events", counters, note="core_throttle_count, each core once"),
+    def _look(self) -> tuple[str, int | None]:
+        for file in self._files:
+            total = attempt(file.read_int)
+            if not isinstance(total, Gap):
+                return file.relative, total
+        return "", None
+
+
+class Advance(NamedTuple):
+    """What has happened since the look before."""
+
+    core_events: int | Gap
+    package_events: int | Gap  # where a CPU has no counter of the package, those of its cores
+    throttled: bool | Gap  # an event has begun or ended
+
+
+class ThrottleCounts:
+    """All counters of a machine."""
+
+    def __init__(self, cores: Sequence[Counter], packages: Sequence[Counter], times: Sequence[Counter]) -> None:
+        self._cores, self._packages, self._times = tuple(cores), tuple(packages), tuple(times)
+
+    def advance(self) -> Advance:
+        cores, packages, times = (
+            [counter.advance() for counter in group] for group in (self._cores, self._packages, self._times)
         )
+        return Advance(_sum(cores), _sum(packages or cores), _has_grown([*cores, *packages, *times]))
 
-    def read(self) -> Sequence[float | Gap]:
-        states = [attempt(device.state) for device in self._devices]
-        if not self._has_flag:
-            return states
-        claims = [
-            state if isinstance(state, Gap) else state > 0
-            for device, state in zip(self._devices, states, strict=True)
-            if device.throttles
-        ]
-        if self._counts is None:
-            return [_any(claims), *states]
-        now_s, before_s = self._now_s(), self._before_s
-        self._before_s = now_s
-        advance = self._counts.advance()
-        passed_s = 0.0 if before_s is None else now_s - before_s
-        return [
-            _any([*claims, advance.throttled]),
-            _flag(self._counts.ever()),
-            _rate(advance.package_events, passed_s),
-            _rate(advance.core_events, passed_s),
-            *states,
-        ]
+    def ever(self) -> float | Gap:
+        """Whether any core or package has throttled since boot, by what was read last."""
+        totals = [counter.total for counter in (*self._cores, *self._packages)]
+        if any(totals):
+            return 1.0
+        return OFFLINE if None in totals else 0.0
 
 
-def _any(claims: Sequence[bool | Gap]) -> float | Gap:
-    """1 where one holds; 0 only where all could be read and none does."""
-    if any(claim is True for claim in claims):
-        return 1.0
-    return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)
+def _sum(values: Sequence[int | Gap]) -> int | Gap:
+    """Of what can be read; a gap where nothing can, or where one counter only begins its interval."""
+    known = [value for value in values if not isinstance(value, Gap)]
+    unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
+    return unknown[0] if unknown else sum(known) if known else OFFLINE
 
 
-def _flag(claim: bool | Gap) -> float | Gap:
-    return claim if isinstance(claim, Gap) else float(claim)
+def _has_grown(values: Sequence[int | Gap]) -> bool | Gap:
+    if any(not isinstance(value, Gap) and value > 0 for value in values):
+        return True
+    total = _sum(values)
+    return total if isinstance(total, Gap) else False
 
 
-def _rate(events: int | Gap, passed_s: float) -> float | Gap:
-    if isinstance(events, Gap):
-        return events
-    return events / passed_s if passed_s > 0 else FIRST
+def find_counts(root: Root) -> ThrottleCounts | None:
+    """None where the machine has no such counters."""
+    cpus = [name for name in root.names(CPUS) if name.startswith("cpu") and name[3:].isdigit()]
+    folders = [f"{CPUS}/{cpu}" for cpu in cpus if root.exists(f"{CPUS}/{cpu}/thermal_throttle")]
+    cores: dict[tuple[str, str], list[str]] = {}
+    packages: dict[str, list[str]] = {}
+    for folder in folders:
+        package = root.line(f"{folder}/topology/physical_package_id") or "0"
+        core = root.line(f"{folder}/topology/core_id") or folder
+        cores.setdefault((package, core), []).append(folder)
+        packages.setdefault(package, []).append(folder)
+    if not folders:
+        return None
+    return ThrottleCounts(
+        _counters(root, cores.values(), "core_throttle_count"),
+        _counters(root, packages.values(), "package_throttle_count"),
+        (
+            *_counters(root, cores.values(), "core_throttle_total_time_ms"),
+            *_counters(root, packages.values(), "package_throttle_total_time_ms"),
+        ),
+    )
+
+
+def _counters(root: Root, groups: Iterable[Sequence[str]], name: str) -> list[Counter]:
+    """A counter for each group of CPUs that has this file."""
+    files = ([f"{folder}/thermal_throttle/{name}" for folder in folders] for folders in groups)
+    there = ([file for file in group if root.exists(file)] for group in files)
+    return [Counter(root, group) for group in there if group]
+
+
+def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
+    devices, counts = cooling.find(root), find_counts(root)
+    if can_tell(devices, counts):
+        return Found((_with_flags(root, devices, counts, now_s),))
+    why = f"none in {root.shown(cooling.DEVICES)} that all throttling goes through, and no CPU that counts its own"
+    missing = (Missing("throttling cooling devices", why),)
+    return Found((_reader(devices, (), lambda _: []),) if devices else (), missing)
 
 
 def can_tell(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) -> bool:
@@ -100,13 +140,53 @@ def can_tell(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) ->
     return counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
 
 
-_OF_A_PC = ("Processor", "intel_powerclamp")
+def _reader(devices: Sequence[CoolingDevice], flags: Sequence[SensorInfo], judge: Callable[[Values], Values]) -> Reader:
+    """`judge` makes the values of the flags of the states of the devices that throttle."""
+
+    def read() -> Values:
+        states = [attempt(device.state) for device in devices]
+        throttling = [state for device, state in zip(devices, states, strict=True) if device.throttles]
+        return [*judge(throttling), *states]
+
+    return Reader((*flags, *(device.info for device in devices)), read, name="thermal limits")
 
 
-def discover(root: Root) -> Found:
-    devices, counts = cooling.find(root), throttle_counts.find(root)
-    missing: tuple[Missing, ...] = ()
-    if not can_tell(devices, counts):
-        why = f"none in {root.shown(cooling.DEVICES)} that all throttling goes through, and no CPU that counts its own"
-        missing = (Missing("throttling cooling devices", why),)
-    return Found((ThermalLimits(root, devices, counts),) if devices or counts else (), missing)
+def _with_flags(
+    root: Root, devices: Sequence[CoolingDevice], counts: ThrottleCounts | None, now_s: Callable[[], float]
+) -> Reader:
+    if counts is None:
+        note = "a cooling device that throttles is at work"
+        flag = sensor("throttle", "thermal", root.shown(cooling.DEVICES), note=note)
+        return _reader(devices, (flag,), lambda states: [_any(states)])
+    before_s: float | None = None
+
+    def judge(states: Values) -> Values:
+        nonlocal before_s
+        at_s = now_s()
+        passed_s, before_s = 0.0 if before_s is None else at_s - before_s, at_s
+        advance = counts.advance()
+        events = (_rate(advance.package_events, passed_s), _rate(advance.core_events, passed_s))
+        return [_any([*states, advance.throttled]), counts.ever(), *events]
+
+    counters = root.shown(CPUS)
+    why = "a cooling device that throttles is at work, or the CPU has counted throttling since the last look"
+    flags = (
+        sensor("throttle", "thermal", counters, note=why),
+        sensor("throttle", "thermal-sticky", counters, note="the CPU has counted throttling since boot"),
+        sensor("rate", "thermal-events", counters, note="package_throttle_count, each package once"),
+        sensor("rate", "core-thermal-events", counters, note="core_throttle_count, each core once"),
+    )
+    return _reader(devices, flags, judge)
+
+
+def _any(claims: Values) -> float | Gap:
+    """1 where one holds; 0 only where all could be read and none does."""
+    if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
+        return 1.0
+    return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)
+
+
+def _rate(events: int | Gap, passed_s: float) -> float | Gap:
+    if isinstance(events, Gap):
+        return events
+    return events / passed_s if passed_s > 0 else FIRST

@@ -9,15 +9,12 @@ sysfs-class-net and sysfs-block. The kernel counts no network bytes per process.
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from edgetop.sensors.numbers import parse_int
-from edgetop.sensors.paging import read_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, join, sensor
-from edgetop.sensors.rates import Rate, SumRate
-from edgetop.sensors.root import Root
+from edgetop.sensors.counters import Rate, SumRate
+from edgetop.sensors.processes import HOST, SHARED_NOTE, parse_counters
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, join, sensor
+from edgetop.sensors.root import Root, parse_int
 
-CADENCE_S = 1.0
 NET_DEV, NET_CLASS = "proc/net/dev", "sys/class/net"
 DISKSTATS, BLOCK = "proc/diskstats", "sys/block"
 
@@ -31,55 +28,47 @@ _VIRTUAL_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)\d")
 _PARTITION = re.compile(r"((mmcblk|nvme)\d+(n\d+)?p\d+|(sd|vd|hd|xvd)[a-z]+\d+)")
 
 Counts = Mapping[str, tuple[int, int]]  # of each device: bytes in and out
+Now = Callable[[], float]
 
 
-class Traffic:
-    """Two rates, of counters that one file has for each device."""
+def _traffic(
+    root: Root,
+    name: str,
+    path: str,
+    labels: tuple[str, str],
+    parse: Callable[[str], Counts],
+    choose: Callable[[Root, Sequence[str]], list[str]],
+    now: Now,
+) -> Reader:
+    """Two rates, of counters that one file has for each device. `choose`: of these, those that count each byte once."""
+    file, rates = root.file(path), (SumRate(), SumRate())
+    devices: tuple[str, ...] = ()  # in the file when it was chosen among them
+    chosen: list[str] = []
 
-    cadence_s = CADENCE_S
-
-    def __init__(
-        self,
-        root: Root,
-        name: str,
-        file: str,
-        labels: tuple[str, str],
-        parse: Callable[[str], Counts],
-        choose: Callable[[Root, Sequence[str]], list[str]],
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`choose`: of the devices in the file, those that count each byte once."""
-        self.name = name
-        self._root, self._file, self._parse, self._choose, self._now = root, file, parse, choose, now
-        self._rates = SumRate(), SumRate()
-        self._devices: tuple[str, ...] = ()  # in the file when it was chosen among them
-        self._chosen: list[str] = []
-        kind = name.split(maxsplit=1)[0]
-        self.sensors = tuple(sensor(kind, label, root.shown(file)) for label in labels)
-
-    def read(self) -> Sequence[float | Gap]:
-        at_s = self._now()
-        counts = self._parse(self._root.read_text(self._file))
-        devices = tuple(counts)
-        if devices != self._devices:  # one was plugged in or out
-            self._devices, self._chosen = devices, self._choose(self._root, devices)
-        if not self._chosen:
+    def read() -> Values:
+        nonlocal devices, chosen
+        at_s, counts = now(), parse(file.read_text())
+        if tuple(counts) != devices:  # one was plugged in or out
+            devices = tuple(counts)
+            chosen = choose(root, devices)
+        if not chosen:
             return [Gap("no hardware device among those in the file")] * 2
-        return [
-            rate.per_second({name: counts[name][way] for name in self._chosen}, at_s)
-            for way, rate in enumerate(self._rates)
-        ]
+        amounts = ({device: counts[device][way] for device in chosen} for way in range(2))
+        return [rate.per_second(amount, at_s) for rate, amount in zip(rates, amounts, strict=True)]
+
+    kind = name.split(maxsplit=1)[0]
+    return Reader(tuple(sensor(kind, label, root.shown(path)) for label in labels), read, name=name)
 
 
-def network(root: Root, now: Callable[[], float] = time.monotonic) -> Traffic:
-    return Traffic(root, "net traffic", NET_DEV, ("rx", "tx"), read_net_dev, hardware_interfaces, now)
+def network(root: Root, now: Now = time.monotonic) -> Reader:
+    return _traffic(root, "net traffic", NET_DEV, ("rx", "tx"), parse_net_dev, hardware_interfaces, now)
 
 
-def disks(root: Root, now: Callable[[], float] = time.monotonic) -> Traffic:
-    return Traffic(root, "disk traffic", DISKSTATS, ("read", "write"), read_diskstats, whole_disks, now)
+def disks(root: Root, now: Now = time.monotonic) -> Reader:
+    return _traffic(root, "disk traffic", DISKSTATS, ("read", "write"), parse_diskstats, whole_disks, now)
 
 
-def read_net_dev(text: str) -> Counts:
+def parse_net_dev(text: str) -> Counts:
     """Bytes received and sent by each interface. Raises ValueError where a line of one is cut short."""
     counts = {}
     for line in text.splitlines():
@@ -92,7 +81,7 @@ def read_net_dev(text: str) -> Counts:
     return counts
 
 
-def read_diskstats(text: str) -> Counts:
+def parse_diskstats(text: str) -> Counts:
     """Bytes read from and written to each block device. Raises ValueError where a line is cut short."""
     counts = {}
     for line in text.splitlines():
@@ -123,30 +112,6 @@ def whole_disks(root: Root, names: Sequence[str]) -> list[str]:
     return [name for name in names if not _VIRTUAL_DISK.match(name) and not _PARTITION.fullmatch(name)]
 
 
-class EngineDisk:
-    """What the engine itself caused to be read from and written to disks (proc(5), /proc/PID/io)."""
-
-    name = "engine disk traffic"
-    cadence_s = CADENCE_S
-
-    def __init__(
-        self, pid: int, note: str | None = None, proc: Path = Path("/proc"), now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._file = proc / str(pid) / "io"
-        self._now = now
-        self._rates = {"engine-read": Rate(), "engine-write": Rate()}
-        self.sensors = tuple(sensor("disk", label, f"/proc/{pid}/io", note=note) for label in self._rates)
-
-    def read(self) -> Sequence[float | Gap]:
-        at_s = self._now()
-        fields = read_counters(self._file.read_text("utf-8", "replace").replace(":", ""))
-        counted = [fields.get("read_bytes"), fields.get("write_bytes")]
-        return [
-            Gap("no such count in the file") if count is None else rate.per_second(count, at_s)
-            for count, rate in zip(counted, self._rates.values(), strict=True)
-        ]
-
-
 def discover(root: Root) -> Found:
     found = Found()
     for what, make, file in (("network traffic", network, NET_DEV), ("disk traffic", disks, DISKSTATS)):
@@ -158,9 +123,26 @@ def discover(root: Root) -> Found:
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
-    engine = EngineDisk(pid, "edgetop's own included: the engine is a thread of it" if shares_process else None)
+    engine = engine_disk(pid, SHARED_NOTE if shares_process else None)
     try:
         engine.read()  # its first only begins an interval
     except OSError as error:
         return Found(missing=(Missing("engine disk traffic", f"/proc/{pid}/io: {error.strerror}"),))
     return Found((engine,))
+
+
+def engine_disk(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
+    """What the engine itself caused to be read from and written to disks (proc(5), /proc/PID/io)."""
+    file, rates = root.file(f"proc/{pid}/io"), {"read_bytes": Rate(), "write_bytes": Rate()}
+
+    def read() -> Values:
+        at_s = now()
+        fields = parse_counters(file.read_text().replace(":", ""))
+        return [
+            rate.per_second(fields[name], at_s) if name in fields else Gap("no such count in the file")
+            for name, rate in rates.items()
+        ]
+
+    labels = ("engine-read", "engine-write")
+    infos = tuple(sensor("disk", label, f"/proc/{pid}/io", note=note) for label in labels)
+    return Reader(infos, read, name="engine disk traffic")

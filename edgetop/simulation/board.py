@@ -17,7 +17,7 @@ import psutil
 from edgetop.engines.child import virtual_board as page
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_hardware, discover_system
-from edgetop.sensors.memory import read_kib_fields
+from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.protocol import Found, join
 from edgetop.sensors.root import Root
 from edgetop.session.clock import Clock, SystemClock
@@ -162,5 +162,5 @@ class VirtualBoard:
 
 
 def _leak_limit() -> int:
-    available_kib = read_kib_fields(Root().read_text("proc/meminfo")).get("MemAvailable", 0)
+    available_kib = read_meminfo(Root()).get("MemAvailable", 0)
     return min(LEAK_AT_MOST, available_kib * 1024 // LEAK_SHARE)

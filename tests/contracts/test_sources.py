@@ -18,7 +18,7 @@ from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import PowerMonitor, parse_spec
 from edgetop.sensors.ina import Ina226
 from edgetop.sensors.jetson_stats import Helper, JetsonStats
-from edgetop.sensors.nvmap import NvmapClient, accelerator_sensor
+from edgetop.sensors.memory import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
 from edgetop.sensors.pace import Paced, paced
 from edgetop.sensors.power_log import LogSpec, PowerLog
@@ -88,8 +88,8 @@ def all_sources(tree: Path) -> dict[str, tuple[Source, ...]]:
         "a virtual board": marked(discover_board(Root(tree))).sources,
         "measured by the user": _users_own(tree),
         "a limited group and a GPU's table": (
-            *cgroup.discover_engine(4711, shares_process=False, host=Root(tree)).sources,
-            NvmapClient(Root(tree), 1, (accelerator_sensor("/sys"),)),
+            *cgroup.discover_engine(4711, shares_process=False, root=Root(tree)).sources,
+            nvmap_client(Root(tree), 1),
         ),
         "a service": (JetsonStats(Helper(["true"]), 1),),
     }

@@ -53,7 +53,7 @@ V1_READ = {
 
 def found_in(tmp_path: Path, *trees: dict[str, str]) -> Found:
     root = plant(tmp_path, {name: content for tree in trees for name, content in tree.items()})
-    return cgroup.discover_engine(PID, shares_process=False, host=root)
+    return cgroup.discover_engine(PID, shares_process=False, root=root)
 
 
 def only(found: Found) -> Source:
@@ -115,7 +115,7 @@ def test_a_kernel_without_peak_tells_the_rest(tmp_path: Path) -> None:
 def test_kills_are_told_when_they_happen_and_not_those_from_before(tmp_path: Path) -> None:
     at_s = iter((10.0, 12.0))
     plant(tmp_path, v2_group(SCOPE, 100, oom_kill=5))
-    source = cgroup.CgroupMemory(Root(tmp_path), cgroup.Group(cgroup.V2, (SCOPE,)), lambda: next(at_s))
+    source = cgroup.cgroup_memory(Root(tmp_path), cgroup.Group(cgroup.V2, (SCOPE,)), lambda: next(at_s))
     assert isinstance(read(source)["rate/oom-kills"], Gap)
     plant(tmp_path, v2_group(SCOPE, 100, oom_kill=6))
     assert read(source)["rate/oom-kills"] == 0.5
@@ -185,7 +185,7 @@ def test_a_group_that_nobody_accounts_is_told_how_to_start_in_one_that_is(tmp_pa
 
 
 def test_a_process_that_is_gone_is_missing(tmp_path: Path) -> None:
-    (missing,) = cgroup.discover_engine(PID, shares_process=False, host=Root(tmp_path)).missing
+    (missing,) = cgroup.discover_engine(PID, shares_process=False, root=Root(tmp_path)).missing
     assert missing.why == f"/proc/{PID}/cgroup: No such file or directory"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from edgetop.sensors.competitors import AGAIN_S, COMPETING, EVERY_S, Competitors
 from edgetop.sensors.protocol import Gap, News
+from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from tests.support.trees import plant
 
@@ -26,7 +27,7 @@ class Machine:
         self.parents = {ENGINE: OWN, OWN: SHELL}
         self.began: dict[int, int] = {}
         self.write()
-        self.source = Competitors(ENGINE, tree / "proc", lambda: self.now_s, own=OWN)
+        self.source = Competitors(ENGINE, Root(tree), lambda: self.now_s, own=OWN)
 
     def start(self, pid: int, name: str, parent: int = SHELL, used_s: float = 0.0) -> None:
         self.used[pid], self.names[pid], self.parents[pid] = used_s, name, parent

@@ -66,7 +66,7 @@ def devices(tree: Path, *types: str, **files: str) -> tuple[CoolingDevice, ...]:
 
 
 def test_devices_of_one_type_are_told_apart(tmp_path: Path) -> None:
-    assert [device.label for device in devices(tmp_path, *["Processor"] * 3)] == [
+    assert [device.info.label for device in devices(tmp_path, *["Processor"] * 3)] == [
         "0-Processor",
         "1-Processor",
         "2-Processor",

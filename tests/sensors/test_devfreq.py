@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import devfreq
+from edgetop.sensors import clocks
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
@@ -30,31 +30,31 @@ def plant_device(tree: Path, name: str, **files: str) -> Root:
     ],
 )
 def test_what_computes_is_known_by_the_name_of_its_device(tmp_path: Path, name: str, label: str) -> None:
-    (source,) = devfreq.discover(plant_device(tmp_path, name)).sources
+    (source,) = clocks.discover(plant_device(tmp_path, name)).sources
     assert [info.id for info in source.sensors] == [f"freq/{label}", f"freqcap/{label}"]
     assert source.sensors[0].note == name
 
 
 @pytest.mark.parametrize("name", ["15340000.vic", "gpu-nvd-0", "154c0000.nvenc", "1d84000.ufshc", "npu-bus"])
 def test_codecs_and_buses_are_left_out(tmp_path: Path, name: str) -> None:
-    assert devfreq.discover(plant_device(tmp_path, name)).sources == ()
+    assert clocks.discover(plant_device(tmp_path, name)).sources == ()
 
 
 def test_hertz_become_megahertz(tmp_path: Path) -> None:
     root = plant_device(tmp_path, "17000000.gpu", available_frequencies="306000000 612000000 1020000000\n")
-    (source,) = devfreq.discover(root).sources
+    (source,) = clocks.discover(root).sources
     assert source.read() == [306.0, 918.0]
     assert [info.max for info in source.sensors] == [1020.0, 1020.0]
 
 
 @pytest.mark.parametrize("steps", ["", "some\n", "1 2 x"])
 def test_the_highest_clock_is_not_known_where_the_steps_are_not(tmp_path: Path, steps: str) -> None:
-    (source,) = devfreq.discover(plant_device(tmp_path, "17000000.gpu", available_frequencies=steps)).sources
+    (source,) = clocks.discover(plant_device(tmp_path, "17000000.gpu", available_frequencies=steps)).sources
     assert source.sensors[0].max is None
 
 
 def test_a_cap_is_read_though_the_clock_is_not(tmp_path: Path) -> None:
-    (source,) = devfreq.discover(plant_device(tmp_path, "17000000.gpu", cur_freq="-5\n")).sources
+    (source,) = clocks.discover(plant_device(tmp_path, "17000000.gpu", cur_freq="-5\n")).sources
     clock, cap = source.read()
     assert isinstance(clock, Gap)
     assert cap == 918.0
@@ -62,5 +62,5 @@ def test_a_cap_is_read_though_the_clock_is_not(tmp_path: Path) -> None:
 
 def test_two_of_a_kind_are_told_apart(tmp_path: Path) -> None:
     plant_device(tmp_path, "a0000.gpu")
-    sources = devfreq.discover(plant_device(tmp_path, "b0000.gpu")).sources
+    sources = clocks.discover(plant_device(tmp_path, "b0000.gpu")).sources
     assert [source.name for source in sources] == ["freq/gpu", "freq/gpu-2"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.energy import FIRST, MAX_W, EnergyCounter
+from edgetop.sensors.counters import FIRST_ENERGY, MAX_COUNTED_W, EnergyCounter
 from edgetop.sensors.protocol import Gap
 
 RANGE_J = 65_712.999613
@@ -12,7 +12,7 @@ RANGE_J = 65_712.999613
 
 def test_the_first_count_gives_nothing_and_the_next_the_mean_between() -> None:
     counter = EnergyCounter()
-    assert counter.watts(100.0, 10.0) is FIRST
+    assert counter.watts(100.0, 10.0) is FIRST_ENERGY
     assert counter.watts(130.0, 12.0) == 15.0
     assert counter.watts(130.0, 14.0) == 0.0
 
@@ -41,16 +41,16 @@ def test_a_counter_that_was_set_back_is_not_taken_for_one_that_wrapped() -> None
 def test_after_a_time_in_which_it_may_have_wrapped_twice_nothing_is_told() -> None:
     counter = EnergyCounter(RANGE_J)
     counter.watts(0.0, 0.0)
-    gap = counter.watts(10.0, 2 * RANGE_J / MAX_W)
+    gap = counter.watts(10.0, 2 * RANGE_J / MAX_COUNTED_W)
     assert isinstance(gap, Gap)
     assert "more than once" in gap.reason
-    assert counter.watts(25.0, 2 * RANGE_J / MAX_W + 1) == pytest.approx(15.0)
+    assert counter.watts(25.0, 2 * RANGE_J / MAX_COUNTED_W + 1) == pytest.approx(15.0)
 
 
 def test_two_counts_at_one_time_give_nothing() -> None:
     counter = EnergyCounter()
     counter.watts(0.0, 1.0)
-    assert counter.watts(9.0, 1.0) is FIRST
+    assert counter.watts(9.0, 1.0) is FIRST_ENERGY
 
 
 @settings(deadline=None, max_examples=100)

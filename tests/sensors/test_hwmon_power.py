@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import hwmon_power
+from edgetop.sensors import hwmon
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from tests.support.trees import link, plant
@@ -19,7 +19,7 @@ def chips(tree: Path, *each: Mapping[str, str]) -> Root:
 
 
 def read(root: Root) -> dict[str, float | Gap]:
-    return {source.sensors[0].id: source.read()[0] for source in hwmon_power.discover(root).sources}
+    return {source.sensors[0].id: source.read()[0] for source in hwmon.discover_power(root).sources}
 
 
 AMDGPU = {"name": "amdgpu", "power1_average": "31009000", "power1_label": "PPT", "power1_cap": "100000000"}
@@ -31,7 +31,7 @@ def test_a_chip_tells_its_power_in_watts(tmp_path: Path) -> None:
 
 
 def test_what_a_chip_says_of_itself_is_an_estimate_and_what_measures_another_is_not(tmp_path: Path) -> None:
-    sources = hwmon_power.discover(chips(tmp_path, AMDGPU, INA226)).sources
+    sources = hwmon.discover_power(chips(tmp_path, AMDGPU, INA226)).sources
     assert [source.sensors[0].accuracy for source in sources] == ["firmware-estimate", "on-board-monitor"]
     assert {source.sensors[0].role for source in sources} == {"part"}
 
@@ -61,13 +61,13 @@ def test_jetsons_monitor_is_left_to_who_knows_its_rails(tmp_path: Path) -> None:
 
 def test_a_chip_is_read_no_faster_than_it_is_renewed(tmp_path: Path) -> None:
     root = chips(tmp_path, INA226 | {"update_interval": "2253"}, INA226, INA226 | {"update_interval": "soon"})
-    pace = [(source.cadence_s, source.fastest_s) for source in hwmon_power.discover(root).sources]  # type: ignore[attr-defined]
+    pace = [(source.cadence_s, source.fastest_s) for source in hwmon.discover_power(root).sources]  # type: ignore[attr-defined]
     assert pace == [(2.253, 2.253), (1.0, 0.1), (1.0, 0.1)]
 
 
 @pytest.mark.parametrize("text", ["", "n/a", "9" * 30])
 def test_what_is_no_number_is_an_error_of_the_read(tmp_path: Path, text: str) -> None:
-    (source,) = hwmon_power.discover(chips(tmp_path, INA226 | {"power1_input": text})).sources
+    (source,) = hwmon.discover_power(chips(tmp_path, INA226 | {"power1_input": text})).sources
     with pytest.raises(ValueError, match="not a number"):
         source.read()
 
@@ -77,5 +77,5 @@ def test_what_no_board_draws_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_board_without_such_chips_misses_nothing(tmp_path: Path) -> None:
-    found = hwmon_power.discover(chips(tmp_path, {"name": "coretemp", "temp1_input": "50000", "power1_cap": "1"}))
+    found = hwmon.discover_power(chips(tmp_path, {"name": "coretemp", "temp1_input": "50000", "power1_cap": "1"}))
     assert (found.sources, found.missing) == ((), ())

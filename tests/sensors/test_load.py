@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from edgetop.sensors import load
-from edgetop.sensors.load import ProcessLoad, SystemLoad
+from edgetop.sensors.load import process_load
 from edgetop.sensors.protocol import Gap, Missing, Source, sensor
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
@@ -22,6 +22,11 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def stat(*fields: int) -> dict[str, str]:
     return {"proc/stat": f"cpu  {' '.join(map(str, fields))}\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 12\n"}
+
+
+def system(root: Root) -> Source:
+    (source,) = load.discover(root).sources
+    return source
 
 
 def read_timed(source: Source) -> tuple[Sequence[float | Gap], float, float]:
@@ -35,7 +40,7 @@ def test_the_systems_load_is_what_its_cpus_did_beside_idling_and_waiting(tmp_pat
     before = (100, 10, 50, 9000, 500, 5, 5, 20, 40, 4)
     # user nice system idle iowait irq softirq steal guest guest_nice; guest is in user already.
     after = tuple(x + dx for x, dx in zip(before, (40, 10, 20, 7000, 3000, 10, 20, 50, 40, 9), strict=True))
-    source = SystemLoad(plant(tmp_path, stat(*before)))
+    source = system(plant(tmp_path, stat(*before)))
     first, began, begun = read_timed(source)
     plant(tmp_path, stat(*after))
     second, ending, ended = read_timed(source)
@@ -46,7 +51,7 @@ def test_the_systems_load_is_what_its_cpus_did_beside_idling_and_waiting(tmp_pat
 
 
 def test_a_system_counter_that_went_back_is_a_gap_of_its_own(tmp_path: Path) -> None:
-    source = SystemLoad(plant(tmp_path, stat(100, 0, 0, 0, 0, 0, 0, 50)))
+    source = system(plant(tmp_path, stat(100, 0, 0, 0, 0, 0, 0, 50)))
     source.read()
     plant(tmp_path, stat(200, 0, 0, 0, 0, 0, 0, 40))
     busy, steal = source.read()
@@ -60,7 +65,7 @@ def test_a_system_counter_that_went_back_is_a_gap_of_its_own(tmp_path: Path) -> 
 )  # fmt: skip
 def test_a_stat_file_without_a_whole_cpu_line_is_an_error(tmp_path: Path, content: str) -> None:
     with pytest.raises(ValueError):
-        SystemLoad(plant(tmp_path, {"proc/stat": content})).read()
+        system(plant(tmp_path, {"proc/stat": content})).read()
 
 
 def test_no_stat_is_told_as_missing(tmp_path: Path) -> None:
@@ -113,7 +118,7 @@ def test_a_process_that_ended_before_it_could_be_watched_is_told_as_missing() ->
 
 def test_process_time_is_a_share_of_the_clock() -> None:
     spent = iter((1.0, 1.5))
-    source = ProcessLoad(sensor("load", "engine", "here"), lambda: next(spent))
+    source = process_load(sensor("load", "engine", "here"), lambda: next(spent))
     _, began, begun = read_timed(source)
     (value,), ending, ended = read_timed(source)
     assert isinstance(value, float)

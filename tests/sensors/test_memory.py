@@ -58,7 +58,7 @@ def test_the_memory_of_a_real_process_is_read() -> None:
 def test_the_engine_is_not_counted_as_edgetops_own_memory() -> None:
     with process_that_holds_memory() as pid:
         (without,) = named(memory.discover_engine(pid, shares_process=False), "edgetop memory").read()
-        (including,) = memory.OwnMemory(engine_pid=None).read()
+        (including,) = memory.own_memory(engine_pid=None).read()
     assert isinstance(without, float)
     assert isinstance(including, float)
     assert including - without > HOLDS_MIB
@@ -75,8 +75,8 @@ def test_the_children_of_children_are_counted() -> None:
         (inner,) = memory.listed_children(process.pid)
         assert memory.searched_children(process.pid) == [inner]
         resident = memory.resident_bytes(process.pid) + memory.resident_bytes(inner)
-        (including,) = memory.OwnMemory(engine_pid=None).read()
-        (without,) = memory.OwnMemory(engine_pid=process.pid).read()
+        (including,) = memory.own_memory(engine_pid=None).read()
+        (without,) = memory.own_memory(engine_pid=process.pid).read()
         assert resident > 10 << 20
         assert including - without == pytest.approx(resident / (1 << 20), abs=3.0)
         process.communicate("\n")
@@ -95,7 +95,7 @@ def test_a_process_that_ended_is_a_gap_and_never_nothing() -> None:
 def test_a_process_that_is_dead_and_not_yet_reaped_has_no_memory_and_not_zero() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    read = memory.EngineMemory(process.pid, ()).read()
+    read = named(memory.discover_engine(process.pid, shares_process=False), "engine memory").read()
     process.wait()
     assert {type(value) for value in read} == {Gap}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors import nvmap
-from edgetop.sensors.nvmap import CLIENTS, NvmapClient, client_mib
+from edgetop.sensors import memory
+from edgetop.sensors.memory import CLIENTS, client_mib, nvmap_client
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
@@ -25,7 +25,7 @@ TABLE = (
 
 
 def pools(tmp_path: Path, meminfo: str) -> dict[str, float | Gap]:
-    found = nvmap.discover(plant(tmp_path, {"proc/meminfo": meminfo}))
+    found = memory.discover_pools(plant(tmp_path, {"proc/meminfo": meminfo}))
     return {
         info.id: value for source in found.sources for info, value in zip(source.sensors, source.read(), strict=True)
     }
@@ -51,14 +51,14 @@ def test_more_free_than_there_is_is_a_gap(tmp_path: Path) -> None:
 
 def test_a_figure_that_goes_is_a_gap_of_its_own(tmp_path: Path) -> None:
     root = plant(tmp_path, {"proc/meminfo": "NvMapMemUsed: 9 kB\nCmaTotal: 2048 kB\nCmaFree: 1024 kB\n"})
-    (source,) = nvmap.discover(root).sources
+    (source,) = memory.discover_pools(root).sources
     plant(tmp_path, {"proc/meminfo": "CmaTotal: 2048 kB\nCmaFree: 1024 kB\n"})
     assert source.read() == [Gap("no NvMapMemUsed in the file"), 1.0]
 
 
 @pytest.mark.parametrize(("pid", "mib"), [(4711, 2.0), (811, 3.0), (12, 0.5), (5, 0.0)])
 def test_the_engines_part_is_that_of_its_process(tmp_path: Path, pid: int, mib: float) -> None:
-    assert NvmapClient(plant(tmp_path, {CLIENTS: TABLE}), pid, ()).read() == [mib]
+    assert nvmap_client(plant(tmp_path, {CLIENTS: TABLE}), pid).read() == [mib]
 
 
 def test_the_parts_of_a_process_with_several_clients_are_added() -> None:
@@ -79,12 +79,12 @@ def test_what_is_no_table_is_an_error_and_not_nothing(text: str) -> None:
 
 def test_the_processes_of_a_captured_board_are_not_ours(tmp_path: Path) -> None:
     root = plant(tmp_path, {CLIENTS: TABLE})
-    assert nvmap.is_readable(root)
-    assert nvmap.discover_engine(4711, root).sources == ()
+    assert memory.tells_clients(root)
+    assert memory.discover_engine_on_gpu(4711, root).sources == ()
 
 
 def test_without_the_table_there_is_nothing_to_read(tmp_path: Path) -> None:
-    assert not nvmap.is_readable(Root(tmp_path))
+    assert not memory.tells_clients(Root(tmp_path))
 
 
 @settings(deadline=None, max_examples=60)
@@ -97,7 +97,7 @@ def test_no_content_makes_up_a_value(tmp_path_factory: pytest.TempPathFactory, m
     root = plant(
         tree, {"proc/meminfo": meminfo.format(number, number), CLIENTS: f"CLIENT\nuser x {number} {number}K\n"}
     )
-    for source in (*nvmap.discover(root).sources, NvmapClient(root, 12, (nvmap.accelerator_sensor("x"),))):
+    for source in (*memory.discover_pools(root).sources, nvmap_client(root, 12)):
         values = read_source(source)
         assert not (isinstance(values, Gap) and "internal error" in values.reason)
         if not isinstance(values, Gap):

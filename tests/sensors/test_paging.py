@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import paging
-from edgetop.sensors.paging import EngineFaults, SystemPaging, major_faults
+from edgetop.sensors.paging import engine_faults, system_paging
+from edgetop.sensors.processes import parse_stat
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
@@ -24,7 +25,7 @@ def vmstat(swapped_in: int, swapped_out: int, faults: int) -> dict[str, str]:
 
 def test_swap_traffic_and_faults_of_the_system_are_rates(tmp_path: Path) -> None:
     at_s = iter((100.0, 104.0))
-    source = SystemPaging(plant(tmp_path, vmstat(10, 20, 30)), lambda: next(at_s))
+    source = system_paging(plant(tmp_path, vmstat(10, 20, 30)), lambda: next(at_s))
     assert {type(value) for value in source.read()} == {Gap}
     plant(tmp_path, vmstat(14, 40, 30))
     assert [info.id for info in source.sensors] == ["rate/swap-in", "rate/swap-out", "rate/system-major-faults"]
@@ -33,7 +34,7 @@ def test_swap_traffic_and_faults_of_the_system_are_rates(tmp_path: Path) -> None
 
 def test_a_counter_that_is_not_there_is_a_gap_of_its_own(tmp_path: Path) -> None:
     at_s = iter((100.0, 101.0))
-    source = SystemPaging(plant(tmp_path, {"proc/vmstat": "pgmajfault 3\n"}), lambda: next(at_s))
+    source = system_paging(plant(tmp_path, {"proc/vmstat": "pgmajfault 3\n"}), lambda: next(at_s))
     source.read()
     assert source.read() == [Gap("no pswpin in the file"), Gap("no pswpout in the file"), 0.0]
 
@@ -43,17 +44,17 @@ def test_no_vmstat_is_told_as_missing(tmp_path: Path) -> None:
 
 
 def stat(faults: object, command: str = "python3") -> str:
-    return f"4711 ({command}) S 1 4711 4711 0 -1 4194560 900 77 {faults} 88 5 3 0 0 20 0 1\n"
+    return f"4711 ({command}) S 1 4711 4711 0 -1 4194560 900 77 {faults} 88 5 3 0 0 20 0 1 0 55\n"
 
 
 @pytest.mark.parametrize("command", ["python3", "a b) S (", ") 1 2 3", ""])
 def test_faults_are_found_behind_any_name_of_the_command(command: str) -> None:
-    assert major_faults(stat(12, command)) == 12
+    assert parse_stat(stat(12, command)).major_faults == 12
 
 
 def test_faults_of_the_engine_are_a_rate(tmp_path: Path) -> None:
     at_s = iter((10.0, 10.5))
-    source = EngineFaults(4711, proc=tmp_path / "proc", now=lambda: next(at_s))
+    source = engine_faults(4711, root=Root(tmp_path), now=lambda: next(at_s))
     plant(tmp_path, {"proc/4711/stat": stat(12)})
     assert isinstance(source.read()[0], Gap)
     plant(tmp_path, {"proc/4711/stat": stat(15)})
@@ -83,8 +84,8 @@ ODD = st.sampled_from(("", "x", "-1", "9" * 400, "²", "1_0", "\0", "٣"))
 @given(odd=ODD | st.text(max_size=20), whole=st.text(max_size=60))
 def test_no_content_makes_up_a_value(tmp_path_factory: pytest.TempPathFactory, odd: str, whole: str) -> None:
     tree = tmp_path_factory.getbasetemp() / "paging"
-    system = SystemPaging(plant(tree, {"proc/vmstat": f"pswpin {odd}\npswpout 1\npgmajfault {odd}\n"}))
-    engine = EngineFaults(1, proc=tree / "proc")
+    system = system_paging(plant(tree, {"proc/vmstat": f"pswpin {odd}\npswpout 1\npgmajfault {odd}\n"}))
+    engine = engine_faults(1, root=Root(tree))
     for content in (stat(odd), whole):
         plant(tree, {"proc/1/stat": content})
         for source in (system, engine):

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors import hwmon_power, power_supply, rapl
+from edgetop.sensors import hwmon, power_supply, rapl
 from edgetop.sensors.protocol import Gap
 from tests.support.trees import plant
 
@@ -58,7 +58,8 @@ def test_no_file_makes_an_exception_or_a_value_that_no_board_has(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = plant(Path(folder), {name: _encoded(text) for name, text in (BOARD | first).items()})
-        sources = [source for module in (rapl, power_supply, hwmon_power) for source in module.discover(root).sources]
+        discover = (rapl.discover, power_supply.discover, hwmon.discover_power)
+        sources = [source for find in discover for source in find(root).sources]
         for _ in range(3):
             for source in sources:
                 with contextlib.suppress(OSError, ValueError):

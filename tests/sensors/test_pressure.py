@@ -1,12 +1,13 @@
 """Pressure stall information: shares of the interval, from the totals."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from edgetop.sensors import pressure
-from edgetop.sensors.pressure import Pressure
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.protocol import Gap, Source
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -16,10 +17,14 @@ def plant_memory(tree: Path, some_us: int | str, full_us: int | str) -> Root:
     return plant(tree, {"proc/pressure/memory": f"some {averages} total={some_us}\nfull {averages} total={full_us}\n"})
 
 
+def memory(root: Root, now_s: Callable[[], float] = time.monotonic) -> Source:
+    return next(each for each in pressure.discover(root, now_s).sources if each.name == "memory pressure")
+
+
 def after(tree: Path, seconds: float, some_us: int | str, full_us: int | str) -> list[float | Gap]:
     """The shares of an interval in which the totals grew from 0 to these."""
     times = iter((100.0, 100.0 + seconds))
-    source = Pressure(plant_memory(tree, 0, 0), "memory", lambda: next(times))
+    source = memory(plant_memory(tree, 0, 0), lambda: next(times))
     assert all(isinstance(value, Gap) for value in source.read())
     plant_memory(tree, some_us, full_us)
     return list(source.read())
@@ -42,12 +47,12 @@ def test_a_total_that_went_back_is_a_gap(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "x", "1_0", "9" * 400])
 def test_a_total_that_is_no_number_is_an_error(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError, match="not a number"):
-        Pressure(plant_memory(tmp_path, text or "-", 0), "memory").read()
+        memory(plant_memory(tmp_path, text or "-", 0)).read()
 
 
 def test_a_line_that_is_not_there_is_a_gap(tmp_path: Path) -> None:
     root = plant(tmp_path, {"proc/pressure/memory": "some avg10=0.00 total=5\n"})
-    assert "full" in Pressure(root, "memory").read()[1].reason  # type: ignore[union-attr]
+    assert "full" in memory(root).read()[1].reason  # type: ignore[union-attr]
 
 
 def test_the_cpu_has_no_full_pressure(tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """Energy counters of the processor: domains once each, as watts, with what holds what."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from edgetop.sensors import rapl
 from edgetop.sensors.protocol import Gap
-from edgetop.sensors.rapl import RaplDomain
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -72,17 +70,11 @@ def test_every_domain_is_an_estimate_and_says_what_it_leaves_out(tmp_path: Path)
     assert all(info.note for info in infos)
 
 
-def clocked(root: Root, now_s: Callable[[], float]) -> RaplDomain:
-    (domain,) = rapl.discover(root).sources
-    assert isinstance(domain, RaplDomain)
-    return replace(domain, now_s=now_s)
-
-
 def test_power_is_the_difference_over_the_time_between_and_wraps(tmp_path: Path) -> None:
     times = iter((10.0, 12.0, 13.0))
     root = board(tmp_path, {"intel-rapl:0": "package-0"}, "262143000000")
     energy = tmp_path / ZONES / "intel-rapl:0/energy_uj"
-    domain = clocked(root, lambda: next(times))
+    (domain,) = rapl.discover(root, lambda: next(times)).sources
     assert isinstance(domain.read()[0], Gap)
     energy.write_text("262143300000\n")
     assert domain.read() == [pytest.approx(0.15)]
@@ -93,10 +85,10 @@ def test_power_is_the_difference_over_the_time_between_and_wraps(tmp_path: Path)
 class Guarded(Root):
     """A root that a user without rights reads."""
 
-    def read_int(self, relative: str) -> int:
+    def open(self, relative: str) -> int:
         if relative.endswith("energy_uj"):
             raise PermissionError(13, "Permission denied")
-        return super().read_int(relative)
+        return super().open(relative)
 
 
 def test_counters_that_only_root_may_read_are_missing_with_the_command_that_helps(tmp_path: Path) -> None:

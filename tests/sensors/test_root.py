@@ -2,12 +2,15 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.root import READ_BYTES, Root
+from edgetop.sensors.root import KEPT_OPEN, READ_BYTES, Root
 from tests.support.trees import link, plant
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -208,3 +211,58 @@ def test_a_regular_file_is_told_from_all_else(tree: Path, outside: Path) -> None
 def test_the_first_line_is_what_it_says_or_nothing(tmp_path: Path, content: str, line: str | None) -> None:
     assert plant(tmp_path, {"file": content}).line("file") == line
     assert Root(tmp_path).line("absent") is None
+
+
+def test_a_file_read_again_and_again_is_read_anew_through_one_descriptor() -> None:
+    root = Root()
+    files = [root.file("proc/self/status"), root.file("proc/stat")]
+    before = [file.read_text() for file in files]
+    assert [text.split()[0] for text in before] == ["Name:", "cpu"]
+    wait_until(lambda: files[1].read_text() != before[1])
+    assert root.kept_open == 2
+    files.clear()
+    assert root.kept_open == 0
+
+
+def test_a_file_longer_than_a_page_is_read_whole_through_its_descriptor() -> None:
+    file = Root().file("proc/self/smaps")
+    text = file.read_text()
+    assert len(text) > READ_BYTES / 4
+    assert file.read_text().splitlines()[0] == text.splitlines()[0]
+
+
+def test_the_file_of_a_process_that_ended_is_an_error_like_that_of_one_that_never_was() -> None:
+    root = Root()
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    file = root.file(f"proc/{process.pid}/stat")
+    assert file.read_text().startswith(f"{process.pid} ")
+    process.communicate(b"\n")
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError):
+            file.read_text()
+    assert root.kept_open == 0
+
+
+def test_only_so_many_descriptors_are_kept() -> None:
+    root = Root()
+    files = [root.file("proc/stat") for _ in range(KEPT_OPEN + 5)]
+    assert all(file.read_text().startswith("cpu ") for file in files)
+    assert root.kept_open == KEPT_OPEN
+
+
+def test_a_captured_boards_file_may_be_replaced(tree: Path) -> None:
+    file = plant(tree, {"temp": "1\n"}).file("temp")
+    assert file.read_int() == 1
+    plant(tree, {"new": "2\n"})
+    (tree / "new").replace(tree / "temp")
+    assert file.read_int() == 2
+    (tree / "temp").unlink()
+    assert file.line() is None
+    with pytest.raises(FileNotFoundError):
+        file.read_int()
+
+
+@pytest.mark.parametrize(("content", "number"), [("7\n", 7), ("x\n", None), ("", None)])
+def test_a_number_is_what_is_there_or_nothing(tree: Path, content: str, number: int | None) -> None:
+    assert plant(tree, {"file": content}).number("file") == number
+    assert Root(tree).number("absent") is None

@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 from edgetop.sensors import scheduling
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.protocol import Gap, Reader
+from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.sensors.scheduling import UNCOUNTED, EngineScheduling
+from edgetop.sensors.scheduling import UNCOUNTED, engine_scheduling
 from tests.support.trees import plant
 
 
@@ -17,9 +18,9 @@ def thread(tid: int, ran_ns: int, waited_ns: int, switches: int) -> dict[str, st
     return {f"{folder}/schedstat": f"{ran_ns} {waited_ns} 12\n", f"{folder}/status": status}
 
 
-def engine(tmp_path: Path, *times: float, **more: object) -> EngineScheduling:
+def engine(tmp_path: Path, *times: float, **more: object) -> Reader:
     at_s = iter(times)
-    return EngineScheduling(77, proc=tmp_path / "proc", now=lambda: next(at_s), **more)
+    return engine_scheduling(77, root=Root(tmp_path), now=lambda: next(at_s), **more)
 
 
 def test_waits_and_switches_of_all_threads_are_rates(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_threads_that_end_or_begin_make_no_jump(tmp_path: Path) -> None:
 
 
 def test_threads_that_are_not_the_engines_are_left_out(tmp_path: Path) -> None:
-    source = engine(tmp_path, 10.0, 11.0, own_threads=lambda: {78})
+    source = engine(tmp_path, 10.0, 11.0, others=lambda: {78})
     plant(tmp_path, thread(77, 10**9, 0, 0) | thread(78, 10**8, 0, 0))
     source.read()
     plant(tmp_path, thread(77, 2 * 10**9, 4_000_000, 1) | thread(78, 10**8, 8_000_000, 8))

@@ -110,7 +110,7 @@ def test_a_zone_is_found_whose_temperature_cannot_be_read(tmp_path: Path) -> Non
 
 
 def test_a_sensor_without_a_valid_sample_is_a_gap_that_says_so() -> None:
-    value = read_celsius(Root(), f"proc/{os.getpid()}/mem")  # gives EIO where nothing is mapped
+    value = read_celsius(Root().file(f"proc/{os.getpid()}/mem"))  # gives EIO where nothing is mapped
     assert isinstance(value, Gap)
     assert value.reason.startswith("EIO")
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from edgetop.sensors import throttle_counts
+from edgetop.sensors import throttling
 from edgetop.sensors.protocol import Gap
-from edgetop.sensors.throttle_counts import FIRST, OFFLINE, Advance, ThrottleCounts
+from edgetop.sensors.throttling import FIRST, OFFLINE, Advance, ThrottleCounts
 from tests.support.trees import plant
 
 NAMES = (
@@ -27,7 +27,7 @@ def plant_cpu(
 
 
 def found(tree: Path) -> ThrottleCounts:
-    counts = throttle_counts.find(plant(tree, {}))
+    counts = throttling.find_counts(plant(tree, {}))
     assert counts is not None
     return counts
 
@@ -43,7 +43,7 @@ def test_what_was_counted_before_the_first_look_is_not_of_now(tmp_path: Path) ->
     plant_cpu(tmp_path, 0, (3, 118, 8, 240))
     counts = begun(tmp_path)
     assert counts.advance() == Advance(0, 0, throttled=False)
-    assert counts.ever() is True
+    assert counts.ever() == 1.0
 
 
 def test_threads_of_a_core_and_cores_of_a_package_count_once(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_counter_that_went_back_is_no_event(tmp_path: Path) -> None:
     counts = begun(tmp_path)
     plant_cpu(tmp_path, 0, (0, 0, 0, 0))
     assert isinstance(counts.advance().core_events, Gap)
-    assert counts.ever() is False
+    assert counts.ever() == 0.0
     assert counts.advance() == Advance(0, 0, throttled=False)
 
 
@@ -114,4 +114,4 @@ def test_without_a_counter_of_the_package_its_cores_count(tmp_path: Path) -> Non
 
 
 def test_a_machine_without_counters_has_none(tmp_path: Path) -> None:
-    assert throttle_counts.find(plant(tmp_path, {"sys/devices/system/cpu/cpu0/online": "1"})) is None
+    assert throttling.find_counts(plant(tmp_path, {"sys/devices/system/cpu/cpu0/online": "1"})) is None

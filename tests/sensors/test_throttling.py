@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import cooling, throttle_counts, throttling
+from edgetop.sensors import throttling
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
-from edgetop.sensors.throttling import ThermalLimits
 from tests.support.trees import plant
 
 DEVICE = "sys/class/thermal/cooling_device{}/{}"
@@ -79,7 +78,7 @@ def test_the_devices_of_a_pc_at_rest_do_not_prove_that_it_runs_at_full_speed(tmp
 def limits(root: Root, *seconds: float) -> Iterator[list[float | Gap]]:
     """What is read at these times: the flag now and since boot, and events a second of packages and cores."""
     times = iter(seconds)
-    source = ThermalLimits(root, cooling.find(root), throttle_counts.find(root), lambda: next(times))
+    source = throttling.discover(root, lambda: next(times)).sources[0]
     assert [info.id for info in source.sensors[:4]] == [
         "throttle/thermal", "throttle/thermal-sticky", "rate/thermal-events", "rate/core-thermal-events",
     ]  # fmt: skip

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import traffic
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.protocol import Gap, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.sensors.traffic import EngineDisk, Traffic, disks, network
+from edgetop.sensors.traffic import disks, engine_disk, network
 from tests.support.trees import plant
 
 NET_HEAD = (
@@ -49,7 +49,7 @@ def hardware(folder: str, *names: str) -> dict[str, str]:
 
 
 def rates(
-    tmp_path: Path, make: Callable[..., Traffic], before: dict[str, str], after: dict[str, str]
+    tmp_path: Path, make: Callable[..., Source], before: dict[str, str], after: dict[str, str]
 ) -> list[float | Gap]:
     """Of four seconds between the two."""
     source = make(plant(tmp_path, before), seconds(100.0, 104.0))
@@ -132,7 +132,7 @@ def test_without_any_hardware_there_is_nothing_to_tell(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_cut_short_is_an_error_and_not_a_zero(
-    tmp_path: Path, make: Callable[[Root], Traffic], file: str, content: str
+    tmp_path: Path, make: Callable[[Root], Source], file: str, content: str
 ) -> None:
     with pytest.raises(ValueError):
         make(plant(tmp_path, {file: content})).read()
@@ -148,7 +148,7 @@ def engine_io(read: object, write: object) -> dict[str, str]:
 
 def test_the_engines_disk_traffic_is_a_rate(tmp_path: Path) -> None:
     plant(tmp_path, engine_io(1000, 4096))
-    source = EngineDisk(7, proc=tmp_path / "proc", now=seconds(10.0, 12.0))
+    source = engine_disk(7, root=Root(tmp_path), now=seconds(10.0, 12.0))
     source.read()
     plant(tmp_path, engine_io(5000, 4096))
     assert source.read() == [2000.0, 0.0]
@@ -156,7 +156,7 @@ def test_the_engines_disk_traffic_is_a_rate(tmp_path: Path) -> None:
 
 def test_a_count_that_is_not_there_is_a_gap(tmp_path: Path) -> None:
     plant(tmp_path, {"proc/7/io": "rchar: 1\nread_bytes: x\n"})
-    assert {type(value) for value in EngineDisk(7, proc=tmp_path / "proc").read()} == {Gap}
+    assert {type(value) for value in engine_disk(7, root=Root(tmp_path)).read()} == {Gap}
 
 
 def test_the_disk_traffic_of_a_real_process_is_read(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_no_content_makes_up_a_value(
     tmp_path_factory: pytest.TempPathFactory, odd: list[str], whole: bytes, name: str
 ) -> None:
     tree = tmp_path_factory.getbasetemp() / "traffic"
-    sources = network(Root(tree)), disks(Root(tree)), EngineDisk(1, proc=tree / "proc")
+    sources = network(Root(tree)), disks(Root(tree)), engine_disk(1, root=Root(tree))
     fields = " ".join(odd)
     for files in (
         {

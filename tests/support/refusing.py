@@ -1,6 +1,5 @@
 """A root some of whose files give errors that no plain file gives: ENODATA, EACCES for root, EAGAIN."""
 
-import errno
 import os
 from pathlib import Path
 
@@ -15,10 +14,7 @@ class RefusingRoot(Root):
         self.error: int = error
         self.endings = endings
 
-    def read_bytes(self, relative: str) -> bytes:
+    def open(self, relative: str) -> int:
         if relative.endswith(self.endings):
             raise OSError(self.error, os.strerror(self.error), relative)
-        return super().read_bytes(relative)
-
-    def is_denied(self, relative: str) -> bool:
-        return (self.error == errno.EACCES and relative.endswith(self.endings)) or super().is_denied(relative)
+        return super().open(relative)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from edgetop.sensors.chips import chips_named
-from edgetop.sensors.protocol import Found, Gap, sensor
-from edgetop.sensors.rates import FIRST, WENT_BACK
+from edgetop.sensors.counters import FIRST, WENT_BACK
+from edgetop.sensors.protocol import Found, Reader, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import OVER_CURRENT_PERCENT
@@ -23,63 +23,55 @@ CADENCE_S = 2.0  # the BPMP's own
 EVENT_S = 0.001  # seen on an Orin Nano, whose BPMP has `throt_period` 1
 
 
-class OverCurrent:
+def over_current_of(
+    root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
+) -> Reader:
     """Events per second of each alarm, the share of time they cost, and what limits the board now."""
+    counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
+    slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
+    currents = [n for n in alarms if n != UNDER_VOLTAGE]
+    before: tuple[float, dict[int, int]] | None = None
+    infos = tuple(_sensors(root.shown(folder), alarms, slowing))
 
-    name = "over-current events"
-    cadence_s = CADENCE_S
-
-    def __init__(
-        self, root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._root, self._folder = root, folder
-        self._alarms = tuple(alarms)
-        self._slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
-        self._clock_s = clock_s
-        self._before: tuple[float, dict[int, int]] | None = None
-        self.sensors = tuple(self._sensors(root.shown(folder)))
-
-    def _sensors(self, chip: str) -> Iterator[SensorInfo]:
-        for n in self._alarms:
-            note = None if n in self._slowing else "this alarm is set not to slow anything"
-            yield sensor("rate", f"oc{n}", f"{chip}/oc{n}_event_cnt", note=note)
-        if self._tells_over_current:
-            share = f"estimated: {1000 * EVENT_S:g} ms at half clocks an event"
-            least = f"at least {OVER_CURRENT_PERCENT:g} % of the time, {share}"
-            yield sensor("rate", "over-current-events", chip, note="OC2 and OC3 together")
-            yield sensor("pressure", "over-current", chip, note=share)
-            yield sensor("throttle", "over-current", chip, note=least)
-        if UNDER_VOLTAGE in self._alarms:
-            note = "OC1: VDD_IN fell below its limit since the last read"
-            yield sensor("throttle", "under-voltage", chip, note=note)
-
-    @property
-    def _tells_over_current(self) -> bool:
-        return any(n != UNDER_VOLTAGE for n in self._alarms)
-
-    def read(self) -> Sequence[float | Gap]:
-        now = self._clock_s()
-        counts = {n: self._root.read_int(f"{self._folder}/oc{n}_event_cnt") for n in self._alarms}
-        before, self._before = self._before, (now, counts)
-        if before is None or now <= before[0]:
-            return [FIRST] * len(self.sensors)
-        if any(counts[n] < before[1][n] for n in self._alarms):
-            return [WENT_BACK] * len(self.sensors)
-        rates = {n: (counts[n] - before[1][n]) / (now - before[0]) for n in self._alarms}
+    def read() -> Values:
+        nonlocal before
+        now = clock_s()
+        counts = {n: counter.read_int() for n, counter in counters.items()}
+        last, before = before, (now, counts)
+        if last is None or now <= last[0]:
+            return [FIRST] * len(infos)
+        if any(counts[n] < last[1][n] for n in alarms):
+            return [WENT_BACK] * len(infos)
+        rates = {n: (counts[n] - last[1][n]) / (now - last[0]) for n in alarms}
         values = list(rates.values())
-        if self._tells_over_current:
-            share = min(100.0, 100 * EVENT_S * sum(rates[n] for n in self._slowing if n != UNDER_VOLTAGE))
-            events = sum(rate for n, rate in rates.items() if n != UNDER_VOLTAGE)
-            values += [events, share, float(share >= OVER_CURRENT_PERCENT)]
-        if UNDER_VOLTAGE in self._alarms:
+        if currents:
+            share = min(100.0, 100 * EVENT_S * sum(rates[n] for n in currents if n in slowing))
+            values += [sum(rates[n] for n in currents), share, float(share >= OVER_CURRENT_PERCENT)]
+        if UNDER_VOLTAGE in alarms:
             values.append(float(rates[UNDER_VOLTAGE] > 0))
         return values
+
+    return Reader(infos, read, CADENCE_S, "over-current events")
+
+
+def _sensors(chip: str, alarms: Sequence[int], slowing: Sequence[int]) -> Iterator[SensorInfo]:
+    for n in alarms:
+        note = None if n in slowing else "this alarm is set not to slow anything"
+        yield sensor("rate", f"oc{n}", f"{chip}/oc{n}_event_cnt", note=note)
+    if any(n != UNDER_VOLTAGE for n in alarms):
+        share = f"estimated: {1000 * EVENT_S:g} ms at half clocks an event"
+        least = f"at least {OVER_CURRENT_PERCENT:g} % of the time, {share}"
+        yield sensor("rate", "over-current-events", chip, note="OC2 and OC3 together")
+        yield sensor("pressure", "over-current", chip, note=share)
+        yield sensor("throttle", "over-current", chip, note=least)
+    if UNDER_VOLTAGE in alarms:
+        yield sensor("throttle", "under-voltage", chip, note="OC1: VDD_IN fell below its limit since the last read")
 
 
 def discover(root: Root) -> Found:
     """Xavier's driver of the same chip name has other files, and gives nothing here."""
     found = [(folder, _alarms(root, folder)) for folder in chips_named(root, CHIP)]
-    return Found(tuple(OverCurrent(root, folder, alarms) for folder, alarms in found[:1] if alarms))
+    return Found(tuple(over_current_of(root, folder, alarms) for folder, alarms in found[:1] if alarms))
 
 
 def _alarms(root: Root, folder: str) -> list[int]:

@@ -4,28 +4,71 @@
 and without a fork. It may name a mode that was never applied, so its limits are compared with
 what cpufreq and devfreq have. `jetson_clocks` leaves no trace but equal minima and maxima;
 running nvpmodel again undoes it silently.
+
+`/etc/nvpmodel.conf` says which limits each mode sets, and through which files. First come the files
+(`< PARAM TYPE=CLOCK NAME=GPU >`, then `MAX_FREQ /sys/...`), then the modes (`< POWER_MODEL ID=0 NAME=15W >`,
+then `GPU MAX_FREQ 612000000`). -1 stands for the highest there is (Jetson Linux developer guide, "nvpmodel").
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from edgetop.sensors.chips import is_compatible
-from edgetop.sensors.clocks import POLICIES
-from edgetop.sensors.jetson.nvpmodel import Mode, Modes, parse_modes
+from edgetop.sensors.clocks import DEVFREQ, device_kind, policies
 from edgetop.sensors.protocol import Found, Missing
 from edgetop.sensors.root import Root
 
 STATUS = "var/lib/nvpmodel/status"
 CONF = "etc/nvpmodel.conf"
-DEVFREQ = "sys/class/devfreq"
 TOLERANCE = 0.02  # a limit is moved to the nearest operating point
 HIGHEST = -1
 
+_SECTION = re.compile(r"<\s*(PARAM|POWER_MODEL)\s+(.*?)\s*>")
+_FIELD = re.compile(r"(\w+)=(\S+)")
+_MODE_ID = re.compile(r"[0-9]{1,4}")
+_PATH = re.compile(r"/[\w/.@:+-]+", re.ASCII)
+_SETTING = re.compile(r"-1|[0-9]{1,12}")
 _STATUS = re.compile(r"pmode:([0-9]{1,4})\b")
 _CPU = re.compile(r"/cpu([0-9]{1,4})/cpufreq/")
 _DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
-_GPU = re.compile(r"[0-9a-f]+\.(gpu|ga10b|gv11b|gp10b|gm20b)|gpu-gpc-.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What one power mode sets: a value by the name of the parameter and of its file."""
+
+    name: str
+    settings: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    modes: Mapping[int, Mode]
+    files: Mapping[tuple[str, str], str]  # path by the name of the parameter and of its file
+
+
+def parse_modes(text: str) -> Modes:
+    """What can be understood; lines of another shape are passed over."""
+    files: dict[tuple[str, str], str] = {}
+    modes: dict[int, Mode] = {}
+    parameter: str | None = None
+    settings: dict[tuple[str, str], int] = {}
+    for line in text.splitlines():
+        plain = line.partition("#")[0].strip()
+        if match := _SECTION.fullmatch(plain):
+            fields = dict(_FIELD.findall(match[2]))
+            parameter = fields.get("NAME") if match[1] == "PARAM" else None
+            settings = {}
+            if match[1] == "POWER_MODEL" and _MODE_ID.fullmatch(fields.get("ID", "")):
+                modes[int(fields["ID"])] = Mode(fields.get("NAME", f"mode {fields['ID']}"), settings)
+            continue
+        words = plain.split()
+        if parameter and len(words) == 2 and _PATH.fullmatch(words[1]):
+            files[parameter, words[0]] = words[1]
+        elif len(words) == 3 and _SETTING.fullmatch(words[2]):
+            settings[words[0], words[1]] = int(words[2])
+    return Modes(modes, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +93,9 @@ def read_power_mode(root: Root) -> PowerMode | None:
     if not status:
         return None
     number = int(status[1])
-    modes = _modes(root)
+    modes = parse_modes(root.text(CONF))
     mode = modes.modes.get(number, Mode(f"mode {number}"))
     return PowerMode(number, mode.name, tuple(_deviations(root, mode, modes)), _are_clocks_locked(root))
-
-
-def _modes(root: Root) -> Modes:
-    try:
-        return parse_modes(root.read_text(CONF))
-    except OSError:
-        return Modes({}, {})
 
 
 def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
@@ -86,8 +122,7 @@ def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iter
 
 def _policy_of(root: Root, cpu: str) -> str | None:
     """The policy of a CPU: what its `cpufreq` links to."""
-    folders = [f"{POLICIES}/{name}" for name in root.names(POLICIES)]
-    return next((folder for folder in folders if cpu in (root.line(f"{folder}/related_cpus") or "").split()), None)
+    return next((each for each in policies(root) if cpu in (root.line(f"{each}/related_cpus") or "").split()), None)
 
 
 def _devfreq_of(root: Root, address: str) -> str | None:
@@ -103,11 +138,14 @@ def _number(root: Root, path: str) -> int | None:
 
 
 def _are_clocks_locked(root: Root) -> bool:
-    policies = [f"{POLICIES}/{name}/scaling" for name in root.names(POLICIES) if name.startswith("policy")]
-    pairs = [(_number(root, f"{p}_min_freq"), _number(root, f"{p}_max_freq")) for p in policies]
-    gpus = [f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if _GPU.fullmatch(name)]
-    pairs += [(_number(root, f"{g}/min_freq"), _number(root, f"{g}/max_freq")) for g in gpus]
-    return bool(policies) and all(low is not None and low == high for low, high in pairs)
+    gpus = [f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if device_kind(name) == "gpu"]
+    cpus = [f"{folder}/scaling" for folder in policies(root)]
+    limits = [
+        *((f"{each}_min_freq", f"{each}_max_freq") for each in cpus),
+        *((f"{g}/min_freq", f"{g}/max_freq") for g in gpus),
+    ]
+    pairs = [(_number(root, lowest), _number(root, highest)) for lowest, highest in limits]
+    return bool(cpus) and all(low is not None and low == high for low, high in pairs)
 
 
 def discover(root: Root) -> Found:

@@ -1,66 +1,59 @@
 """Power rails measured by the INA3221 chips of a Jetson: power, voltage and current of each.
 
-The kernel shows them in one of two ways, which find the rails; this makes sensors of them.
+The kernel shows them in one of two ways.
+
+hwmon, from JetPack 5 on and by mainline kernels (Documentation/hwmon/ina3221.rst): `in1..3_input` in mV and
+`curr1..3_input` in mA are the three channels; there is no power file. `in4..6` are the voltages over the shunts, in
+µV, and `in7` and `curr4` their sums: none of them is a rail. A channel that is switched off gives ENODATA
+(drivers/hwmon/ina3221.c).
+
+iio, with JetPack 4: `/sys/bus/i2c/drivers/ina3221x/BUS-ADDRESS/iio:deviceN/` holds `rail_name_N`,
+`in_voltageN_input` (mV), `in_currentN_input` (mA) and `in_powerN_input` (mW), N from 0
+(L4T 32, drivers/iio/adc/ina3221.c). Where a file names its unit (`32760 ma`), it is taken at
+its word. Many boards let only root read them.
+
 Where no rail is the total, and the parts are about the module, their sum is given too, by a
 name of its own and without the role of a total.
 """
 
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from edgetop.sensors.chips import is_compatible
-from edgetop.sensors.jetson import hwmon_rails, iio_rails
-from edgetop.sensors.jetson.chip import Chip, Rail
+from edgetop.sensors.chips import chips_named, is_compatible
 from edgetop.sensors.jetson.plans import NOTES, RailPlan, plan_of, role_of
-from edgetop.sensors.labels import distinct
-from edgetop.sensors.protocol import Found, Gap, sensor
-from edgetop.sensors.root import Root
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, sensor
+from edgetop.sensors.root import File, Root, parse_int
 from edgetop.session.manifest import SensorInfo
 
 ACCURACY = "on-board-monitor"
 CADENCE_S = 1.0  # a read of three rails is about 3 ms on the I2C bus
 FASTEST_S = 0.5
+NOT_CONNECTED = "NC"  # what NVIDIA's device trees name an unused channel
 
 
 @dataclass(frozen=True, slots=True)
-class PowerRails:
-    """Rails that are read in one go. `summed`: the places of those whose sum is the last sensor."""
+class Rail:
+    """One channel of a chip."""
 
-    name: str
+    label: str  # its name in the device tree
+    source: str
+    read: Callable[[], tuple[float, float, float]]  # W, V, A; raises OSError or ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """The rails of one chip. `window_s`: what it averages over; reading faster gives nothing new."""
+
     rails: tuple[Rail, ...]
-    sensors: tuple[SensorInfo, ...]
-    fastest_s: float  # a read that comes sooner tells nothing new
-    summed: tuple[int, ...] = ()
-
-    @property
-    def cadence_s(self) -> float:
-        return max(CADENCE_S, self.fastest_s)
-
-    def read(self) -> Sequence[float | Gap]:
-        read = [_read(rail) for rail in self.rails]
-        values: list[float | Gap] = [value for triple in read for value in triple]
-        return [*values, _sum([read[place][0] for place in self.summed])] if self.summed else values
-
-
-def _read(rail: Rail) -> Sequence[float | Gap]:
-    """A rail that cannot be read costs the others nothing."""
-    try:
-        return rail.read()
-    except OSError as error:
-        return [Gap(error.strerror or str(error))] * 3
-    except ValueError as error:
-        return [Gap(str(error))] * 3
-
-
-def _sum(watts: Sequence[float | Gap]) -> float | Gap:
-    known = [value for value in watts if not isinstance(value, Gap)]
-    return sum(known) if len(known) == len(watts) else Gap("a rail cannot be read, and a sum without it is none")
+    window_s: float = 0.0
 
 
 def discover(root: Root) -> Found:
-    hwmon, hwmon_missing = hwmon_rails.find(root)
-    iio, iio_missing = iio_rails.find(root)
+    hwmon, hwmon_missing = find_hwmon(root)
+    iio, iio_missing = find_iio(root)
     chips = [chip for chip in (*hwmon, *iio) if chip.rails]
     # Of two rails with one name only the first can have a place in the plan: the other gets a name of its own.
     labels = distinct([rail.label for chip in chips for rail in chip.rails])
@@ -68,19 +61,34 @@ def discover(root: Root) -> Found:
     if plan and plan.is_summed:  # the sum must come from one read, so that its parts are of one time
         chips = [Chip(tuple(rail for chip in chips for rail in chip.rails), max(chip.window_s for chip in chips))]
     left = iter(labels)
-    sources = tuple(_source(chip, list(itertools.islice(left, len(chip.rails))), plan) for chip in chips)
+    sources = tuple(_reader(chip, list(itertools.islice(left, len(chip.rails))), plan) for chip in chips)
     return Found(sources, (*hwmon_missing, *iio_missing))
 
 
-def _source(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> PowerRails:
+def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
+    """The rails of a chip, read in one go."""
     sensors = [info for rail, label in zip(chip.rails, labels, strict=True) for info in _sensors(rail, label, plan)]
-    summed: tuple[int, ...] = ()
+    summed: tuple[int, ...] = ()  # the places of the rails whose sum is the last sensor
     if plan and plan.is_summed:
         summed = tuple(labels.index(part) for part in plan.parts)
         note = f"{' + '.join(plan.parts)}: about the module; the carrier board is not in it"
         sensors.append(sensor("power", "module-sum", "the rails it names", accuracy=ACCURACY, note=note))
     fastest_s = max(FASTEST_S, chip.window_s)
-    return PowerRails(f"rails {', '.join(labels)}", chip.rails, tuple(sensors), fastest_s, summed)
+    read = partial(_read, chip.rails, summed)
+    return Reader(tuple(sensors), read, max(CADENCE_S, fastest_s), f"rails {', '.join(labels)}", fastest_s)
+
+
+def _read(rails: Sequence[Rail], summed: Sequence[int]) -> Values:
+    """A rail that cannot be read costs the others nothing."""
+    triples = [attempt(rail.read) for rail in rails]
+    values = [[triple] * 3 if isinstance(triple, Gap) else list(triple) for triple in triples]
+    flat = [value for three in values for value in three]
+    return [*flat, _sum([values[place][0] for place in summed])] if summed else flat
+
+
+def _sum(watts: Sequence[float | Gap]) -> float | Gap:
+    known = [value for value in watts if not isinstance(value, Gap)]
+    return sum(known) if len(known) == len(watts) else Gap("a rail cannot be read, and a sum without it is none")
 
 
 def _sensors(rail: Rail, label: str, plan: RailPlan | None) -> tuple[SensorInfo, ...]:
@@ -90,3 +98,107 @@ def _sensors(rail: Rail, label: str, plan: RailPlan | None) -> tuple[SensorInfo,
         sensor("volt", label, rail.source, accuracy=ACCURACY),
         sensor("current", label, rail.source, accuracy=ACCURACY),
     )
+
+
+# By hwmon.
+
+CHIP = "ina3221"
+LONGEST_WINDOW_S = 60.0  # 3 channels x 1024 samples x 2 x 8.2 ms (TI SBOS576) is 50.7 s
+
+
+def find_hwmon(root: Root) -> tuple[list[Chip], list[Missing]]:
+    """The chips, and the channels that are switched off."""
+    chips, missing = [], []
+    for folder in chips_named(root, CHIP):
+        rails = []
+        for channel in (1, 2, 3):
+            label = root.line(f"{folder}/in{channel}_label")
+            if label == NOT_CONNECTED or not root.exists(f"{folder}/in{channel}_input"):
+                continue
+            switch = f"{folder}/in{channel}_enable"
+            if root.line(switch) != "0":
+                rails.append(_hwmon_rail(root, folder, channel, label or f"{CHIP}-{channel}"))
+            elif label:  # without a name it is one that the board does not use
+                fix = f"echo 1 | sudo tee {root.shown(switch)}"
+                missing.append(Missing(f"power/{label}", "its channel is switched off", fix))
+        # Never assumed: a board sets 0.4 s as well as 3.4 s.
+        window_s = (root.number(f"{folder}/update_interval") or 0) / 1000
+        chips.append(Chip(tuple(rails), min(max(window_s, 0.0), LONGEST_WINDOW_S)))
+    return chips, missing
+
+
+def _hwmon_rail(root: Root, folder: str, channel: int, label: str) -> Rail:
+    volts, amperes = (root.file(f"{folder}/{name}{channel}_input") for name in ("in", "curr"))
+
+    def read() -> tuple[float, float, float]:
+        millivolts, milliamperes = volts.read_int(), amperes.read_int()
+        return millivolts * milliamperes / 1e6, millivolts / 1000, milliamperes / 1000
+
+    return Rail(label, root.shown(volts.relative), read)
+
+
+# By iio.
+
+DRIVER = "sys/bus/i2c/drivers/ina3221x"
+
+_VALUE = re.compile(r"([+-]?[0-9]+)(?:\s*m[vaw])?", re.IGNORECASE)
+_UNITS = {"power": "mw", "voltage": "mv", "current": "ma"}
+
+
+def parse_milli(text: str, quantity: str) -> float:
+    """A number of thousandths as its unit. Raises ValueError where the file names another unit.
+
+    >>> parse_milli("2104", "power"), parse_milli("436 ma", "current")
+    (2.104, 0.436)
+    """
+    match = _VALUE.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"not a number: {text[:40]!r}")
+    unit = text.strip()[match.end(1) :].strip().lower()
+    if unit not in ("", _UNITS[quantity]):
+        raise ValueError(f"not a {quantity}: {text[:40]!r}")
+    return parse_int(match[1]) / 1000
+
+
+def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
+    """The chips, and what is missing where only root may read one."""
+    chips, missing = [], []
+    for folder in _iio_folders(root):
+        rails = _iio_rails(root, folder)
+        if rails is not None:
+            chips.append(Chip(rails))
+        else:
+            why = f"only root may read the rails in {root.shown(folder)}"
+            fix = f"sudo chmod a+r {root.shown(folder)}/rail_name_* {root.shown(folder)}/in_*"
+            missing.append(Missing("power", why, fix))
+    return chips, missing
+
+
+def _iio_folders(root: Root) -> Iterator[str]:
+    """One a chip: `iio:deviceN`, or `iio_device` on some kernels, which may be the same by another name."""
+    for chip in root.names(DRIVER):
+        entries = [name for name in root.names(f"{DRIVER}/{chip}") if name.startswith("iio")]
+        named = [name for name in entries if root.exists(f"{DRIVER}/{chip}/{name}/rail_name_0")]
+        yield from (f"{DRIVER}/{chip}/{name}" for name in named[:1])
+
+
+def _iio_rails(root: Root, folder: str) -> tuple[Rail, ...] | None:
+    """The rails of a chip; None where they are root's alone."""
+    rails = []
+    for channel in (0, 1, 2):
+        name = f"{folder}/rail_name_{channel}"
+        label = (root.line(name) or "").strip()
+        files = {quantity: root.file(f"{folder}/in_{quantity}{channel}_input") for quantity in _UNITS}
+        if root.is_denied(name):
+            return None
+        if not label or label == NOT_CONNECTED:
+            continue
+        if any(root.is_denied(file.relative) for file in files.values()):
+            return None
+        rails.append(Rail(label, root.shown(files["power"].relative), partial(_read_iio, files)))
+    return tuple(rails)
+
+
+def _read_iio(files: dict[str, File]) -> tuple[float, float, float]:
+    watts, volts, amperes = (parse_milli(file.read_text(), quantity) for quantity, file in files.items())
+    return watts, volts, amperes

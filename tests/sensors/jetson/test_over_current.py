@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors.jetson import over_current
-from edgetop.sensors.jetson.over_current import FIRST, WENT_BACK, OverCurrent
+from edgetop.sensors.jetson.over_current import FIRST, WENT_BACK, over_current_of
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from tests.support.clocks import NS, ManualClock
@@ -33,7 +33,7 @@ class Watched:
         planted = plant_counts(tree, *counts, throttles=throttles)
         self._clock = ManualClock()
         alarms = range(1, len(counts) + 1)
-        self.source = OverCurrent(root or planted, FOLDER, alarms, lambda: self._clock.monotonic_ns() / NS)
+        self.source = over_current_of(root or planted, FOLDER, alarms, lambda: self._clock.monotonic_ns() / NS)
         self.source.read()
 
     def after(self, seconds: float, *counts: int | str) -> dict[str, float | Gap]:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors.jetson import rails
-from edgetop.sensors.jetson.rails import PowerRails
-from edgetop.sensors.protocol import Found, Gap
+from edgetop.sensors.protocol import Found, Gap, Reader
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from tests.support.refusing import RefusingRoot
@@ -63,9 +62,9 @@ def roles(found: Found) -> dict[str, str]:
     return {info.id: info.role for info in infos if info.role is not None}
 
 
-def the_source(found: Found) -> PowerRails:
+def the_source(found: Found) -> Reader:
     (source,) = found.sources
-    assert isinstance(source, PowerRails)
+    assert isinstance(source, Reader)
     return source
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.sensors import raspberry_pi
 from edgetop.sensors.protocol import Source
-from edgetop.sensors.raspberry_pi import alarm
 from tests.support.trees import plant
 
 FILE = "sys/class/hwmon/hwmon1/in0_lcrit_alarm"
@@ -13,7 +13,7 @@ FILE = "sys/class/hwmon/hwmon1/in0_lcrit_alarm"
 
 def planted(tree: Path, value: str = "0", *, has_flags: bool = False) -> Source:
     root = plant(tree, {"sys/class/hwmon/hwmon1/name": "rpi_volt\n", FILE: f"{value}\n"})
-    (source,) = alarm.discover(root, has_flags=has_flags).sources
+    (source,) = raspberry_pi.discover_alarm(root, has_flags=has_flags).sources
     return source
 
 
@@ -55,4 +55,4 @@ def test_the_alarm_stands_in_for_the_flag_where_there_is_none(tmp_path: Path) ->
 
 def test_another_chip_has_no_such_alarm(tmp_path: Path) -> None:
     root = plant(tmp_path, {"sys/class/hwmon/hwmon1/name": "rp1_adc\n", FILE: "1\n"})
-    assert alarm.discover(root, has_flags=False).sources == ()
+    assert raspberry_pi.discover_alarm(root, has_flags=False).sources == ()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.protocol import Gap, Source
-from edgetop.sensors.raspberry_pi import pmic
+from edgetop.sensors import raspberry_pi
+from edgetop.sensors.protocol import Gap, Reader, Source
 from edgetop.sensors.sampler import read_source
 from tests.support.trees import plant
 from tests.support.vcgencmd import NO_DEVICE, NOT_REGISTERED
@@ -28,7 +28,7 @@ TWO_RAILS = """\
 
 
 def discovered(tree: Path, answer: str = TWO_RAILS) -> Source:
-    (source,) = pmic.discover(plant(tree, {ANSWER: answer})).sources
+    (source,) = raspberry_pi.discover_power(plant(tree, {ANSWER: answer})).sources
     return source
 
 
@@ -58,7 +58,7 @@ def test_the_sum_is_neither_total_nor_part_and_says_what_it_omits(tmp_path: Path
 
 def test_it_is_asked_at_most_once_a_second(tmp_path: Path) -> None:
     source = discovered(tmp_path)
-    assert isinstance(source, pmic.PowerChip)
+    assert isinstance(source, Reader)
     assert min(source.cadence_s, source.fastest_s) >= 1.0
 
 
@@ -85,20 +85,20 @@ def test_a_rail_that_is_no_longer_told_is_a_gap_and_so_is_the_sum(tmp_path: Path
     ],
 )
 def test_a_line_that_does_not_agree_with_itself_is_passed_over(line: str) -> None:
-    assert pmic.parse(f"{line}\n   3V3_SYS_A current(1)=0.5A").currents == {"3V3_SYS": 0.5}
+    assert raspberry_pi.parse_rails(f"{line}\n   3V3_SYS_A current(1)=0.5A").currents == {"3V3_SYS": 0.5}
 
 
 def test_a_board_without_the_chip_is_told_so_with_another_way(tmp_path: Path) -> None:
-    found = pmic.discover(plant(tmp_path, {ANSWER: NOT_REGISTERED, f"{ANSWER}.exit": "255"}))
+    found = raspberry_pi.discover_power(plant(tmp_path, {ANSWER: NOT_REGISTERED, f"{ANSWER}.exit": "255"}))
     assert found.sources == ()
     assert found.missing[0].what == "power"
     assert "--i2c" in found.missing[0].why
 
 
 def test_other_trouble_is_told_with_its_fix(tmp_path: Path) -> None:
-    (missing,) = pmic.discover(plant(tmp_path, {ANSWER: NO_DEVICE, f"{ANSWER}.exit": "255"})).missing
+    (missing,) = raspberry_pi.discover_power(plant(tmp_path, {ANSWER: NO_DEVICE, f"{ANSWER}.exit": "255"})).missing
     assert "video" in (missing.fix or "")
-    (missing,) = pmic.discover(plant(tmp_path / "garbage", {ANSWER: "garbage"})).missing
+    (missing,) = raspberry_pi.discover_power(plant(tmp_path / "garbage", {ANSWER: "garbage"})).missing
     assert "no rail" in missing.why
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.sensors import raspberry_pi
 from edgetop.sensors.protocol import Gap, Source
-from edgetop.sensors.raspberry_pi import throttled
-from edgetop.sensors.raspberry_pi.throttled import FLAGS, ThrottleFlags, parse, parse_file
+from edgetop.sensors.raspberry_pi import FLAGS, parse_throttled, parse_throttled_file, throttle_flags
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -22,7 +22,7 @@ WORDS = st.integers(0, 0xFFFFF)
 def reading(first: int, *words: int, since_boot: int | None = 0) -> list[dict[str, float]]:
     """What each of the words reads as, by the label of the sensor."""
     left: Iterator[int] = iter(words)
-    source = ThrottleFlags(lambda: next(left), "here", first, since_boot)
+    source = throttle_flags(lambda: next(left), "here", first, since_boot)
     return [by_label(source, source.read()) for _ in words]
 
 
@@ -39,7 +39,7 @@ def up(values: dict[str, float]) -> set[str]:
     ("answer", "word"), [("throttled=0x0", 0), ("throttled=0x50005", 0x50005), (" throttled=0xE0008\n", 0xE0008)]
 )
 def test_the_answer_is_a_word(answer: str, word: int) -> None:
-    assert parse(answer) == word
+    assert parse_throttled(answer) == word
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_the_answer_is_a_word(answer: str, word: int) -> None:
 )
 def test_anything_else_is_no_word(answer: str) -> None:
     with pytest.raises(ValueError, match="not a throttle word"):
-        parse(answer)
+        parse_throttled(answer)
 
 
 @pytest.mark.parametrize("text", ["", "0x5", "five", "-1", "123456789", "5 5"])
 def test_the_file_holds_hexadecimal_alone(text: str) -> None:
-    assert parse_file("50005") == 0x50005
+    assert parse_throttled_file("50005") == 0x50005
     with pytest.raises(ValueError, match="not a throttle word"):
-        parse_file(text)
+        parse_throttled_file(text)
 
 
 @pytest.mark.parametrize(("bit", "flag"), list(enumerate(FLAGS)))
@@ -91,7 +91,7 @@ def test_a_history_that_the_kernel_clears_tells_each_time() -> None:
 
 
 def sticky_notes(since_boot: int | None) -> dict[str, str | None]:
-    source = ThrottleFlags(lambda: 0, "here", 0, since_boot)
+    source = throttle_flags(lambda: 0, "here", 0, since_boot)
     return {info.label: info.note for info in source.sensors if info.label.endswith("-sticky")}
 
 
@@ -140,7 +140,7 @@ def test_flags_are_claims_and_sticky_ones_never_fall(first: int, words: list[int
 @pytest.mark.parametrize("file", [PI4_FILE, PI5_FILE])
 def test_the_file_of_either_board_is_read_rather_than_a_command(tmp_path: Path, file: str) -> None:
     root = plant(tmp_path, {file: "0\n"})
-    (source,) = throttled.discover(root, 0x10000).sources
+    (source,) = raspberry_pi.discover_throttle_flags(root, 0x10000).sources
     assert source.sensors[0].source == f"/{file}"
     plant(tmp_path, {file: "4\n"})
     assert up(by_label(source, source.read())) == {"throttled", "throttled-sticky", "under-voltage-sticky", "thermal"}
@@ -148,18 +148,18 @@ def test_the_file_of_either_board_is_read_rather_than_a_command(tmp_path: Path, 
 
 def test_without_the_file_the_command_is_asked(tmp_path: Path) -> None:
     root = plant(tmp_path, {"commands/vcgencmd_get_throttled": "throttled=0x50000"})
-    (source,) = throttled.discover(root, 0x50000).sources
+    (source,) = raspberry_pi.discover_throttle_flags(root, 0x50000).sources
     assert source.sensors[0].source == "vcgencmd get_throttled"
     assert up(by_label(source, source.read())) == {"under-voltage-sticky", "throttled-sticky"}
 
 
 def test_a_file_that_holds_no_word_is_passed_over(tmp_path: Path) -> None:
     root = plant(tmp_path, {PI4_FILE: "none", "commands/vcgencmd_get_throttled": "throttled=0x0"})
-    (source,) = throttled.discover(root, 0).sources
+    (source,) = raspberry_pi.discover_throttle_flags(root, 0).sources
     assert source.sensors[0].source == "vcgencmd get_throttled"
 
 
 def test_with_neither_the_flags_are_missing(tmp_path: Path) -> None:
-    found = throttled.discover(Root(tmp_path), None)
+    found = raspberry_pi.discover_throttle_flags(Root(tmp_path), None)
     assert found.sources == ()
     assert [missing.what for missing in found.missing] == ["throttle flags"]

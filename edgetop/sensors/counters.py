@@ -1,7 +1,6 @@
-"""Counters as rates. A counter is cumulative: what is told is its growth between two readings.
+"""Counters as what they grow by. The first reading only begins the interval.
 
-So the first reading only begins the interval, and one that went back (a reset, a device
-that came anew) begins another.
+One that went back (a reset, a device that came anew) begins another.
 """
 
 from collections.abc import Mapping
@@ -10,6 +9,9 @@ from edgetop.sensors.protocol import Gap
 
 FIRST = Gap("a rate needs a second reading")
 WENT_BACK = Gap("the counter went back")
+FIRST_ENERGY = Gap("power needs a second reading of the energy counter")
+MAX_BOARD_W = 10_000.0
+MAX_COUNTED_W = 2000.0  # what no chip with a counter of energy draws: more is a counter that was set back
 
 
 class Rate:
@@ -52,3 +54,32 @@ class SumRate:
         if not known:
             return FIRST
         return sum(amounts[name] - before[0][name] for name in known) / (at_s - before[1])
+
+
+class EnergyCounter:
+    """Mean power, of a counter of joules that, where its range is known, begins anew."""
+
+    def __init__(self, range_j: float | None = None) -> None:
+        """`range_j`: after so many joules it begins at 0 again; None: it never does."""
+        self._range_j = range_j
+        self._before: tuple[float, float] | None = None
+
+    def watts(self, joules: float, at_s: float) -> float | Gap:
+        """Mean power since the last call, or why it cannot be told."""
+        before, self._before = self._before, (joules, at_s)
+        if before is None or at_s <= before[1]:
+            return FIRST_ENERGY
+        grown_j, passed_s = joules - before[0], at_s - before[1]
+        if self._range_j is not None:
+            if passed_s > self._range_j / MAX_COUNTED_W:
+                why = f"not read for {passed_s:.0f} s, in which the energy counter may have wrapped more than once"
+                return Gap(why)
+            grown_j += self._range_j if grown_j < 0 else 0
+        if grown_j < 0 or grown_j / passed_s > MAX_COUNTED_W:
+            return Gap("the energy counter was set back")
+        return grown_j / passed_s
+
+
+def plausible_w(watts: float) -> float | Gap:
+    """The power, or a gap where no board can draw it."""
+    return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")

@@ -1,0 +1,385 @@
+"""What only a Raspberry Pi tells: its firmware throttles, caps and measures where Linux does not see it.
+
+Nothing here runs on another board: `compatible` must begin with `raspberrypi,`. Questions to the VideoCore firmware
+go through `vcgencmd`: each is a fork (about 10 ms on a Pi) and a turn at a mailbox that the kernel serialises and
+gives up on after 1 s (drivers/firmware/raspberrypi.c), so nobody asks more than once a second. Its errors come on
+standard output (raspberrypi/utils, vcgencmd/vcgencmd.c).
+
+Throttling: a word whose bits 0 to 3 hold now, bits 16 to 19 have held: under-voltage, ARM frequency capped,
+throttled, soft temperature limit (raspberrypi/documentation, get_throttled). Two ways lead to it:
+
+* `get_throttled` in sysfs, a file: the word of the kernel's last poll, every 2 s. That poll
+  asks the firmware to clear bits 16 to 19 (drivers/hwmon/raspberrypi-hwmon.c sends 0xffff),
+  so there they mean "since the poll before".
+* `vcgencmd get_throttled`, a fork: there they mean "since boot". It is never given an
+  argument: any would clear them for everybody (raspberrypi/documentation#1341).
+
+So the file is read where there is one, and the command only once, for what was before.
+
+Power: `vcgencmd pmic_read_adc` of a Pi 5. Twelve rails have a current and a voltage, paired by their name: the numbers
+in brackets are not in step. Their sum is not what the board draws: what hangs on 5 V passes the chip by. One answer
+takes the firmware about 23 ms, which others wait for; asked for 50 times a second it was seen to slow a model sixfold.
+The Pi 4 has no such chip.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from edgetop.sensors.chips import chips_named, is_compatible
+from edgetop.sensors.commands import run_command
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, join, sensor
+from edgetop.sensors.root import File, Root, parse_int
+from edgetop.session.manifest import SensorInfo
+
+COMMAND = "vcgencmd"
+CADENCE_S = 2.0
+TIMEOUT_S = 1.5  # a little more than the kernel's own patience with the firmware
+
+JOIN_VIDEO = "sudo usermod -aG video $USER, then log in again"
+INSTALL = "sudo apt install raspi-utils (Raspberry Pi OS) or libraspberrypi-bin (Ubuntu)"
+
+
+def discover(root: Root) -> Found:
+    if not is_compatible(root, "raspberrypi,"):
+        return Found()
+    word, refused = _first_word(root)
+    flags = discover_throttle_flags(root, word)
+    has_flags = bool(flags.sources)
+    parts = [discover_alarm(root, has_flags=has_flags), discover_supply(root)]
+    if refused:
+        what = "throttle flags since boot, freq/arm, power" if has_flags else "throttle flags, freq/arm, power"
+        return join([Found(flags.sources), *parts, Found(missing=(_missing(what, refused),))])
+    return join([flags, *parts, discover_arm_clock(root), discover_power(root)])
+
+
+# Questions to the firmware.
+
+
+class NoAnswerError(OSError):
+    """The firmware could not be asked. `fix` is what would change that."""
+
+    def __init__(self, why: str, fix: str | None = None) -> None:
+        super().__init__(why)
+        self.fix = fix
+
+
+class NotRegisteredError(NoAnswerError):
+    """The firmware can be asked, but does not know this question."""
+
+
+def ask(root: Root, *question: str) -> str:
+    """What the firmware answers. Raises NoAnswerError, or another OSError where the command cannot be run."""
+    try:
+        output = run_command(root, COMMAND, *question, timeout_s=TIMEOUT_S)
+    except FileNotFoundError:
+        raise NoAnswerError(f"there is no {COMMAND}", INSTALL) from None
+    asked = " ".join((COMMAND, *question))
+    if "/dev/vcio" in output.text or "VCHI initialization failed" in output.text:
+        raise NoAnswerError(f"{COMMAND} may not open /dev/vcio: that is for root and the group video", JOIN_VIDEO)
+    if "Command not registered" in output.text:
+        raise NotRegisteredError(f"this board's firmware does not know {asked!r}")
+    if output.exit_status != 0:
+        raise NoAnswerError(f"{asked!r} ended with status {output.exit_status}: {output.first_line[:80]!r}")
+    return output.text
+
+
+def _missing(what: str, error: OSError | ValueError) -> Missing:
+    """What cannot be read because the firmware gave that error."""
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return Missing(what, why, getattr(error, "fix", None))
+
+
+def _first_word(root: Root) -> tuple[int | None, OSError | None]:
+    """The throttle word since boot; or why the firmware cannot be asked at all.
+
+    One question stands for all: where it is refused or not answered, the others would be too.
+    """
+    try:
+        return parse_throttled(ask(root, GET_THROTTLED)), None
+    except (NotRegisteredError, ValueError):
+        return None, None
+    except OSError as error:
+        return None, error
+
+
+# The throttle word.
+
+GET_THROTTLED = "get_throttled"
+PLATFORM = "sys/devices/platform"
+
+FLAGS = ("under-voltage", "freq-capped", "throttled", "soft-temp-limit")
+UNDER_VOLTAGE, CAPPED, THROTTLED, SOFT_LIMIT = (1 << bit for bit in range(4))
+ALL = 0b1111
+HAS_OCCURRED = 16  # bits up
+
+_WORD = re.compile(r"throttled=0x([0-9a-fA-F]{1,8})")
+_WORD_FILE = re.compile(r"[0-9a-fA-F]{1,8}")
+
+
+def parse_throttled(answer: str) -> int:
+    """
+    >>> hex(parse_throttled("throttled=0x50005"))
+    '0x50005'
+    """
+    if not (match := _WORD.fullmatch(answer.strip())):
+        raise ValueError(f"not a throttle word: {answer[:40]!r}")
+    return int(match[1], 16)
+
+
+def parse_throttled_file(text: str) -> int:
+    """Hexadecimal without its `0x`: 50005."""
+    if not _WORD_FILE.fullmatch(text):
+        raise ValueError(f"not a throttle word: {text[:40]!r}")
+    return int(text, 16)
+
+
+def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
+    """`since_boot`: what `vcgencmd get_throttled` answered; None where it did not."""
+    # `soc/soc:firmware` up to the Pi 4, `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
+    names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
+    for path in (f"{PLATFORM}/{name}/{name}:firmware/{GET_THROTTLED}" for name in names):
+        read = partial(_read_word, root.file(path))
+        try:
+            return Found((throttle_flags(read, root.shown(path), read(), since_boot),))
+        except (OSError, ValueError):
+            continue
+    if since_boot is None:
+        why = f"no get_throttled in {root.shown(PLATFORM)}, and {COMMAND} gives none"
+        return Found(missing=(Missing("throttle flags", why),))
+    source = f"{COMMAND} {GET_THROTTLED}"
+    return Found((throttle_flags(lambda: parse_throttled(ask(root, GET_THROTTLED)), source, since_boot, since_boot),))
+
+
+def _read_word(file: File) -> int:
+    return parse_throttled_file(file.read_text().strip())
+
+
+def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
+    """Each flag now and since boot, and whether heat is what limits the board.
+
+    A flag counts as "now" too when its history bit has risen since the last read: it held
+    between the two. A history bit that was set before is never one of "now".
+
+    `first`: the word by which history bits rise. `since_boot`: the firmware's own, where it could be asked.
+    """
+    before = since_boot if since_boot is not None else 0
+    occurred_before, seen = first >> HAS_OCCURRED & ALL, (before | before >> HAS_OCCURRED) & ALL
+    infos = _flag_sensors(source, seen, knows_boot=since_boot is not None)
+
+    def read() -> Values:
+        nonlocal occurred_before, seen
+        now_word = word()
+        occurred = now_word >> HAS_OCCURRED & ALL
+        now = now_word & ALL | occurred & ~occurred_before
+        occurred_before = occurred
+        seen |= now | occurred
+        return [*_bits(now), *_bits(seen), float(is_by_heat(now))]
+
+    return Reader(infos, read, CADENCE_S, "throttle flags")
+
+
+def _bits(word: int) -> list[float]:
+    return [float(word >> bit & 1) for bit in range(len(FLAGS))]
+
+
+def is_by_heat(now: int) -> bool:
+    """Throttled or capped together with under-voltage is by voltage (raspberrypi/firmware#615).
+
+    >>> [is_by_heat(word) for word in (0x8, 0x2, 0x4, 0x5, 0x0)]
+    [True, True, True, False, False]
+    """
+    return bool(now & SOFT_LIMIT) or (bool(now & (CAPPED | THROTTLED)) and not now & UNDER_VOLTAGE)
+
+
+def _flag_sensors(source: str, before: int, *, knows_boot: bool) -> tuple[SensorInfo, ...]:
+    since = "since boot" if knows_boot else "since edgetop began: what was before could not be asked"
+    notes = ("was set already before this session" if bit else since for bit in _bits(before))
+    now = [sensor("throttle", flag, source) for flag in FLAGS]
+    sticky = [sensor("throttle", f"{flag}-sticky", source, note=note) for flag, note in zip(FLAGS, notes, strict=True)]
+    note = "soft-temp-limit, or freq-capped or throttled without under-voltage"
+    return (*now, *sticky, sensor("throttle", "thermal", source, note=note))
+
+
+# The kernel's under-voltage alarm.
+
+VOLTAGE_CHIP = "rpi_volt"
+IN_A_ROW = 3
+
+
+def discover_alarm(root: Root, *, has_flags: bool) -> Found:
+    """`has_flags`: the throttle word tells `throttle/under-voltage` better, and the alarm stands beside it."""
+    label = "under-voltage-alarm" if has_flags else "under-voltage"
+    paths = [f"{folder}/in0_lcrit_alarm" for folder in chips_named(root, VOLTAGE_CHIP)]
+    return Found(tuple(_alarm(root, path, label) for path in paths[:1] if root.exists(path)))
+
+
+def _alarm(root: Root, path: str, label: str) -> Reader:
+    """1 where the alarm was up in each of the last three reads.
+
+    `in0_lcrit_alarm` of the chip `rpi_volt` says whether the input was too low at any time since the driver's last
+    poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). It is seen to flicker on supplies whose voltage is steady, so
+    only three polls in a row count.
+    """
+    file = root.file(path)
+    last: deque[bool] = deque(maxlen=IN_A_ROW)
+
+    def read() -> Values:
+        try:
+            last.append(_parse_alarm(file.read_text()))
+        except (OSError, ValueError):
+            last.clear()  # what is not known is no part of a row
+            raise
+        return [float(len(last) == IN_A_ROW and all(last))]
+
+    note = f"the input was too low in each of the last {IN_A_ROW} polls, {CADENCE_S:g} s apart"
+    return Reader((sensor("throttle", label, root.shown(path), note=note),), read, CADENCE_S)
+
+
+def _parse_alarm(text: str) -> bool:
+    alarm = parse_int(text.strip())
+    if alarm not in (0, 1):
+        raise ValueError(f"{alarm} is neither 0 nor 1")
+    return alarm == 1
+
+
+# What the power supply of a Pi 5 has agreed to deliver, as the bootloader negotiated it.
+
+MAX_CURRENT = "proc/device-tree/chosen/power/max_current"
+SUPPLY_CADENCE_S = 60.0  # it is settled at boot
+
+
+def discover_supply(root: Root) -> Found:
+    """A property of the device tree, big-endian and in mA: 5000 is a USB-PD contract, 3000 the default without one.
+
+    raspberrypi/documentation, power supplies of the Pi 5.
+    """
+    if not root.exists(MAX_CURRENT):
+        return Found()
+
+    def read() -> Values:
+        cells = root.read_bytes(MAX_CURRENT)
+        if len(cells) != 4:
+            raise ValueError(f"{len(cells)} bytes where a 32-bit number should be")
+        return [int.from_bytes(cells, "big") / 1000]
+
+    note = "what the supply agreed to at boot: 5 A is a USB-PD contract, 3 A is none"
+    info = sensor("current", "supply-limit", root.shown(MAX_CURRENT), note=note)
+    return Found((Reader((info,), read, SUPPLY_CADENCE_S),))
+
+
+# The clock the ARM cores really run at, as the firmware measures it.
+
+MEASURE_CLOCK = ("measure_clock", "arm")
+FASTEST = "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq"
+
+_CLOCK = re.compile(r"frequency\([0-9]{1,4}\)=([0-9]{1,12})")
+
+
+def discover_arm_clock(root: Root) -> Found:
+    """Linux does not know: a cap of the firmware is not in `scaling_cur_freq` nor in `scaling_max_freq`.
+
+    raspberrypi/documentation, frequency-management.adoc.
+    """
+
+    def read() -> Values:
+        return [parse_clock(ask(root, *MEASURE_CLOCK))]
+
+    try:
+        read()
+    except (OSError, ValueError) as error:
+        return Found(missing=(_missing("freq/arm", error),))
+    fastest_khz = root.number(FASTEST)
+    note = "measured by the firmware: its caps are not in freq/cpu0"
+    highest_mhz = None if fastest_khz is None else fastest_khz / 1000
+    info = sensor("freq", "arm", " ".join((COMMAND, *MEASURE_CLOCK)), max=highest_mhz, note=note)
+    return Found((Reader((info,), read, CADENCE_S),))
+
+
+def parse_clock(answer: str) -> float:
+    """MHz.
+
+    >>> parse_clock("frequency(48)=1800457088")
+    1800.457088
+    """
+    match = _CLOCK.fullmatch(answer.strip())
+    if not match or int(match[1]) == 0:  # 0: the firmware has no such clock
+        raise ValueError(f"not a clock: {answer[:40]!r}")
+    return int(match[1]) / 1e6
+
+
+# The rails that the power chip of a Pi 5 measures.
+
+READ_ADC = "pmic_read_adc"
+INPUT = "EXT5V"
+FASTEST_S = 1.0
+ACCURACY = "on-board-monitor"
+SUM_NOTE = (
+    "the rails the power chip measures; not in it: all that hangs on 5 V (USB, HAT, NVMe, fan) and conversion losses"
+)
+INPUT_NOTE = "the 5 V input; the firmware takes less than about 4.63 V for under-voltage"
+NO_METER = "this board has no power meter; an INA chip (--i2c) or an external log can measure it"
+
+# As in `3V3_SYS_A current(1)=0.08783370A`: the name's end, the word and the unit must agree.
+_RAIL = re.compile(r"\s*(\w{1,30})_(?:A current\([0-9]{1,4}\)=(.+)A|V volt\([0-9]{1,4}\)=(.+)V)\s*", re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,12})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A, V by the name of the rail."""
+
+    currents: Mapping[str, float]
+    volts: Mapping[str, float]
+
+    @property
+    def rails(self) -> tuple[str, ...]:
+        """Those with both, in the order of their currents."""
+        return tuple(name for name in self.currents if name in self.volts)
+
+    def watts(self, rail: str) -> float | Gap:
+        if rail in self.currents and rail in self.volts:
+            return self.currents[rail] * self.volts[rail]
+        return Gap(f"the power chip did not tell {rail}")
+
+
+def parse_rails(answer: str) -> Measured:
+    """Lines of another shape, and numbers that are none, are passed over."""
+    currents: dict[str, float] = {}
+    volts: dict[str, float] = {}
+    for line in answer.splitlines():
+        if not (match := _RAIL.fullmatch(line)):
+            continue
+        rail, amperes, voltage = match.groups()
+        values, text = (currents, amperes) if amperes is not None else (volts, voltage)
+        if _NUMBER.fullmatch(text):
+            values[rail] = float(text)
+    return Measured(currents, volts)
+
+
+def discover_power(root: Root) -> Found:
+    try:
+        rails = parse_rails(ask(root, READ_ADC)).rails
+    except NotRegisteredError:
+        return Found(missing=(Missing("power", NO_METER),))
+    except OSError as error:
+        return Found(missing=(_missing("power", error),))
+    source = f"{COMMAND} {READ_ADC}"
+    if not rails:
+        return Found(missing=(Missing("power", f"{source} told no rail with a current and a voltage"),))
+    parts = [sensor("power", rail, source, role="part", accuracy=ACCURACY) for rail in rails]
+    total = sensor("power", "pmic-sum", source, accuracy=ACCURACY, note=SUM_NOTE)
+    volts = sensor("volt", INPUT, source, accuracy=ACCURACY, note=INPUT_NOTE)
+    read = partial(_read_rails, root, rails)
+    return Found((Reader((*parts, total, volts), read, CADENCE_S, "power chip", FASTEST_S),))
+
+
+def _read_rails(root: Root, rails: tuple[str, ...]) -> Values:
+    """Power of each rail, their sum, and the voltage at the input."""
+    measured = parse_rails(ask(root, READ_ADC))
+    watts = [measured.watts(rail) for rail in rails]
+    known = [value for value in watts if not isinstance(value, Gap)]
+    total = sum(known) if len(known) == len(watts) else Gap("a rail is not told, and a sum without it is none")
+    return [*watts, total, measured.volts.get(INPUT, Gap(f"the power chip did not tell {INPUT}"))]
