@@ -8,16 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.causes import AT_TRIP_C, Cause, cause_of_count, cause_of_flag
 from edgetop.analysis.slowdowns.signals import SET, is_flag
+from edgetop.analysis.tracks import Bools, Floats
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import OVER_CURRENT_PERCENT, throttles_at_c
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 COUNTED = 1e-9  # of a rate: something was counted
 _LEAST_COUNTS = {
@@ -55,11 +51,8 @@ class Board:
     zones: tuple[int, ...]  # whose heat is told: those with a trip, where there is one
     clocks: tuple[int, ...]  # of the CPUs that run the model, most likely
     clock: str  # what they are called in words
+    clock_caps: tuple[int, ...]  # the caps of those
     is_of_spans: Bools  # what spans are made of
-    is_of_figures: Bools  # what is read of a span beside that it is one
-    is_zone: Bools  # of `zones`
-    is_clock: Bools  # of `clocks`
-    is_clock_cap: Bools  # of their caps
 
 
 def board_of(manifest: Manifest) -> Board:
@@ -75,7 +68,7 @@ def board_of(manifest: Manifest) -> Board:
         least[place] = trip_c + AT_TRIP_C
     clocks, clock = _clocks(infos)
     labels = {infos[place].label for place in clocks} | ({"cpu0"} if clock == "cpu" else set())
-    caps = [place for place, info in enumerate(infos) if info.kind == "freqcap" and info.label in labels]
+    caps = tuple(place for place, info in enumerate(infos) if info.kind == "freqcap" and info.label in labels)
     zones = tuple(trips) or tuple(place for place, info in enumerate(infos) if info.kind == "temp")
     is_cap = np.array([info.kind == "freqcap" for info in infos], np.bool_)
     return Board(
@@ -88,18 +81,9 @@ def board_of(manifest: Manifest) -> Board:
         zones=zones,
         clocks=clocks,
         clock=clock,
+        clock_caps=caps,
         is_of_spans=~np.isnan(least) | is_cap,
-        is_of_figures=_mask([*zones, *clocks, *caps], len(infos)),
-        is_zone=_mask(zones, len(infos)),
-        is_clock=_mask(clocks, len(infos)),
-        is_clock_cap=_mask(caps, len(infos)),
     )
-
-
-def _mask(places: Sequence[int], size: int) -> Bools:
-    mask = np.zeros(size, np.bool_)
-    mask[list(places)] = True
-    return mask
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:

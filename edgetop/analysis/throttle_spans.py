@@ -8,7 +8,7 @@ belongs to the cause that another signal tells at that time, else to heat where 
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.causes import CAUSES, Cause
-from edgetop.analysis.throttle_signals import Board, Bools, Floats, Ints, cause_of
-from edgetop.analysis.tracks import HOLD_S
+from edgetop.analysis.slowdowns.windows import NEPER, levels
+from edgetop.analysis.throttle_signals import Board, cause_of
+from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Ints, Tracks
 from edgetop.session.records import Readings, Stretches
 from edgetop.session.seconds import NS
 
@@ -26,12 +27,10 @@ KEPT = 500  # spans, the latest
 FLICKER_NS = 2 * NS
 HOLD_NS = HOLD_S * NS
 NEAR_NS = 3 * NS  # so far apart may heat and what follows from it be read
-BEGIN_NS = 3 * NS
-COMPLETE_NS = 60 * NS  # seconds of slow models come late, but no later
+BEGIN_S = 3
 FREE = 30  # seconds in no span, the first measured ones: what a span's latency is compared with
 SAME = 0.99  # of a clock's cap
-LEVELS = 1_000  # steps of a p50 in a neper: a tenth of a percent
-MOST_LEVEL = 100 * LEVELS
+MOST_LEVEL = 100 * NEPER
 NEVER = -(2**61)
 
 Rows = npt.NDArray[np.void]
@@ -39,31 +38,20 @@ ROW = np.dtype([("t_ns", "<i8"), ("p50_ns", "<i8")])
 
 
 @dataclass(slots=True)
-class Levels:
-    """How many seconds had which p50, good to 0.1 %: a median in little room, whatever their order."""
+class Latency:
+    """The medians of some seconds, on average."""
 
-    level: list[int] = field(default_factory=list)  # ascending
-    count: list[int] = field(default_factory=list)
+    level_sum: int = 0  # of their logarithms, in millionths
+    count: int = 0
 
-    def copy(self) -> "Levels":
-        return Levels(list(self.level), list(self.count))
-
-    def add(self, p50_ns: Ints) -> None:
-        if len(p50_ns):
-            more = np.rint(np.log(np.maximum(p50_ns, 1)) * LEVELS).astype(np.int64)
-            levels = np.concatenate([np.array(self.level, np.int64), more])
-            counts = np.concatenate([np.array(self.count, np.int64), np.ones(len(more), np.int64)])
-            found, place = np.unique(levels, return_inverse=True)
-            self.level = found.tolist()
-            self.count = np.bincount(place, weights=counts).astype(np.int64).tolist()
+    def add(self, level: Ints) -> None:
+        self.level_sum += int(level.sum())
+        self.count += len(level)
 
     @property
-    def median_ns(self) -> float:
-        """NaN of nothing."""
-        if not self.count:
-            return math.nan
-        upto = np.cumsum(self.count)
-        return math.exp(self.level[int(np.searchsorted(upto, upto[-1] / 2))] / LEVELS)
+    def level(self) -> float:
+        """In nepers; NaN of nothing."""
+        return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
 @dataclass(slots=True)
@@ -73,34 +61,28 @@ class Span:
     sensor: str  # which began it
     in_force: list[int]  # places of signals
     until_ns: int  # where those ended that did
-    begin_clock_mhz: float = math.nan  # the lowest of its first BEGIN_NS
+    begin_clock_mhz: float = math.nan  # the lowest of its first BEGIN_S
     begin_temp_c: float = math.nan  # the highest of them
     min_clock_mhz: float = math.nan
     max_temp_c: float = math.nan
-    p50: Levels = field(default_factory=Levels)
-    p50_ns: float = math.nan  # their median, once no more can come
-    is_complete: bool = False
+    latency: Latency = field(default_factory=Latency)
 
     @property
     def end_ns(self) -> int | None:
         """None: it goes on."""
         return None if self.in_force else self.until_ns
 
-    @property
-    def median_ns(self) -> float:
-        return self.p50_ns if self.is_complete else self.p50.median_ns
-
     def copy(self) -> "Span":
-        return replace(self, in_force=list(self.in_force), p50=self.p50.copy())
+        return replace(self, in_force=list(self.in_force), latency=replace(self.latency))
 
     def covers(self, t_ns: Ints) -> Bools:
         is_in: Bools = t_ns >= self.start_ns
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
-    def begins(self, t_ns: Ints) -> Bools:
-        """At which of these times it has just begun."""
-        is_early: Bools = t_ns < self.start_ns + BEGIN_NS
-        return is_early
+    def touches(self, second: Ints) -> Bools:
+        """Those seconds of which a part lies in it."""
+        is_in: Bools = second >= self.start_ns // NS
+        return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
 
 class Mark(NamedTuple):
@@ -123,25 +105,21 @@ class Spans:
     dropped_ns: int = 0  # of the measured phase in them
     dropped_until_ns: int = 0
     settled_ns: int = NEVER  # up to there all is known that makes a span
-    figured_ns: int = NEVER  # and what was in it
+    measured_s: int = 0  # and what was in it
     row_ns: int = NEVER  # the last second that was counted
     began_ns: int | None = None  # the measured phase
-    free: Levels = field(default_factory=Levels)  # of the first measured seconds in no span
+    free: Latency = field(default_factory=Latency)  # of the first measured seconds in no span
     best_mhz: float = math.nan  # in the measured phase in no span
-    cap_mhz: float = math.nan  # the highest of the clock that was allowed
     # By the place of a sensor. Of signals: what they told last, and when, and what of it has been taken in.
     told: list[float] = field(default_factory=list)
     told_ns: list[int] = field(default_factory=list)
     now: list[float] = field(default_factory=list)
-    # Of clocks and zones: what was read last.
-    read: list[float] = field(default_factory=list)
-    read_ns: list[int] = field(default_factory=list)
     # Of caps: from where the last fall began, and when it was.
     above: list[float] = field(default_factory=list)
     fell_ns: list[int] = field(default_factory=list)
 
     def copy(self) -> "Spans":
-        other = replace(self, spans=[span.copy() for span in self.spans], free=self.free.copy())
+        other = replace(self, spans=[span.copy() for span in self.spans], free=replace(self.free))
         for name in _BY_PLACE:
             setattr(other, name, list(getattr(self, name)))
         return other
@@ -149,18 +127,15 @@ class Spans:
     def is_credible(self, board: Board) -> bool:
         """Of spans that a stranger sent: that nothing in them is beyond what `plain.built` has seen to."""
         by_place = [getattr(self, name) for name in _BY_PLACE]
-        levels = [self.free, *(span.p50 for span in self.spans)]
-        counts = [count for one in levels for count in one.count]
+        latencies = [self.free, *(span.latency for span in self.spans)]
         return (
             all(len(values) <= len(board.infos) for values in by_place)
-            and all(len(one.level) == len(one.count) for one in levels)
-            and all(abs(level) <= MOST_LEVEL for one in levels for level in one.level)
-            and all(0 < count < 2**40 for count in counts)
+            and all(0 <= one.count < 2**40 and abs(one.level_sum) <= one.count * MOST_LEVEL for one in latencies)
             and all(span.start_ns <= span.until_ns for span in self.spans)
             and all(a.start_ns <= b.start_ns for a, b in pairwise(self.spans))
         )
 
-    def know(self, board: Board) -> None:
+    def register(self, board: Board) -> None:
         for name, nothing in _BY_PLACE.items():
             values = getattr(self, name)
             values.extend([nothing] * (len(board.infos) - len(values)))
@@ -296,79 +271,45 @@ class Spans:
             self._open(t_ns, place, cause_of(board.infos[place]), board)
             self._close(until_ns, place)
 
-    def measure(self, readings: Readings, rows: Rows, until_ns: int, board: Board) -> None:
+    def measure(self, tracks: Tracks, rows: Rows, until_ns: int, board: Board) -> None:
         """Take in up to then what clocks, zones and seconds were, in spans and beside them.
 
-        `readings`: of clocks, their caps and zones, in the order of their times; `rows`: of ROW, in theirs.
+        `rows`: of ROW, in the order of their times.
         """
-        rows = rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)]
-        readings = readings[(readings["t_ns"] > self.figured_ns) & (readings["t_ns"] <= until_ns)]
-        recent = [span for span in self.spans if not span.is_complete]
-        self._count_rows(rows, recent)
-        sensor = readings["sensor"]
-        self._read_clocks(readings[board.is_clock[sensor]], recent, board.clocks)
-        zones = readings[board.is_zone[sensor]]
-        for span in recent:
-            is_in = span.covers(zones["t_ns"])
-            heat, first = zones["value"][is_in], zones["value"][is_in & span.begins(zones["t_ns"])]
-            span.max_temp_c = float(np.fmax.reduce(heat, initial=span.max_temp_c))
-            span.begin_temp_c = float(np.fmax.reduce(first, initial=span.begin_temp_c))
-            if span.end_ns is not None and span.end_ns < until_ns - COMPLETE_NS:
-                span.p50_ns, span.p50, span.is_complete = span.p50.median_ns, Levels(), True
-        caps = readings["value"][board.is_clock_cap[sensor]]
-        self.cap_mhz = float(np.fmax.reduce(caps, initial=self.cap_mhz))
-        places, back = np.unique(sensor[::-1], return_index=True)
-        for place, reading in zip(places.tolist(), readings[::-1][back], strict=True):
-            self.read[place], self.read_ns[place] = float(reading["value"]), int(reading["t_ns"])
-        self.figured_ns = max(self.figured_ns, until_ns)
+        self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])
+        begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS
+        if end_s <= begin_s:
+            return
+        # Of several CPUs the one that is fastest just then runs the model.
+        clock = np.fmax.reduce(tracks.held(board.clocks, begin_s, end_s)[0], axis=0, initial=np.nan)
+        heat = np.fmax.reduce(tracks.read(board.zones, begin_s, end_s), axis=0, initial=np.nan)
+        second = np.arange(begin_s, end_s)
+        is_free = np.full(len(second), self.began_ns is not None) & (second * NS >= (self.began_ns or 0))
+        for span in self._since(begin_s * NS):
+            is_in = span.touches(second)
+            is_early = is_in & (second < span.start_ns // NS + BEGIN_S)
+            is_free &= ~is_in
+            span.min_clock_mhz = float(np.fmin.reduce(clock[is_in], initial=span.min_clock_mhz))
+            span.max_temp_c = float(np.fmax.reduce(heat[is_in], initial=span.max_temp_c))
+            span.begin_clock_mhz = float(np.fmin.reduce(clock[is_early], initial=span.begin_clock_mhz))
+            span.begin_temp_c = float(np.fmax.reduce(heat[is_early], initial=span.begin_temp_c))
+        self.best_mhz = float(np.fmax.reduce(clock[is_free], initial=self.best_mhz))
+        self.measured_s = end_s
 
-    def _count_rows(self, rows: Rows, recent: Sequence[Span]) -> None:
+    def _measure_latency(self, rows: Rows) -> None:
         """A second is of a span that its middle is in."""
         if not len(rows):
             return
-        is_free = np.ones(len(rows), np.bool_)
-        for span in recent:
+        level, is_free = levels(rows["p50_ns"]), np.ones(len(rows), np.bool_)
+        for span in self._since(int(rows["t_ns"][0])):
             is_in = span.covers(rows["t_ns"] + NS // 2)
             is_free &= ~is_in
-            span.p50.add(rows["p50_ns"][is_in])
-        self.free.add(rows["p50_ns"][is_free][: max(0, FREE - sum(self.free.count))])
+            span.latency.add(level[is_in])
+        self.free.add(level[is_free][: max(0, FREE - self.free.count)])
         self.row_ns = int(rows["t_ns"][-1])
 
-    def _read_clocks(self, readings: Readings, recent: Sequence[Span], clocks: tuple[int, ...]) -> None:
-        """Of several CPUs the one that is fastest just then runs the model."""
-        t_ns, value = readings["t_ns"], readings["value"]
-        is_free = np.ones(len(readings), np.bool_)
-        inside = [(span, is_in) for span in recent if (is_in := span.covers(t_ns)).any()]
-        fastest = self._fastest(readings, clocks) if inside else value
-        for span, is_in in inside:
-            is_free &= ~is_in
-            first = fastest[is_in & span.begins(t_ns)]
-            span.min_clock_mhz = float(np.fmin.reduce(fastest[is_in], initial=span.min_clock_mhz))
-            span.begin_clock_mhz = float(np.fmin.reduce(first, initial=span.begin_clock_mhz))
-        if self.began_ns is not None:
-            free = value[is_free & (t_ns >= self.began_ns)]
-            self.best_mhz = float(np.fmax.reduce(free, initial=self.best_mhz))
-
-    def _fastest(self, readings: Readings, clocks: tuple[int, ...]) -> Floats:
-        """At each of these readings, with what the others were last."""
-        t_ns, value = readings["t_ns"], readings["value"]
-        fastest: Floats = np.full(len(readings), np.nan)
-        for place in clocks:
-            last = np.maximum.accumulate(np.where(readings["sensor"] == place, np.arange(len(readings)), -1))
-            held = np.where(last >= 0, value[last], self.read[place])
-            held_ns = np.where(last >= 0, t_ns[last], self.read_ns[place])
-            fastest = np.fmax(fastest, np.where(t_ns - held_ns > HOLD_NS, np.nan, held))
-        return fastest
-
-    def clock_now_mhz(self, board: Board) -> float:
-        """Of the fastest of them, as read last; NaN: none can be read."""
-        known = (self.read[place] for place in board.clocks if self.figured_ns - self.read_ns[place] <= HOLD_NS)
-        return max(known, default=math.nan)
-
-    def zone_now(self, board: Board) -> int | None:
-        """The place of the zone nearest to its trip, or of the hottest where none has one; None: none can be read."""
-        known = [place for place in board.zones if self.figured_ns - self.read_ns[place] <= HOLD_NS]
-        return max(known, key=lambda place: self.read[place] - board.trips_c.get(place, 0.0), default=None)
+    def _since(self, t_ns: int) -> list[Span]:
+        return [span for span in self.spans if span.in_force or span.until_ns >= t_ns]
 
     def time_ns(self, from_ns: int, until_ns: int) -> int:
         """How much of that stretch is in spans, whatever their causes."""
@@ -399,6 +340,5 @@ def _start(span: Span) -> int:
 
 # What is kept of each sensor, and what stands there before it is read.
 _BY_PLACE: dict[str, float | int] = {
-    "told": math.nan, "told_ns": NEVER, "now": math.nan, "read": math.nan, "read_ns": NEVER,
-    "above": math.nan, "fell_ns": NEVER,
+    "told": math.nan, "told_ns": NEVER, "now": math.nan, "above": math.nan, "fell_ns": NEVER
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,10 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.plain import built, plain
 from edgetop.analysis.throttle_signals import Board, board_of
 from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, KEPT, ROW, Rows, Span, Spans
+from edgetop.analysis.tracks import Tracks, TracksReader, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
-from edgetop.session.manifest import Manifest
-from edgetop.session.records import NO_READINGS, Readings, Stretches, in_pieces
+from edgetop.session.records import NO_READINGS
 from edgetop.session.seconds import NS
 
 LATE_NS = 4 * NS  # a reading may come so much later than others of its time
@@ -35,7 +35,7 @@ class ThrottleSpan:
     sensor: str  # the id of the signal that began it
     min_clock_mhz: float | None
     max_temp_c: float | None
-    latency_ratio: float | None  # of its seconds' median p50 to that of the first 30 in no span; None: unknown
+    latency_ratio: float | None  # of its seconds' p50 to that of the first 30 in no span; None: unknown
     begin_clock_mhz: float | None = None  # the lowest clock of its first seconds
     begin_temp_c: float | None = None  # the highest temperature of them
     was_cut: bool = False  # by the end of the measurement
@@ -72,84 +72,53 @@ class ThrottlesView:
 NO_THROTTLES = ThrottlesView((), 0, 0, 0, 0, tells=False)
 
 
-class Throttles:
+class Throttles(TracksReader):
     """Folds batches. What is younger than LATE_NS is judged anew at each view: readings of it may yet come."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracks: Tracks | None = None) -> None:
+        super().__init__(tracks)
         self._board: Board | None = None
         self._spans = Spans()
         self._signals = NO_READINGS  # not settled yet
-        self._readings = NO_READINGS  # of clocks and zones, not measured yet
-        self._rows: Rows = np.empty(0, ROW)
+        self._rows: Rows = np.empty(0, ROW)  # of seconds, not measured yet
         self._now_ns = 0
-        self._read_ns = 0  # the newest reading: a past that comes in pieces says of each how late it is now
         self._ended_ns: int | None = None  # the measurement
-        self._tells = False
         self._view: ThrottlesView | None = None
 
-    def fold(self, batch: Batch) -> None:
+    def fold_part(self, batch: Batch) -> None:
         self._view = None
-        self._now_ns = max(self._now_ns, batch.until_ns)
+        self._now_ns = max(self._now_ns, batch.until_ns, int(batch.readings["t_ns"].max(initial=0)))
         if batch.manifest is not None:
-            self._know(batch.manifest)
+            self._board = board_of(batch.manifest)
+            self._spans.register(self._board)
         for event in batch.events:
             if event.kind == "phase" and event.data.get("phase") == "measure":
                 self._spans.began_ns = event.t_ns
             elif self._ended_ns is None:
                 self._ended_ns = measured_until(event)
-        if self._board is None or not self._board.is_of_spans.any():
+        board = self._board
+        if board is None or not board.is_of_spans.any():
             return
         if batch.judged is not None:
-            self._take_over(batch.judged)
-        self._take_seconds(batch.seconds.rows)
-        self._take_stretches(batch.stretches, self._board)
-        for piece in in_pieces(batch.readings):
-            self._take(piece, self._board)
-
-    def _know(self, manifest: Manifest) -> None:
-        self._board = board_of(manifest)
-        self._spans.know(self._board)
-
-    def _take_seconds(self, seconds: Rows) -> None:
-        counted = seconds[seconds["count"] > 0]
+            self._import_state(batch.judged, board)
+        counted = batch.seconds.rows[batch.seconds.rows["count"] > 0]
         if len(counted):
-            rows = np.empty(len(counted), ROW)
-            rows["t_ns"], rows["p50_ns"] = counted["t_ns"], counted["p50_ns"]
-            self._rows = np.concatenate([self._rows, rows])
-
-    def _take_stretches(self, stretches: Stretches, board: Board) -> None:
-        stretches = stretches[stretches["sensor"] < len(board.infos)]
+            self._rows = np.concatenate([self._rows, counted[list(ROW.names or ())].astype(ROW)])
+        stretches = batch.stretches[batch.stretches["sensor"] < len(board.infos)]
         if len(stretches):
-            self._tells |= bool(board.is_flag[stretches["sensor"]].any())
             self._spans.cover(stretches, board)
-
-    def _take(self, readings: Readings, board: Board) -> None:
-        """What matters of them, behind what is there; what is old enough is settled."""
-        readings = readings[readings["sensor"] < len(board.infos)]
-        if not len(readings):
-            return
-        self._read_ns = max(self._read_ns, int(readings["t_ns"].max()))
-        self._now_ns = max(self._now_ns, self._read_ns)
-        sensor = readings["sensor"]
-        self._tells |= bool(board.is_flag[sensor].any())
-        if len(signals := readings[board.is_of_spans[sensor]]):
-            self._signals = np.concatenate([self._signals, signals])
-        if len(figures := readings[board.is_of_figures[sensor]]):
-            self._readings = np.concatenate([self._readings, figures])
-        settled_ns = self._read_ns - LATE_NS
+        readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
+        self._signals = np.concatenate([self._signals, readings[board.is_of_spans[readings["sensor"]]]])
+        settled_ns = self._tracks.newest_s * NS - LATE_NS
         if settled_ns >= self._spans.settled_ns + SETTLED_AT_ONCE_NS:
             self._settle(self._spans, settled_ns, settled_ns - HOLD_NS, board)
             self._signals = self._signals[self._signals["t_ns"] > settled_ns]
-            self._readings = self._readings[self._readings["t_ns"] > self._spans.figured_ns]
             self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
 
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
         """Take in what makes a span up to then, and what was in it up to then, when it is known."""
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
-        readings, t_ns = self._readings, self._readings["t_ns"]
-        if (t_ns[1:] < t_ns[:-1]).any():
-            readings = readings[np.argsort(t_ns, kind="stable")]
-        spans.measure(readings, self._rows, measured_ns, board)
+        spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def view(self) -> ThrottlesView:
         """The same object until something comes."""
@@ -162,37 +131,42 @@ class Throttles:
         if board is None:
             return NO_THROTTLES
         spans = self._spans.copy()
-        self._settle(spans, self._now_ns, self._now_ns, board)
-        base_ns = spans.free.median_ns
-        views = tuple(self._span(span, base_ns) for span in spans.spans)
+        self._settle(spans, self._now_ns, self._now_ns + NS, board)
+        views = tuple(self._span(span, spans.free.level) for span in spans.spans)
         until_ns = self._now_ns if self._ended_ns is None else self._ended_ns
         began_ns = until_ns if spans.began_ns is None else spans.began_ns
         touching = [span for span in views if spans.began_ns is not None and _touches(span, began_ns, until_ns)]
-        zone = spans.zone_now(board)
-        clock_mhz = _known(spans.clock_now_mhz(board))
+        tracks = self._tracks.views()
+        zone = max(self._read_now(board.zones), key=lambda place: _heat(board, tracks, place), default=None)
+        clock_mhz = max((tracks[place].value or 0.0 for place in self._read_now(board.clocks)), default=None)
         return ThrottlesView(
             spans=views[-KEPT:],
             total=spans.dropped + len(views),
             measured_total=spans.dropped_measured + len(touching),
             throttled_ns=spans.time_ns(began_ns, until_ns),
             measured_ns=max(0, until_ns - began_ns),
-            tells=self._tells,
+            tells=any(tracks[place].count for place in np.flatnonzero(board.is_flag)),
             clock=board.clock,
             clock_mhz=clock_mhz,
-            best_mhz=_best_mhz(spans, board, clock_mhz),
-            temp_c=None if zone is None else spans.read[zone],
+            best_mhz=_best_mhz(spans, board, tracks, clock_mhz),
+            temp_c=None if zone is None else tracks[zone].value,
             zone="" if zone is None else board.infos[zone].id,
             trip_c=None if zone is None else board.trips_c.get(zone),
         )
 
-    def _span(self, span: Span, base_ns: float) -> ThrottleSpan:
+    def _read_now(self, places: Sequence[int]) -> list[int]:
+        """Those of these sensors that can be read."""
+        oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
+        return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
+
+    def _span(self, span: Span, free_level: float) -> ThrottleSpan:
         end_ns = span.end_ns
         if self._ended_ns is None:
             if end_ns is not None and self._now_ns - end_ns < FLICKER_NS:
                 end_ns = None  # it may come again
         elif end_ns is None:
             end_ns = max(span.start_ns, self._ended_ns)
-        ratio = span.median_ns / base_ns
+        ratio = math.exp(span.latency.level - free_level)
         return ThrottleSpan(
             start_ns=span.start_ns,
             end_ns=end_ns,
@@ -208,28 +182,23 @@ class Throttles:
 
     def export_state(self) -> dict[str, JsonValue]:
         """What is settled, for who goes on from here."""
-        return {"throttles": plain(_ExportedState(VERSION, self._tells, self._spans))}
+        return {"throttles": plain(_ExportedState(VERSION, self._spans))}
 
-    def _take_over(self, document: Mapping[str, Any]) -> None:
+    def _import_state(self, document: Mapping[str, Any], board: Board) -> None:
         """Go on from what was found where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            export_state = built(_ExportedState, document.get("throttles"))
-            if (
-                export_state.version == VERSION
-                and self._board is not None
-                and export_state.spans.is_credible(self._board)
-            ):
-                self._tells, self._spans = export_state.tells, export_state.spans
-                self._spans.know(self._board)
+            state = built(_ExportedState, document.get("throttles"))
+            if state.version == VERSION and state.spans.is_credible(board):
+                self._spans = state.spans
+                self._spans.register(board)
 
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _ExportedState:
     version: int
-    tells: bool
     spans: Spans
 
 
@@ -248,9 +217,15 @@ def _touches(span: ThrottleSpan, began_ns: int, until_ns: int) -> bool:
     return span.start_ns <= until_ns and (span.end_ns is None or span.end_ns >= began_ns)
 
 
-def _best_mhz(spans: Spans, board: Board, clock_mhz: float | None) -> float | None:
+def _heat(board: Board, tracks: Sequence[TrackView], place: int) -> float:
+    """How near to its trip a zone is, or how hot where it has none."""
+    return (tracks[place].value or 0.0) - board.trips_c.get(place, 0.0)
+
+
+def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
     """What the clock could be."""
-    highest = max((board.infos[place].max or math.nan for place in board.clocks[:1]), default=math.nan)
-    allowed = np.fmin(highest, spans.cap_mhz)
-    best = spans.best_mhz if not math.isnan(spans.best_mhz) else allowed
-    return _known(float(np.fmax(best, math.nan if clock_mhz is None else clock_mhz)))
+    limits = [board.infos[place].max for place in board.clocks[:1]]
+    limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
+    allowed = min((mhz for mhz in limits if mhz), default=None)
+    best = allowed if math.isnan(spans.best_mhz) else spans.best_mhz
+    return max((mhz for mhz in (best, clock_mhz) if mhz is not None), default=None)

@@ -286,6 +286,22 @@ class Tracks:
                 yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")
 
 
+class TracksReader:
+    """A fold that looks up readings: parts of a batch come to it once they are folded into its tracks."""
+
+    def __init__(self, tracks: Tracks | None = None) -> None:
+        """`tracks`: into which whoever owns them folds each part before; None: some of its own."""
+        self._has_own_tracks = tracks is None
+        self._tracks = tracks or Tracks()
+
+    def fold(self, batch: Batch) -> None:
+        for part in self._tracks.parts(batch) if self._has_own_tracks else (batch,):
+            self.fold_part(part)
+
+    def fold_part(self, batch: Batch) -> None:
+        raise NotImplementedError
+
+
 def _cuts(readings: Readings) -> list[int]:
     """The places at which readings begin that are of a later span of FOLDED_AT_ONCE_S than all before."""
     cuts: list[int] = []

@@ -10,7 +10,7 @@ from edgetop.analysis.alerts.incidents import Incidents
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
 from edgetop.analysis.alerts.silences import Silences
 from edgetop.analysis.alerts.values import InferenceValues, Piece, SensorValues
-from edgetop.analysis.tracks import Tracks
+from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 
@@ -24,13 +24,11 @@ OWN = {
 MOST_RULES = 100  # that a recording can bring along
 
 
-class Alerts:
+class Alerts(TracksReader):
     """Folds batches. `rules` are the viewer's; those of the session come as its events."""
 
     def __init__(self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None) -> None:
-        """`tracks`: into which each batch is folded before; None: some of its own."""
-        self._has_own_tracks = tracks is None
-        self._tracks = tracks or Tracks()
+        super().__init__(tracks)
         self._rules = [Excursions(rule, name) for name, rule in OWN.items()] + [Excursions(rule) for rule in rules]
         self._sensors = SensorValues(self._tracks)
         self._inferences = InferenceValues()
@@ -57,11 +55,7 @@ class Alerts:
         """Of all latencies; 0: there was none."""
         return self._silences.longest_ns
 
-    def fold(self, batch: Batch) -> None:
-        for part in self._tracks.parts(batch) if self._has_own_tracks else (batch,):
-            self._fold(part)
-
-    def _fold(self, batch: Batch) -> None:
+    def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
             self._load = batch.manifest.load

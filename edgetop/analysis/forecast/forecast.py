@@ -9,7 +9,7 @@ import numpy as np
 
 from edgetop.analysis.forecast.load import Drives, History, Steady, is_fan, steady_span
 from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
-from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks
+from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, SensorInfo
 from edgetop.session.records import middles_ns
@@ -44,13 +44,11 @@ class ForecastView:
     reason: str = ""
 
 
-class Forecast:
+class Forecast(TracksReader):
     """Folds what tells of heat, load and cooling."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
-        """`tracks`: into which each batch is folded before; None: some of its own."""
-        self._has_own_tracks = tracks is None
-        self._tracks = tracks or Tracks()
+        super().__init__(tracks)
         self._history = History(self._tracks)
         self._drives = Drives(())
         self._board: str | None = None
@@ -60,9 +58,7 @@ class Forecast:
         self._idle: dict[int, tuple[int, int]] = {}  # by the sensor's place: thousandths of a degree, and how many
         self._judged: tuple[int, ForecastView, float | None] | None = None  # as of when; and when that counts from, s
 
-    def fold(self, batch: Batch) -> None:
-        if self._has_own_tracks:
-            self._tracks.fold(batch)
+    def fold_part(self, batch: Batch) -> None:
         if batch.manifest is not None:
             self._history.register(batch.manifest.sensors)
             self._drives = Drives(self._history.infos)

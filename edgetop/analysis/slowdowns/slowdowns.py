@@ -16,7 +16,7 @@ from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.throttles import Throttles
-from edgetop.analysis.tracks import Tracks
+from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
 from edgetop.session.seconds import NO_SECONDS, NS
@@ -26,13 +26,11 @@ SETTLED_AT_ONCE_S = 8  # at least: each time costs as much
 STEP_S = 256  # of a long batch: less far back is looked for evidence than readings are kept
 
 
-class Slowdowns:
+class Slowdowns(TracksReader):
     """Folds batches. What is younger than LATE_S is judged anew at each view: readings of it may yet come."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
-        """`tracks`: into which each batch is folded before; None: some of its own."""
-        self._has_own_tracks = tracks is None
-        self._tracks = tracks or Tracks()
+        super().__init__(tracks)
         self._signals = Signals(self._tracks)
         self._channels: tuple[Channel, ...] = ()
         self._end_s = float("inf")  # of the measurement
@@ -43,11 +41,7 @@ class Slowdowns:
         self._event_index = EventIndex()
         self._views: tuple[SlowdownsView, Tail] | None = None
 
-    def fold(self, batch: Batch) -> None:
-        for part in self._tracks.parts(batch) if self._has_own_tracks else (batch,):
-            self._fold(part)
-
-    def _fold(self, batch: Batch) -> None:
+    def fold_part(self, batch: Batch) -> None:
         rows = batch.seconds.rows
         if batch.manifest is not None:
             self._signals.register(batch.manifest)
@@ -130,10 +124,12 @@ def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
 
     Where there is no such moment, only when the board was throttled.
     """
-    slowdowns, throttles = Slowdowns(), Throttles()
+    tracks = Tracks()
+    slowdowns, throttles = Slowdowns(tracks), Throttles(tracks)
     for batch in batches:
-        slowdowns.fold(batch)
-        throttles.fold(batch)
+        for part in tracks.parts(batch):
+            slowdowns.fold(part)
+            throttles.fold(part)
         if slowdowns.settled_s >= from_s and (document := slowdowns.export_state()):
             return {**document, **throttles.export_state()}
     return throttles.export_state()
