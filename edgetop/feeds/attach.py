@@ -12,15 +12,15 @@ from edgetop.control.client import give
 from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.protocol import Can
 from edgetop.recording.by_time import RecordingByTime
-from edgetop.recording.files import SOCKET, held, is_live
-from edgetop.recording.journal import FellBehindError, Follower
+from edgetop.recording.files import SOCKET, held
+from edgetop.recording.journal import FellBehindError
 from edgetop.recording.reader import Recording
 from edgetop.recording.soundness import sound_batch
-from edgetop.session.batch import Batch, merge
+from edgetop.recording.tail import JournalTail
+from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.orders import Order
 
-SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its lock is looked at
 LATE_NS = 5_000_000_000  # told to the user
 REFUSAL_SHOWN_NS = 10_000_000_000
 
@@ -32,9 +32,7 @@ class AttachFeed:
         """Reads what there is. Raises InputError where there is no session."""
         self.folder = held(folder)
         self._clock = clock
-        self._follower: Follower | None = None
-        self._said_it_ended = False
-        self._heard_ns = self._looked_ns = clock.monotonic_ns()
+        self._tail: JournalTail | None = None  # None: nothing more will come
         self._refusal: tuple[str, int] | None = None  # of an order, and when
         self._lost = ""  # why there is nothing to follow any more
         self._orders: list[threading.Thread] = []
@@ -46,21 +44,19 @@ class AttachFeed:
         except InputError as error:
             raise InputError(self.folder.in_words(str(error)), self.folder.fate) from None
         batch = RecordingByTime(recording).whole()
-        self._follower = recording.follow() if recording.is_live else None
-        self._said_it_ended = not recording.is_live
-        self._heard_ns = self._looked_ns = self._clock.monotonic_ns()
+        self._tail = JournalTail(self.folder, recording.follow(), self._clock) if recording.is_live else None
         return batch
 
     @property
     def can(self) -> Can:
-        if self._follower is None:
+        if self._tail is None:
             return Can.NOTHING
-        takes_orders = not self._said_it_ended and (self.folder.path / SOCKET).exists()
+        takes_orders = not self._tail.has_ended and (self.folder.path / SOCKET).exists()
         return Can.VISIT | Can.ORDERS if takes_orders else Can.VISIT
 
     @property
     def is_over(self) -> bool:
-        return self._follower is None and self._waiting is None
+        return self._tail is None and self._waiting is None
 
     @property
     def trouble(self) -> str:
@@ -69,47 +65,31 @@ class AttachFeed:
         now_ns = self._clock.monotonic_ns()
         if self._refusal and now_ns - self._refusal[1] < REFUSAL_SHOWN_NS:
             return self._refusal[0]
-        silent_ns = now_ns - self._heard_ns
-        if self._follower and silent_ns > LATE_NS:
+        if self._tail and (silent_ns := now_ns - self._tail.last_read_ns) > LATE_NS:
             return f"nothing came for {formatting.duration(silent_ns)}"
         return ""
 
     def read(self) -> Batch | None:
-        if self._waiting is not None:
-            batch, self._waiting = self._waiting, None
-            return batch
-        return self._follow(self._follower) if self._follower else None
-
-    def _follow(self, follower: Follower) -> Batch | None:
-        came: list[Batch] = []
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None or self._tail is None:
+            return waiting
         try:
-            for batch in follower.read():
-                came.append(sound_batch(batch))  # noqa: PERF401  what came before an error counts
+            batch = self._tail.read()
         except FellBehindError:
             return self._anew()
-        except OSError:  # the journal has become tables
-            if not any(map(_is_last, came)) and not self._said_it_ended:
-                return self._anew()
-            self._follower = None
-        if came:
-            self._heard_ns = self._looked_ns = self._clock.monotonic_ns()
-            self._said_it_ended |= any(map(_is_last, came))
-            return merge(came)
-        if self._follower and self._clock.monotonic_ns() - self._looked_ns > SILENT_NS:
-            self._looked_ns = self._clock.monotonic_ns()
-            if not is_live(self.folder.path):  # it was killed, or could not write its tables
-                return self._anew()
-        return None
+        if self._tail.is_over:
+            self._tail = None
+        return sound_batch(batch) if batch else None
 
     def _anew(self) -> Batch | None:
         try:
             return self._opened()
         except EdgetopError as error:  # somebody has removed it
-            self._follower, self._lost = None, str(error)
+            self._tail, self._lost = None, str(error)
             return None
 
     def order(self, order: Order) -> None:
-        if self._follower is None:
+        if self._tail is None:
             return
         thread = threading.Thread(target=self._give, args=(order,), name="order", daemon=True)
         self._orders = [*(thread for thread in self._orders if thread.is_alive()), thread]
@@ -125,7 +105,3 @@ class AttachFeed:
         """Let orders that are under way be carried out."""
         for thread in self._orders:
             thread.join(timeout_s)
-
-
-def _is_last(batch: Batch) -> bool:
-    return batch.manifest is not None and batch.manifest.state != "live"

@@ -355,6 +355,11 @@ class Follower:
         self._current = current
         self._number = number
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Behind what was read: the number of a segment, and bytes of it."""
+        return self._number, self._current.offset if self._current else 0
+
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
         """Everything since the last time; of more than `most_inferences` in a batch, the last.
 
@@ -376,6 +381,15 @@ class Follower:
                 raise FellBehindError
             self._current = open_segment(self._folder / segment_name(later[0]))
             self._number = later[0]
+
+
+def follow_from(folder: Path, number: int, offset: int) -> Follower:
+    """A follower at the place where another one was. Raises OSError where that segment has become table rows."""
+    if not number:
+        return Follower(folder, None, 0)
+    current = open_segment(folder / segment_name(number))
+    current.skip_to(offset)
+    return Follower(folder, current, number)
 
 
 def open_segment(path: Path) -> SegmentReader:
