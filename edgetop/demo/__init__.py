@@ -1,7 +1,8 @@
 """The model that edgetop brings along, for a first look on a board that has none.
 
 It recognises nothing: its weights are seeded noise in the shape of a real MobileNet, so that
-it costs what an image classifier of its size costs. `build.py` writes both files anew.
+it costs what an image classifier of its size costs. `tests/support/built_models/demo.py` of the
+repository writes both files anew.
 """
 
 from pathlib import Path

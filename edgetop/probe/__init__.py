@@ -1,7 +1,7 @@
 """The model that finds out what a board can do at most: one operator that only moves, one that only computes.
 
 It runs through the runtime that the user's models run through, so its ceilings are what that
-can reach. `build.py` writes both files anew.
+can reach. `tests/support/built_models/probe.py` of the repository writes both files anew.
 """
 
 from pathlib import Path

@@ -87,7 +87,6 @@ def test_shapes_are_asked_for_where_the_file_leaves_them_open_and_the_document_s
     )  # fmt: skip
     document, asked = opened(content, None)
     assert (document["shapes_from"], document["totals"]["macs_unknown"], asked) == (None, 1, 1)
-    document, asked = opened(
-        tflite_models.tflite_tiny(), told, read(tflite_models.tflite_tiny()).graph.tensors[0].shape
-    )
+    tiny = tflite_models.tflite_tiny()
+    document, asked = opened(tiny, told, read(tiny).graph.tensors[0].shape)
     assert (document["shapes_from"], document["totals"]["macs_unknown"], asked) == (None, 0, 0)

@@ -3,11 +3,11 @@ import pytest
 from onnx import TensorProto
 from onnx.helper import make_node, make_tensor_value_info
 
-from edgetop.demo.tflite_file import TfliteFile, table
 from edgetop.models.graph import input_names
 from edgetop.models.hints import hints
 from edgetop.models.inspection import inspected
 from tests.support import onnx_models, tflite_models
+from tests.support.built_models.tflite_file import TfliteFile, table
 from tests.support.model_files import light, model_of, read
 
 FLOAT = TensorProto.FLOAT

@@ -3,11 +3,11 @@ import pytest
 from ai_edge_litert import schema_py_generated as generated
 from ai_edge_litert.interpreter import Interpreter
 
-from edgetop.demo.tflite_file import TfliteFile, table
 from edgetop.models import tflite_schema as schema
 from edgetop.models.limits import MalformedError
 from edgetop.models.tflite_file import read_tflite
 from tests.support import tflite_models
+from tests.support.built_models.tflite_file import TfliteFile, table
 from tests.support.model_files import read
 
 MODELS = {

@@ -8,10 +8,11 @@ import pytest
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import InputError
-from edgetop.probe import build, probe_path
+from edgetop.probe import probe_path
 from edgetop.runner.roofline import MAX_KEPT, Kind, Measured, keep, kept, measure
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Board
+from tests.support.built_models import probe
 from tests.support.clocks import ManualClock
 
 KIND = Kind("Pi", "Cortex-A76", None, "onnxruntime", "1.31.1", ("CPU",), 4, ())
@@ -56,7 +57,7 @@ def test_a_damaged_file_is_no_ceilings_and_is_written_anew(tmp_path: Path, conte
 
 @pytest.mark.parametrize("model_format", ["onnx", "tflite"])
 def test_the_shipped_probe_is_what_its_builder_makes(model_format: str) -> None:
-    made = build.build_onnx() if model_format == "onnx" else build.build_tflite()
+    made = probe.build_onnx() if model_format == "onnx" else probe.build_tflite()
     assert made == probe_path(model_format).read_bytes()
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.demo.build import build_tflite, mobilenet
-from edgetop.demo.tflite_file import TfliteFile, TfliteGraph, table
+from tests.support.built_models.demo import build_tflite, mobilenet
+from tests.support.built_models.tflite_file import TfliteFile, TfliteGraph, table
 from tests.support.onnx_models import LADDER, noise
 
 HOSTILE_INPUT = "[input]:0 [bold]\x1b[31m"

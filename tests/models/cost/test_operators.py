@@ -4,10 +4,10 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper
 from onnx.helper import make_node, make_tensor_value_info
 
-from edgetop.demo.tflite_file import TfliteFile, table
 from edgetop.models.cost.operators import costs
 from edgetop.models.graph import input_names
 from edgetop.models.shapes.inference import with_shapes
+from tests.support.built_models.tflite_file import TfliteFile, table
 from tests.support.model_files import model_of, one_node, read
 
 FLOAT, INT8, UINT8, INT32, INT64 = (getattr(TensorProto, name) for name in ("FLOAT", "INT8", "UINT8", "INT32", "INT64"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from edgetop.demo.build import Network, build_onnx, build_tflite, mobilenet
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
+from tests.support.built_models.demo import Network, build_onnx, build_tflite, mobilenet
 from tests.support.model_files import light, read, squeezenet_1_0
 
 # Table 1 of Howard et al. 2017, arXiv:1704.04861: filters and stride of each depthwise-separable block.

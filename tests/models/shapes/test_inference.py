@@ -9,12 +9,12 @@ from onnx.helper import make_node, make_tensor_value_info
 from onnxruntime import InferenceSession
 
 import edgetop.demo
-from edgetop.demo.tflite_file import TfliteFile
 from edgetop.engines.child.adapters.tflite import _by_name
 from edgetop.models.graph import input_names
 from edgetop.models.onnx_values import DTYPES
 from edgetop.models.shapes.inference import with_shapes
 from tests.support import onnx_models, tflite_models
+from tests.support.built_models.tflite_file import TfliteFile
 from tests.support.model_files import LIGHT_MODELS, light, model_of, one_node, read
 
 DEMO = Path(edgetop.demo.__file__).parent

@@ -1,4 +1,4 @@
-"""The shipped demo model: what build.py makes, and the same network in both formats."""
+"""The shipped demo model: what tests/support/built_models makes, and the same network in both formats."""
 
 import filecmp
 import subprocess
@@ -14,7 +14,8 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
-from edgetop.demo import build, model_path
+from edgetop.demo import model_path
+from tests.support.built_models import demo
 
 Image = NDArray[np.float32]
 
@@ -43,7 +44,7 @@ def run_tflite(image: Image) -> Any:
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_shipped_file_is_what_build_makes(kind: str, tmp_path: Path) -> None:
-    assert build.main(["--out", str(tmp_path)]) == 0
+    assert demo.main(["--out", str(tmp_path)]) == 0
     assert filecmp.cmp(tmp_path / f"demo.{kind}", model_path(kind), shallow=False)
 
 

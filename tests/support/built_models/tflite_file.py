@@ -69,7 +69,7 @@ class TfliteFile:
 class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
     """A buffer that starts at a multiple of 16, as the schema's force_align demands; Python's packer forgets."""
 
-    def Pack(self, builder: flatbuffers.Builder) -> int:  # noqa: N802
+    def Pack(self, builder: flatbuffers.Builder) -> int:
         builder.Prep(16, len(self.data))
         return super().Pack(builder)  # type: ignore[no-any-return]
 

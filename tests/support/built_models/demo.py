@@ -1,12 +1,12 @@
 """Write the demo model, the same network as ONNX and as TFLite, from one table of layers.
 
-    python -m edgetop.demo.build [--out DIR]
+    python -m tests.support.built_models.demo [--out DIR]
 
 The network is a short MobileNet v1 (Howard et al. 2017, arXiv:1704.04861, table 1) at width
 0.5, with batch norm already folded into the convolutions. The files are checked in and must
 come out byte for byte the same on every machine: nothing here may depend on the clock, the
 platform's math library or the order of a set. Needs `onnx`, `ai-edge-litert` and `flatbuffers`,
-which edgetop itself does not; nothing else in the package may import this module.
+which edgetop itself does not.
 """
 
 import argparse
@@ -22,7 +22,8 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from edgetop.demo.tflite_file import TfliteFile, table
+from edgetop.demo import model_path
+from tests.support.built_models.tflite_file import TfliteFile, table
 
 SEED = 1704
 ONNX_IR_VERSION = 8  # onnxruntime 1.10, the oldest edgetop runs, reads no newer one
@@ -218,8 +219,10 @@ def _tflite_convolution(layer: Convolution) -> tuple[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m edgetop.demo.build", description="Write the demo model.")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for the files (default: here)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.support.built_models.demo", description="Write the demo model."
+    )
+    parser.add_argument("--out", type=Path, default=model_path().parent, help="folder for the files")
     folder: Path = parser.parse_args(argv).out
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in (("demo.onnx", build_onnx(DEMO)), ("demo.tflite", build_tflite(DEMO))):

@@ -1,6 +1,6 @@
 """Write the probe, the same two operators as ONNX and as TFLite.
 
-    python -m edgetop.probe.build [--out DIR]
+    python -m tests.support.built_models.probe [--out DIR]
 
 `copy` is a Relu over 16 MiB: it reads and writes each number once, more than the caches of such boards
 hold. `multiply` is a product of matrices of 512 by 512, large enough for a runtime to be at its best.
@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetop.demo.build import serialise_onnx
-from edgetop.demo.tflite_file import TfliteFile, table
-from edgetop.probe import COPY, MULTIPLY
+from edgetop.probe import COPY, MULTIPLY, probe_path
+from tests.support.built_models.demo import serialise_onnx
+from tests.support.built_models.tflite_file import TfliteFile, table
 
 COPIED = (2048, 2048)
 SIDE = 512
@@ -51,8 +51,8 @@ def build_tflite() -> bytes:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m edgetop.probe.build", description="Write the probe.")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for the files (default: here)")
+    parser = argparse.ArgumentParser(prog="python -m tests.support.built_models.probe", description="Write the probe.")
+    parser.add_argument("--out", type=Path, default=probe_path("onnx").parent, help="folder for the files")
     folder: Path = parser.parse_args(argv).out
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in (("probe.onnx", build_onnx()), ("probe.tflite", build_tflite())):
