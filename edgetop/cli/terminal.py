@@ -17,10 +17,11 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from edgetop.cli import launcher
+from edgetop.cli.launcher import BLOCKED
 from edgetop.errors import EdgetopError
 
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -106,48 +107,35 @@ def split() -> Terminal:
     told, tell = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe)  # no standard stream that was closed
     for fd in pipe:
         os.close(fd)
-    launcher = os.getpid()
+    parent = os.getpid()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     child = os.fork()
     if child:
         os.close(tell)
-        _launch(child, told)
+        _become_launcher(child, told)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(told)
     _have_parents_end_told(signal.SIGHUP)
-    if os.getppid() != launcher:
+    if os.getppid() != parent:
         os._exit(1)
-    return Terminal(launcher, tell)
+    return Terminal(parent, tell)
+
+
+def _become_launcher(child: int, told: int) -> NoReturn:
+    """As a program of its own, which holds 6 MiB less; as this one where that cannot be run."""
+    program = Path(launcher.__file__)
+    if sys.executable and program.is_file():
+        os.set_inheritable(told, True)
+        order = [sys.executable, "-I", "-S", str(program), str(child), str(told), *sys.argv[1:]]
+        with contextlib.suppress(OSError):
+            os.execv(sys.executable, order)  # noqa: S606  no shell is meant
+    launcher.wait_for_run(child, told)
+    raise AssertionError("unreachable")
 
 
 def _have_parents_end_told(number: int) -> None:
     """By this signal; 0: by none."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-
-
-def _launch(child: int, told: int) -> NoReturn:
-    """Be for the shell what the run is: signals go there, its end is this one's, and where it stops, this stops."""
-    ended: list[int] = []
-
-    def look(*_: object) -> None:
-        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
-        if pid and os.WIFSTOPPED(status):
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif pid:
-            ended.append(status)
-
-    for number in FORWARDED:
-        signal.signal(number, lambda number, _: os.kill(child, number))
-    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the run gets it too, and leaves the screen before it stops
-    signal.signal(signal.SIGCHLD, look)
-    if os.read(told, 1):
-        os._exit(0)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    status = ended[0] if ended else os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        ended_by = os.WTERMSIG(status)
-        if ended_by != signal.SIGKILL:
-            signal.signal(ended_by, signal.SIG_DFL)
-        os.kill(os.getpid(), ended_by)
-    os._exit(os.waitstatus_to_exitcode(status))
 
 
 def trim_log(log: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import click
 import pytest
 
+from edgetop.cli.commands import COMMANDS, edgetop
 from edgetop.cli.companions import Companion
-from edgetop.cli.main import COMMANDS, edgetop
 from edgetop.errors import InputError
 
 REFUSED = {

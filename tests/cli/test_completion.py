@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
+from edgetop.cli.commands import edgetop
 from edgetop.cli.complete import JOURNAL, MANIFEST, REGISTER, SUFFIX
-from edgetop.cli.main import edgetop
 from edgetop.recording import files, registry
 from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run

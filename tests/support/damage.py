@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.main import edgetop
+from edgetop.cli.commands import edgetop
 from edgetop.errors import EdgetopError
 from edgetop.feeds.replay import ReplayFeed
 from edgetop.recording.reader import Recording

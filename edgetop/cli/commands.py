@@ -1,0 +1,44 @@
+"""The group of commands, as Click has it: a command's module is imported when the command is called."""
+
+import importlib
+
+import click
+
+from edgetop import __version__
+from edgetop.cli.overview import COMMANDS, help_text
+from edgetop.nearest import nearest_hint
+
+
+class Commands(click.Group):
+    # ruff: noqa: ARG002  the signatures are Click's
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
+            hint = f"to run a model: edgetop run {name}" if "." in name or "/" in name else nearest_hint(name, COMMANDS)
+            raise click.UsageError(f"no such command: {name} ({hint})", ctx)
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return help_text().rstrip("\n")
+
+
+@click.command(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="edgetop %(version)s")
+@click.pass_context
+def edgetop(ctx: click.Context) -> int | None:
+    """Without a command: run the built-in demo model on the live screen."""
+    if ctx.invoked_subcommand is None:
+        return int(ctx.invoke(Commands.get_command(edgetop, ctx, "run")))  # type: ignore[arg-type]
+    return None

@@ -1,0 +1,50 @@
+"""The process that waits for a run, in place of the one that the shell started. A program of its own.
+
+`edgetop.cli.terminal.split` runs this file by `python -I -S`: it imports `os`, `signal` and `sys` alone, so that what
+waits for hours stays small. Its arguments: the run's process id, the descriptor that says when to end, and, for
+`ps`, the command line of the run.
+"""
+
+import os
+import signal
+import sys
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# From the fork on, until the handlers are there: what comes in between waits.
+BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
+
+
+def wait_for_run(run: int, dismissed: int) -> None:
+    """Be for the shell what the run is: signals go there, its end is this one's, and where it stops, this stops.
+
+    Returns never. What can be read from `dismissed` says that the run goes on alone.
+    """
+    ended: list[int] = []
+
+    def on_child(*_: object) -> None:
+        pid, status = (0, 0) if ended else os.waitpid(run, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif pid:
+            ended.append(status)
+
+    for number in FORWARDED:
+        signal.signal(number, lambda number, _: os.kill(run, number))
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the run gets it too, and leaves the screen before it stops
+    signal.signal(signal.SIGCHLD, on_child)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
+    on_child()
+    if os.read(dismissed, 1):
+        os._exit(0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    status = ended[0] if ended else os.waitpid(run, 0)[1]
+    if os.WIFSIGNALED(status):
+        ended_by = os.WTERMSIG(status)
+        if ended_by != signal.SIGKILL:
+            signal.signal(ended_by, signal.SIG_DFL)
+        os.kill(os.getpid(), ended_by)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    wait_for_run(int(sys.argv[1]), int(sys.argv[2]))

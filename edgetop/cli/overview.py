@@ -1,0 +1,54 @@
+"""The commands by name, and the text of `edgetop --help`. It imports nothing, so that the help comes at once."""
+
+# name -> (module, what it does)
+COMMANDS = {
+    "run": ("edgetop.cli.run", "Run a model and watch it: latency, heat, power, memory, events."),
+    "demo": ("edgetop.cli.demo", "Try it on a virtual board that overheats; the inference is real."),
+    "attach": ("edgetop.cli.attach", "Watch a running session, here or over ssh."),
+    "stop": ("edgetop.cli.stop", "End a running session; returns when its recording is complete."),
+    "sessions": ("edgetop.cli.sessions", "List running and recorded sessions."),
+    "report": ("edgetop.cli.report", "Summarise a recorded session, as text or JSON."),
+    "replay": ("edgetop.cli.replay", "Play a recorded session on the live screen: pause, speed, seek."),
+    "export": ("edgetop.cli.export", "Export a session to csv, json, parquet, perfetto or a smaller session."),
+    "import": ("edgetop.cli.import_file", "Import results of trtexec, benchmark_model, ONNX Runtime, tegrastats."),
+    "ops": ("edgetop.cli.ops", "Profile the operators of a model: time, FLOPs, bytes, provider."),
+    "inspect": ("edgetop.cli.inspect", "Show the operators, weights and FLOPs of a model file, without a runtime."),
+    "sensors": ("edgetop.cli.sensors", "List the sensors of this board, and what is missing."),
+    "doctor": ("edgetop.cli.doctor", "Check whether this board is fit to measure on, and how to fix it."),
+    "relay": ("edgetop.cli.relay", "Stream a session; edgetop attach ssh:HOST starts it on the board."),
+    "completion": ("edgetop.cli.completion", "Print the completion script for bash, zsh or fish."),
+    "help": ("edgetop.cli.help", "Read the documentation: edgetop help TOPIC."),
+}
+
+USAGE = "Usage: edgetop [OPTIONS] COMMAND [ARGS]..."
+ABOUT = """\
+  Watch a model run on an edge board: is it fast enough, does it stay fast, and
+  if not, why? Without a command: run the built-in demo model on the live screen."""
+EXAMPLES = """\
+  edgetop                          watch the built-in demo model
+  edgetop demo                     watch it overheat on a virtual board
+  edgetop run model.onnx           watch your model; it is recorded as it runs
+  edgetop run model.tflite --headless --duration 60s --json
+  edgetop run model.onnx --detach  leave it running; edgetop attach, edgetop stop
+  edgetop report demo-20261121-101502
+  edgetop replay demo-20261121-101502 --speed 10
+  edgetop doctor                   is this board fit to measure on?"""
+
+
+def help_text() -> str:
+    commands = "\n".join(f"  {name:<11} {text}" for name, (_, text) in COMMANDS.items())
+    return f"""\
+{USAGE}
+
+{ABOUT}
+
+Options:
+  -V, --version  Show the version and exit.
+  -h, --help     Show this message and exit.
+
+Commands:
+{commands}
+
+Examples:
+{EXAMPLES}
+"""
