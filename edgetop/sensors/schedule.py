@@ -33,13 +33,23 @@ class Entry:
     source: Source
     first_sensor: int  # index of its first sensor in the manifest
     due_ns: int
+    # What its source says of itself, asked once: an isinstance of a protocol costs microseconds.
+    cadence_ns: int = field(init=False)
+    jittered: Jittered | None = field(init=False)
+    telling: Telling | None = field(init=False)
+    is_gone: list[bool] = field(init=False)  # per sensor: its loss has been reported
     reading_since_ns: int | None = None
     failures: int = 0  # in a row, of the whole source
-    gone: list[bool] = field(default_factory=list)  # per sensor: its loss has been told
-    told_stuck: bool = False
+    is_stuck: bool = False  # has been reported
     reads: int = 0
     read_ns: int = 0  # time spent in reads
     worst_late_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.cadence_ns = int(self.source.cadence_s * NS)
+        self.jittered = self.source if isinstance(self.source, Jittered) else None
+        self.telling = self.source if isinstance(self.source, Telling) else None
+        self.is_gone = [False] * len(self.source.sensors)
 
 
 class Schedule:
@@ -58,7 +68,7 @@ class Schedule:
         """More sources. Their sensors follow the ones there are, in order."""
         for source in sources:
             first = sum(len(entry.source.sensors) for entry in self.entries)
-            entry = Entry(source, first, start_ns, gone=[False] * len(source.sensors))
+            entry = Entry(source, first, start_ns)
             self.entries.append(entry)
             self._push(entry)
 
@@ -86,25 +96,25 @@ class Schedule:
         if isinstance(values, Gap):
             values = [values] * len(sensors)
         t_ns = (begin_ns + end_ns) // 2
-        if entry.told_stuck:  # before its values: what is lost with this answer must stay lost
-            entry.told_stuck = False
+        if entry.is_stuck:  # before its values: what is lost with this answer must stay lost
+            entry.is_stuck = False
             self._tell("sensor-back", "info", entry.source.name, end_ns, "answers again")
         for i, value in enumerate(values):
             self._put_one(entry, i, t_ns, value)
         entry.failures = entry.failures + 1 if values and all(map(_failed, values)) else 0
         self._note_slow(entry, begin_ns, end_ns)
-        if isinstance(entry.source, Telling):
-            for news in entry.source.take_news():
+        if entry.telling is not None:
+            for news in entry.telling.take_news():
                 self._report(news, entry.source.name, t_ns)
         entry.due_ns = self._next_due(entry, end_ns)
         self._push(entry)
 
     def _next_due(self, entry: Entry, now_ns: int) -> int:
-        cadence_ns = int(entry.source.cadence_s * NS)
+        cadence_ns = entry.cadence_ns
         if entry.failures > 1:
             return now_ns + max(cadence_ns, min(cadence_ns << min(entry.failures - 1, 16), MAX_BACKOFF_NS))
-        if isinstance(entry.source, Jittered):  # even intervals see a periodic load always at the same phase
-            return now_ns + int(self._random.uniform(*entry.source.interval_s) * NS)
+        if entry.jittered is not None:  # even intervals see a periodic load always at the same phase
+            return now_ns + int(self._random.uniform(*entry.jittered.interval_s) * NS)
         following = entry.due_ns + cadence_ns
         return following if following > now_ns else now_ns + cadence_ns  # never a burst to catch up
 
@@ -117,13 +127,13 @@ class Schedule:
             return
         else:
             self._readings.append((t_ns, place, value))
-        if entry.gone[position]:
-            entry.gone[position] = False
+        if entry.is_gone[position]:
+            entry.is_gone[position] = False
             self._tell("sensor-back", "info", name, t_ns, "reads again")
 
     def _put_gap(self, entry: Entry, position: int, t_ns: int, gap: Gap) -> None:
-        if not entry.gone[position] and entry.reads > 1:  # the first read of a rate is a gap by nature
-            entry.gone[position] = True
+        if not entry.is_gone[position] and entry.reads > 1:  # the first read of a rate is a gap by nature
+            entry.is_gone[position] = True
             self._tell("sensor-lost", "warning", entry.source.sensors[position].id, t_ns, gap.reason)
 
     def _note_slow(self, entry: Entry, begin_ns: int, end_ns: int) -> None:
@@ -151,11 +161,11 @@ class Schedule:
 
     def _watch(self, entry: Entry, now_ns: int) -> None:
         since = entry.reading_since_ns
-        if since is None or entry.told_stuck:
+        if since is None or entry.is_stuck:
             return
-        patience = max(STUCK_AFTER_NS, int(STUCK_AFTER_CADENCES * entry.source.cadence_s * NS))
+        patience = max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns)
         if now_ns - since > patience:
-            entry.told_stuck = True
+            entry.is_stuck = True
             message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
             self._tell("sensor-stuck", "warning", entry.source.name, now_ns, message)
 
