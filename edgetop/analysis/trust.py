@@ -179,7 +179,7 @@ def _limits(known: Known) -> Iterator[Notice]:
 
 
 def _mode(known: Known) -> Iterator[Notice]:
-    """NVIDIA's own words for MAXN are that it is unconstrained: see edgetop.doctor.power_mode."""
+    """NVIDIA's own words for MAXN are that it is unconstrained: see edgetop.doctor.settings."""
     mode = known.manifest.board.power_mode or ""
     if mode.upper().replace("MODE_", "").startswith("MAXN"):
         yield Notice(

@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import psutil
-
 from edgetop.cli import request
 from edgetop.cli.sensor_table import board_line
 from edgetop.cli.sysroot import board_root
-from edgetop.doctor.background import watch_processes
-from edgetop.doctor.check import Check, Status, worst
+from edgetop.doctor.check import Check, Facts, Status, worst
 from edgetop.doctor.examine import examine, left_out
-from edgetop.doctor.facts import Facts
+from edgetop.doctor.state import watch_processes
 from edgetop.formatting import clean
 from edgetop.paths import recordings_home
 from edgetop.sensors.root import Root
@@ -64,7 +61,7 @@ def _read(root: Root, survey: Survey) -> dict[str, float] | None:
     try:
         with watch_processes(busy, at_least_s=RATE_INTERVAL_S):
             survey.read_whole()
-    except (psutil.Error, OSError):
+    except OSError:
         return None
     return busy
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetop.doctor.facts import BOOTED
+from edgetop.doctor.check import BOOTED
 from edgetop.doctor.logout import ask, lingers
 from edgetop.sensors.root import Root
 

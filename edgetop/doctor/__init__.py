@@ -1,4 +1,4 @@
-"""Is this board fit to measure on? One file a family of checks; each looks, and changes nothing.
+"""Is this board fit to measure on? Each check looks, and changes nothing.
 
 A benchmark should run under the settings of production, so nothing here asks for the fastest
 ones: settings are judged against what was declared (`--governor`, `--power-mode`), and else

@@ -1,8 +1,17 @@
-"""What a check finds: a claim, how bad it is, and the command that would change it."""
+"""What the checks are given, and what one finds: a claim, how bad it is, and the command that would change it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from edgetop.sensors.root import Root
+
+if TYPE_CHECKING:  # `run` asks the doctor of logging out before it loads numpy: it forks
+    from edgetop.sensors.protocol import Missing
+    from edgetop.sensors.survey import Row
+    from edgetop.session.manifest import Board
+
 
 Status = Literal["ok", "warning", "problem"]
 _ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
@@ -37,3 +46,27 @@ def unknown(name: str, why: str, advice: str | None = None, fix: str | None = No
 def worst(checks: Iterable[Check]) -> Status:
     """The status of all of them together."""
     return max((check.status for check in checks), key=_ORDER.index, default="ok")
+
+
+BOOTED = "run/systemd/system"  # there where systemd runs the machine: sd_booted(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    root: Root
+    board: "Board"
+    rows: "tuple[Row, ...]" = ()
+    missing: "tuple[Missing, ...]" = ()
+    power_mode: str | None = None  # declared: what production runs
+    governor: str | None = None  # declared
+    busy: Mapping[str, float] | None = None  # other processes by name, in percent of a core; None: not looked
+    recordings: Path = Path("/")  # where recordings go
+    python: str = ""  # the engine's interpreter
+
+    def values(self, prefix: str) -> dict[str, float]:
+        """The sensors that gave a value, whose id begins so."""
+        return {
+            row.info.id: row.value
+            for row in self.rows
+            if row.info.id.startswith(prefix) and isinstance(row.value, (int, float))
+        }

@@ -4,36 +4,23 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from edgetop.doctor import (
-    background,
-    clock_sync,
-    clocks,
-    disk,
-    governor,
-    heat,
-    logout,
-    permissions,
-    place,
-    power_mode,
-    runtimes,
-    swap,
-)
-from edgetop.doctor.check import Check
-from edgetop.doctor.facts import Facts
+from edgetop.doctor import logout, machine, runtimes, settings, state
+from edgetop.doctor.check import Check, Facts
 
 Examine = Callable[[Facts], list[Check]]
 
 OF_THE_BOARD: tuple[Examine, ...] = (
-    place.check, governor.check, power_mode.check, clocks.check, heat.check, swap.check,
+    settings.check_place, settings.check_governor, settings.check_power_mode, settings.check_clocks,
+    state.check_heat, state.check_memory,
 )  # fmt: skip
 
 # They ask the machine that edgetop runs on, and would tell of the wrong one for a captured board.
 OF_THIS_MACHINE: dict[str, Examine] = {
-    background.NAME: background.check,
-    permissions.NAME: permissions.check,
+    state.BACKGROUND: state.check_background,
+    machine.PERMISSIONS: machine.check_permissions,
     runtimes.NAME: runtimes.check,
-    disk.NAME: disk.check,
-    clock_sync.NAME: clock_sync.check,
+    machine.DISK: machine.check_disk,
+    machine.CLOCK_SYNC: machine.check_clock,
     logout.NAME: partial(logout.check, uid=os.getuid()),
 }
 

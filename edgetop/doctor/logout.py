@@ -7,8 +7,7 @@ of the session: it lets the user's own manager live, under which one can be star
 
 import pwd
 
-from edgetop.doctor.check import Check, ok, problem, unknown
-from edgetop.doctor.facts import BOOTED, Facts
+from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown
 from edgetop.sensors.commands import run_command
 from edgetop.sensors.root import Root
 
@@ -66,18 +65,11 @@ def _from_files(root: Root) -> bool | None:
     paths += [f"{folder}/logind.conf.d/{name}" for name, folder in sorted(snippets.items()) if name.endswith(".conf")]
     found = None
     for path in paths:
-        for setting in _lines(root, path):
+        for setting in root.text(path).splitlines():
             key, _, value = setting.partition("=")
             if key.strip() == "KillUserProcesses" and value.strip():
                 found = value.strip().lower() in ("1", "yes", "true", "on", "y", "t")
     return found
-
-
-def _lines(root: Root, path: str) -> list[str]:
-    try:
-        return root.read_text(path).splitlines()
-    except OSError:
-        return []
 
 
 def _name(uid: int) -> str:

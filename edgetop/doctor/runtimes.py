@@ -7,8 +7,7 @@ import json
 import subprocess
 from typing import Any
 
-from edgetop.doctor.check import Check, ok, problem, warning
-from edgetop.doctor.facts import Facts
+from edgetop.doctor.check import Check, Facts, ok, problem, warning
 from edgetop.engines.process import CHILD
 from edgetop.formatting import clean
 from edgetop.sensors.chips import is_compatible

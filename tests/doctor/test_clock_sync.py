@@ -2,19 +2,19 @@
 
 import pytest
 
-from edgetop.doctor.clock_sync import STA_UNSYNC, judge, read_status
+from edgetop.doctor.machine import STA_UNSYNC, judge_clock, read_status
 
 STA_PLL, STA_NANO = 0x0001, 0x2000  # include/uapi/linux/timex.h
 
 
 @pytest.mark.parametrize(("status", "judged"), [(STA_PLL | STA_NANO, "ok"), (STA_UNSYNC | STA_NANO, "warning")])
 def test_the_status_bit_decides(status: int, judged: str) -> None:
-    assert judge(status, 0.012, has_systemd=True).status == judged
+    assert judge_clock(status, 0.012, has_systemd=True).status == judged
 
 
 def test_the_command_fits_the_machine() -> None:
-    assert judge(STA_UNSYNC, 0.0, has_systemd=True).fix == "sudo timedatectl set-ntp true"
-    assert "timedatectl" not in str(judge(STA_UNSYNC, 0.0, has_systemd=False).fix)
+    assert judge_clock(STA_UNSYNC, 0.0, has_systemd=True).fix == "sudo timedatectl set-ntp true"
+    assert "timedatectl" not in str(judge_clock(STA_UNSYNC, 0.0, has_systemd=False).fix)
 
 
 def test_this_kernel_answers() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.doctor.check import Facts
 from edgetop.doctor.examine import OF_THIS_MACHINE, examine, left_out
-from edgetop.doctor.facts import Facts
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board
 from tests.support.trees import plant

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import heat
+from edgetop.doctor import state
 from edgetop.doctor.check import Check
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.survey import Row
@@ -14,7 +14,7 @@ TRIPS = {"passive": 85.0, "critical": 105.0}
 
 
 def judged(tree: Path, *rows: Row, **files: str) -> tuple[Check, Check]:
-    headroom, throttling = heat.check(facts(tree, files, rows=rows))
+    headroom, throttling = state.check_heat(facts(tree, files, rows=rows))
     return headroom, throttling
 
 
@@ -34,7 +34,9 @@ def test_the_nearest_limit_counts_not_the_hottest_zone(tmp_path: Path) -> None:
 
 def test_a_raspberry_pi_throttles_long_before_its_only_trip(tmp_path: Path) -> None:
     pi = {"proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"}
-    headroom, _ = heat.check(facts(tmp_path, pi, rows=(row("temp/cpu-thermal", 77.0, trips={"critical": 110.0}),)))
+    headroom, _ = state.check_heat(
+        facts(tmp_path, pi, rows=(row("temp/cpu-thermal", 77.0, trips={"critical": 110.0}),))
+    )
     assert headroom.status == "problem"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import permissions
-from edgetop.doctor.permissions import Closed, find_closed, judge
+from edgetop.doctor import machine
+from edgetop.doctor.machine import Closed, find_closed, judge_permissions
 from edgetop.sensors.protocol import Missing
 from tests.support.facts import facts
 
@@ -15,12 +15,12 @@ from tests.support.facts import facts
 def test_nothing_closed_is_ok(tmp_path: Path) -> None:
     (tmp_path / "i2c-1").write_text("")
     assert list(find_closed([(f"{tmp_path}/i2c-*", "monitors", "i2c"), ("/nowhere/x", "y", "z")])) == []
-    assert judge([])[0].status == "ok"
+    assert judge_permissions([])[0].status == "ok"
 
 
 def test_all_that_is_closed_is_told_with_its_commands_once() -> None:
     fix = "sudo usermod -aG i2c $USER"
-    (check,) = judge([Closed("/dev/i2c-1", "monitors", fix), Closed("/dev/\x1bi2c", "others", fix)])
+    (check,) = judge_permissions([Closed("/dev/i2c-1", "monitors", fix), Closed("/dev/\x1bi2c", "others", fix)])
     assert (check.status, check.fix) == ("warning", fix)
     assert r"/dev/\x1bi2c (others)" in check.found
 
@@ -32,7 +32,7 @@ def test_sensors_that_only_lack_a_right_count_and_those_that_lack_more_do_not(tm
         Missing("pressure", "off in this kernel", "add psi=1 to the kernel's command line"),
         Missing("temperature", "no thermal zone"),
     )
-    (check,) = permissions.check(facts(tmp_path, missing=missing))
+    (check,) = machine.check_permissions(facts(tmp_path, missing=missing))
     assert check.status == "warning"
     assert "processor power (for root alone since Linux 5.10)" in check.found
     assert chmod in str(check.fix)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import place
+from edgetop.doctor import settings
 from edgetop.doctor.check import Check
 from edgetop.session.manifest import Board
 from tests.support.facts import facts
@@ -34,7 +34,7 @@ CASES = {
 
 
 def judged(tree: Path, files: dict[str, str], model: str | None) -> Check:
-    (check,) = place.check(facts(tree, files, board=Board(model=model)))
+    (check,) = settings.check_place(facts(tree, files, board=Board(model=model)))
     return check
 
 

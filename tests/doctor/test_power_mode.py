@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import power_mode
+from edgetop.doctor import settings
 from edgetop.doctor.check import Check
 from edgetop.sensors.protocol import Missing
 from edgetop.session.manifest import Board
@@ -23,7 +23,7 @@ PROFILE = "sys/firmware/acpi/platform_profile"
 
 def judged(tree: Path, mode: str | None, declared: str | None = None, **more: object) -> Check:
     given = facts(tree, {"etc/nvpmodel.conf": CONF}, board=Board(power_mode=mode), power_mode=declared, **more)
-    (check,) = power_mode.check(given)
+    (check,) = settings.check_power_mode(given)
     return check
 
 
@@ -59,19 +59,19 @@ def test_a_mode_that_was_not_applied_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_jetson_that_does_not_tell_is_unknown(tmp_path: Path) -> None:
     tegra = {"proc/device-tree/compatible": "nvidia,p3768\0nvidia,tegra234\0"}
-    (check,) = power_mode.check(facts(tmp_path, tegra))
+    (check,) = settings.check_power_mode(facts(tmp_path, tegra))
     assert check.found.startswith("unknown")
 
 
 def test_a_board_without_modes_has_no_such_check_unless_one_is_declared(tmp_path: Path) -> None:
-    assert power_mode.check(facts(tmp_path)) == []
-    (check,) = power_mode.check(facts(tmp_path, power_mode="15W"))
+    assert settings.check_power_mode(facts(tmp_path)) == []
+    (check,) = settings.check_power_mode(facts(tmp_path, power_mode="15W"))
     assert (check.status, check.found.startswith("unknown")) == ("warning", True)
 
 
 @pytest.mark.parametrize(("profile", "status"), [("balanced", "ok"), ("performance", "ok"), ("low-power", "warning")])
 def test_the_platform_profile_of_a_pc(tmp_path: Path, profile: str, status: str) -> None:
-    (check,) = power_mode.check(facts(tmp_path, {PROFILE: f"{profile}\n"}))
+    (check,) = settings.check_power_mode(facts(tmp_path, {PROFILE: f"{profile}\n"}))
     assert (check.status, check.found) == (status, profile)
-    (check,) = power_mode.check(facts(tmp_path, {}, power_mode="custom"))
+    (check,) = settings.check_power_mode(facts(tmp_path, {}, power_mode="custom"))
     assert (check.status, check.fix) == ("problem", f"echo custom | sudo tee /{PROFILE}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgetop.doctor.facts import Facts
+from edgetop.doctor.check import Facts
 from edgetop.sensors.protocol import Gap, sensor
 from edgetop.sensors.survey import Row
 from edgetop.session.manifest import Board

@@ -1,0 +1,211 @@
+"""The machine that edgetop runs on: what the user may open, where recordings go, who keeps the clock right."""
+
+import ctypes
+import glob
+import grp
+import os
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
+from edgetop.formatting import clean, size
+
+# Which of this board's devices the user may not open, and the group that would change it.
+
+PERMISSIONS = "permissions"
+
+# Device, what it is for, the group that owns it where the distribution follows its vendor.
+DEVICES = (
+    ("/dev/i2c-*", "power monitors on I2C", "i2c"),
+    ("/dev/vcio", "throttle flags and power of a Raspberry Pi (vcgencmd)", "video"),
+    ("/run/jtop.sock", "jetson-stats", "jtop"),
+    ("/dev/apex_*", "the Edge TPU", "apex"),
+    ("/dev/dri/renderD*", "the GPU", "render"),
+    ("/dev/nvhost-gpu", "the Jetson's GPU", "video"),
+)
+_ASKS_FOR_RIGHTS = re.compile(r"\b(chmod|usermod)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Something that is there and may not be opened."""
+
+    path: str  # or the name of a sensor
+    purpose: str  # or why it cannot be read
+    fix: str
+
+
+def check_permissions(facts: Facts) -> list[Check]:
+    """Devices, and sensors that discovery found closed: RAPL, the rails of older Jetsons."""
+    sensors = [Closed(m.what, m.why, m.fix) for m in facts.missing if m.fix and _ASKS_FOR_RIGHTS.search(m.fix)]
+    return judge_permissions([*find_closed(), *sensors])
+
+
+def judge_permissions(closed: Sequence[Closed]) -> list[Check]:
+    """One check_permissions for all: a warning, since a measurement is possible without them."""
+    if not closed:
+        return [ok(PERMISSIONS, "every device found here can be opened")]
+    told = "; ".join(f"{clean(device.path)} ({device.purpose})" for device in closed)
+    fixes = "; ".join(dict.fromkeys(device.fix for device in closed))
+    advice = "sensors are missing without them; a new group counts after the next login"
+    return [warning(PERMISSIONS, f"may not be opened: {told}", advice, fixes)]
+
+
+def find_closed(
+    devices: Sequence[tuple[str, str, str]] = DEVICES, may: Callable[[str, int], bool] = os.access
+) -> Iterator[Closed]:
+    """`may`: access(2). Nothing is opened: some devices wake up what they stand for."""
+    for pattern, purpose, usual in devices:
+        closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
+        if closed:
+            group = _group_of(closed[0]) or usual
+            yield Closed(", ".join(closed[:3]), purpose, f"sudo usermod -aG {group} $USER")
+
+
+def _group_of(path: str) -> str | None:
+    """The group whose members may open it; None where only root may."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+        name = grp.getgrgid(status.st_gid).gr_name
+    except (OSError, KeyError):
+        return None
+    return name if status.st_mode & 0o060 == 0o060 and name != "root" else None
+
+
+# Where recordings go: how long a flush takes, and how much room there is.
+#
+# The probe has no name where the file system allows that (open(2), O_TMPFILE), so that nothing
+# is left behind whatever happens; else it is removed at once.
+
+DISK = "disk"
+BLOCK = bytes(64 * 1024)  # about what the journal writes at a time
+FLUSHES = 10
+BUDGET_S = 2.0
+SLOW_S, VERY_SLOW_S = 0.1, 1.0
+LITTLE_BYTES, TOO_LITTLE_BYTES = 1 << 30, 100 << 20
+PASSING = {"tmpfs", "ramfs"}
+REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    folder: Path  # that of the recordings, or the nearest above it that exists
+    file_system: str | None
+    free_bytes: int
+    flush_s: tuple[float, ...]  # each of 64 KiB, written and flushed
+
+
+def check_disk(facts: Facts) -> list[Check]:
+    folder = _existing(facts.recordings)
+    try:
+        return [judge_disk(measure(folder, file_system(folder, facts.root.read_text("proc/self/mountinfo"))))]
+    except OSError as error:
+        told = f"{clean(str(folder))} cannot be written: {error.strerror or error}"
+        return [problem(DISK, told, "record elsewhere with -o PATH", "export XDG_STATE_HOME=PATH")]
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.is_dir())
+
+
+def file_system(folder: Path, mountinfo: str) -> str | None:
+    """The type of the mount that holds the folder (proc_pid_mountinfo(5)); the last of the longest."""
+    best: tuple[int, str | None] = (-1, None)
+    real = folder.resolve()
+    for line in mountinfo.splitlines():
+        head, _, tail = line.partition(" - ")
+        fields, kind = head.split(), tail.partition(" ")[0]
+        if len(fields) > 4 and kind:
+            mount = Path(fields[4].replace("\\040", " "))
+            if real.is_relative_to(mount) and len(mount.parts) >= best[0]:
+                best = (len(mount.parts), kind)
+    return best[1]
+
+
+def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
+    """Writes at most 640 KiB, for at most two seconds and one flush. Raises OSError."""
+    flushes: list[float] = []
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+        begin = before = now_s()
+        while len(flushes) < FLUSHES and before - begin < BUDGET_S:
+            probe.write(BLOCK)
+            os.fsync(probe.fileno())
+            after = now_s()
+            flushes.append(after - before)
+            before = after
+    status = os.statvfs(folder)
+    return Disk(folder, kind, status.f_bavail * status.f_frsize, tuple(flushes))
+
+
+def judge_disk(disk: Disk) -> Check:
+    median, longest = statistics.median(disk.flush_s), max(disk.flush_s)
+    kind = clean(disk.file_system or "file system unknown")
+    told = (
+        f"{clean(str(disk.folder))} ({kind}), {size(disk.free_bytes)} free, "
+        f"a flush takes {median * 1e3:.1f} ms, {longest * 1e3:.1f} at most"
+    )
+    troubles = (
+        (disk.free_bytes < TOO_LITTLE_BYTES, problem, "a recording would end early: make room, or record elsewhere"),
+        (median > VERY_SLOW_S, problem, "the recording would fall behind, and disturb a model that reads this disk"),
+        (disk.file_system in PASSING, warning, "recordings are in memory: gone at the next boot, taken from the model"),
+        (disk.free_bytes < LITTLE_BYTES, warning, "little for hours at high rates: --no-raw, or record elsewhere"),
+        (median > SLOW_S, warning, "a slow card: record elsewhere if the model reads from it as it runs"),
+        (disk.file_system in REMOTE, warning, "recordings cross the network: a local disk disturbs less"),
+    )
+    worst = next(((status, advice) for holds, status, advice in troubles if holds), None)
+    if worst is None:
+        return ok(DISK, told)
+    status, advice = worst
+    return status(DISK, told, f"{advice} (-o PATH for one run)", "export XDG_STATE_HOME=PATH")
+
+
+# Whether somebody keeps the wall clock right. Durations do not depend on it; the UTC of a recording does.
+#
+# Asked of the kernel, without privilege and in containers too: adjtimex(2) with no mode set
+# reads only, and STA_UNSYNC (include/uapi/linux/timex.h) stands until a daemon clears it.
+
+CLOCK_SYNC = "clock-sync"
+STA_UNSYNC = 0x0040
+
+
+class _Timex(ctypes.Structure):
+    """`struct timex` up to `status`; the kernel writes the rest into `tail`."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),  # µs
+        ("esterror", ctypes.c_long),  # µs
+        ("status", ctypes.c_int),
+        ("tail", ctypes.c_byte * 256),
+    )
+
+
+def check_clock(facts: Facts) -> list[Check]:
+    try:
+        return [judge_clock(*read_status(), has_systemd=facts.root.exists(BOOTED))]
+    except OSError as error:
+        return [unknown(CLOCK_SYNC, f"the kernel does not tell: {error.strerror}")]
+
+
+def read_status() -> tuple[int, float]:
+    """The status bits, and the largest error in seconds. Raises OSError."""
+    timex = _Timex()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.adjtimex(ctypes.byref(timex)) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return timex.status, timex.maxerror / 1e6
+
+
+def judge_clock(status: int, error_s: float, *, has_systemd: bool) -> Check:
+    if status & STA_UNSYNC:
+        advice = "durations are right all the same; the times of day of a recording may be wrong, and may jump"
+        fix = "sudo timedatectl set-ntp true" if has_systemd else "sudo chronyd  (or another NTP daemon)"
+        return warning(CLOCK_SYNC, "not synchronised: no daemon keeps the clock, says the kernel", advice, fix)
+    return ok(CLOCK_SYNC, f"synchronised, {error_s * 1e3:.0f} ms off at most")

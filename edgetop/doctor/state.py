@@ -1,0 +1,163 @@
+"""The board as it is just now: how far from its limits, how full its memory, and who else computes."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
+from edgetop.formatting import clean, size
+from edgetop.sensors.chips import is_compatible
+from edgetop.sensors.memory import read_meminfo
+from edgetop.sensors.processes import TICK_S, everyone
+from edgetop.session.trips import PI_C
+
+# How far the board is from its next limit, and whether one is in force.
+
+HOT_C, WARM_C = 5.0, 15.0
+STICKY = "-sticky"
+
+
+def check_heat(facts: Facts) -> list[Check]:
+    return [_headroom(facts), _throttling(facts)]
+
+
+def _headroom(facts: Facts) -> Check:
+    """To the nearest trip that throttles, or that shuts down where none throttles."""
+    name = "headroom"
+    rows = {row.info.id: row for row in facts.rows}
+    values = facts.values("temp/")
+    if not values:
+        return unknown(name, "no temperature can be read", "edgetop sensors says why")
+    is_pi = is_compatible(facts.root, "raspberrypi,")
+    limits = {sensor: _limit(rows[sensor].info.trips or {}, is_pi=is_pi) for sensor in values}
+    margins = [(limit - values[sensor], sensor) for sensor, limit in limits.items() if limit is not None]
+    hottest = max(values, key=lambda sensor: values[sensor])
+    if not margins:
+        told = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is told"
+        return unknown(name, told, "the firmware may throttle without one: compare with the board's data sheet")
+    margin, sensor = min(margins)
+    told = f"{clean(sensor)} is at {values[sensor]:.1f} °C, {margin:.0f} °C from its limit of {limits[sensor]:.0f} °C"
+    if margin < HOT_C:
+        return problem(name, told, "it will throttle at once: let it cool, or cool it as production does")
+    if margin < WARM_C:
+        return warning(name, told, "let it cool to where production starts from")
+    return ok(name, told)
+
+
+def _limit(trips: Mapping[str, float], *, is_pi: bool) -> float | None:
+    """Where it throttles; where none is told, where it shuts down."""
+    if is_pi and "passive" not in trips:
+        return PI_C
+    return trips.get("passive", trips.get("critical"))
+
+
+def _throttling(facts: Facts) -> Check:
+    name = "throttling"
+    flags = facts.values("throttle/")
+    rows = {row.info.id: row.info for row in facts.rows}
+    cooling = {sensor: state for sensor, state in facts.values("cooling/").items() if rows[sensor].throttles}
+    now = [sensor for sensor, value in {**flags, **cooling}.items() if value and not sensor.endswith(STICKY)]
+    before = [sensor for sensor, value in flags.items() if value and sensor.endswith(STICKY)]
+    if not flags and not cooling:
+        return unknown(name, "nothing here tells whether the board is limited", "watch for clocks that fall under load")
+    if now:
+        return problem(
+            name, f"limited now: {clean(', '.join(now))}", "what is measured now is the limit, not the model"
+        )
+    if before:
+        advice = "it has happened since boot, and will again under the same load: see to supply and cooling"
+        return warning(name, f"not now; since boot: {clean(', '.join(before))}", advice)
+    return ok(name, "no limit is in force")
+
+
+# Swap and free memory: a model that is swapped out is measured by its disk (proc(5), meminfo).
+
+SWAP = "swap"
+USED_KIB = 16 * 1024  # less is what was put there once and never asked for again
+LOW_SHARE = 0.1
+
+
+def check_memory(facts: Facts) -> list[Check]:
+    fields = read_meminfo(facts.root)
+    return [_swap(facts, fields), _memory(fields)]
+
+
+def _swap(facts: Facts, fields: "dict[str, int]") -> Check:
+    total, free = fields.get("SwapTotal"), fields.get("SwapFree")
+    if total is None or free is None:
+        return unknown(SWAP, "/proc/meminfo does not tell")
+    if total == 0:
+        return ok(SWAP, "none: what does not fit is killed, not slowed")
+    used, swappiness = total - free, facts.root.number("proc/sys/vm/swappiness")
+    told = f"{size(used * 1024)} of {size(total * 1024)} used"
+    if swappiness is not None:
+        told += f", swappiness {swappiness}"
+    if used > USED_KIB:
+        advice = "pages of the model may have to come back from disk; turn it off only if production has none"
+        return warning(SWAP, told, advice, "sudo swapoff -a && sudo swapon -a  (empties it)")
+    return ok(SWAP, told, "watch rate/swap-in during the run")
+
+
+def _memory(fields: "dict[str, int]") -> Check:
+    total, available = fields.get("MemTotal"), fields.get("MemAvailable")
+    if not total or available is None:
+        return unknown("memory", "/proc/meminfo does not tell")
+    told = f"{size(available * 1024)} of {size(total * 1024)} available"
+    if available < total * LOW_SHARE:
+        return warning("memory", told, "a model that fits barely is slowed by reclaim before it is killed")
+    return ok("memory", told)
+
+
+# What else runs here: the load of the last second, edgetop's own left out, and whose it is.
+
+BACKGROUND = "background-load"
+QUIET_PCT = 10.0  # of one core: what a desktop or a container runtime at rest takes
+LOUD_PCT = 50.0
+STEAL_PCT = 1.0
+SHOWN = 3
+
+
+def check_background(facts: Facts) -> list[Check]:
+    if facts.busy is None:
+        return [unknown(BACKGROUND, "processes cannot be listed")]
+    total = sum(facts.busy.values())
+    top = sorted(facts.busy.items(), key=lambda pair: -pair[1])[:SHOWN]
+    named = ", ".join(f"{clean(name)} {percent:.0f} %" for name, percent in top if percent >= 1)
+    told = f"{total:.0f} % of a core" + (f": {named}" if named else "")
+    advice = "what shares the board with the model belongs in the measurement only if production has it too"
+    if total >= LOUD_PCT:
+        checks = [problem(BACKGROUND, told, advice)]
+    elif total >= QUIET_PCT:
+        checks = [warning(BACKGROUND, told, advice)]
+    else:
+        checks = [ok(BACKGROUND, told)]
+    return [*checks, *_steal(facts)]
+
+
+def _steal(facts: Facts) -> Iterator[Check]:
+    """Only where a hypervisor takes something."""
+    stolen = facts.values("load/steal").get("load/steal", 0.0)
+    if stolen >= STEAL_PCT:
+        yield warning("steal", f"a hypervisor took {stolen:.1f} % of a core", "the host is shared: tails are not yours")
+
+
+@contextmanager
+def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
+    """Fills in the load of every other process while the context lasts, in percent of a core, by name."""
+    now_s = time.monotonic
+    before, begin_s = _cpu_times(), now_s()
+    yield
+    time.sleep(max(0.0, begin_s + at_least_s - now_s()))  # the clock of processes ticks in hundredths of a second
+    after, span_s = _cpu_times(), now_s() - begin_s
+    for key, (name, seconds) in after.items():
+        used = seconds - before.get(key, (name, 0.0))[1]  # one that began meanwhile: all it used
+        if span_s > 0 and used > 0:
+            into[name] = into.get(name, 0.0) + 100 * used / span_s
+
+
+def _cpu_times() -> Mapping[tuple[int, str], tuple[str, float]]:
+    """Of every other process: its name, and the CPU seconds it has used. Edgetop's own are left out."""
+    own = os.getpid()
+    others = ((pid, stat) for pid, stat in everyone() if own not in (pid, stat.parent))
+    return {(pid, stat.began): (stat.name, stat.cpu_ticks * TICK_S) for pid, stat in others}
