@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ, EventIndex
 from edgetop.analysis.slowdowns.causes import LIMITS, Channel
+from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.signals import Signals
-from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
 from edgetop.analysis.tracks import Bools
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
@@ -201,7 +201,7 @@ _AS_TAIL = {"contention": "contention", "memory-pressure": "memory-pressure", "c
 
 def _coincided(second: int, signals: Signals, channels: Sequence[Channel], *, is_counted: bool) -> str:
     """Which signal left its usual range in this second; a reading of the next one may tell of this one."""
-    begin_s = max(0, second - USUAL_S)
+    begin_s = max(0, second - BEFORE_S)
     held, was_read = signals.held(begin_s, second + 2)
     at = second - begin_s
     if at < LEAST_BEFORE_S:
@@ -211,9 +211,9 @@ def _coincided(second: int, signals: Signals, channels: Sequence[Channel], *, is
         if channel.role == "trip" or (is_counted and channel.cause == "contention"):
             continue  # of a wait for the CPU the engine itself knows better
         values = channel.values(held)
-        _, border = usual_range(channel, values[:at])
-        with np.errstate(invalid="ignore"):  # of a border that there is not
-            beyond: Bools = values <= border if channel.falls else values >= border
+        _, threshold = normal_range(channel, values[:at])
+        with np.errstate(invalid="ignore"):  # of a threshold that there is not
+            beyond: Bools = values <= threshold if channel.falls else values >= threshold
         read = np.logical_or.reduce(was_read[list(channel.rows)])
         before = beyond[: at - LASTS_S]
         if (beyond & read)[at:].any() and np.count_nonzero(before) < RARE * len(before):

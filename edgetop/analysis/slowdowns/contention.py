@@ -33,8 +33,6 @@ WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE = ROWS = (
 TOLD = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is much says who or what it is
 _SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
 _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
-_SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
-_UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,8 @@ class Detector:
         best = int(np.argmax(ratio))
         if ratio[best] == 0 or median(level[: best + 1]) < SLOWER:
             return 0
-        usual = (total[-1] - total[best]) / before[best] if best < len(level) - FEW_BEFORE else 0.0
-        return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(usual, TOLERATED)) else 0
+        before_level = (total[-1] - total[best]) / before[best] if best < len(level) - FEW_BEFORE else 0.0
+        return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _is_certain(self, span: Span) -> bool:
         """Whether it is a slowdown also if the noise has as long a memory as it may have by what was seen of it."""
@@ -174,57 +174,57 @@ class Detector:
         counts = np.array([span.windows, max(span.before, 1), self.baseline_windows])
         spread, before, error = (NEPER * self.noise.of_means(counts)).tolist()
         above = max(level - TOLERATED, 0) ** 2 / (2 * (spread**2 + error**2))
-        changed = max(level - span.usual, 0) ** 2 / (2 * (spread**2 + before**2))
+        changed = max(level - span.level_before, 0) ** 2 / (2 * (spread**2 + before**2))
         return above >= CERTAIN_ALONE or (span.before >= FEW_BEFORE and changed >= CERTAIN_ALONE and above >= LIKELY)
 
-    def _is_more_than_a_blip(self, windows: Windows, usual: float) -> bool:
+    def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
         """Whether they are slow without those that a blip of two seconds could have made slow."""
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(_clipped(windows))[: len(windows) - (2 if is_dense else 0)]
         mean = float(np.mean(rest)) if len(rest) else 0.0
-        ratio = len(rest) * (mean - usual) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
+        ratio = len(rest) * (mean - before_level) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
         return mean >= SLOWER and ratio >= REST_CERTAIN
 
     def _open(self, windows: Windows, first: int) -> bool:
         """`windows`: up to now; `first`: of the slowdown, about. False: it is none, looked at closely."""
         level = median(windows["level"][first:])
-        usual = min(median(windows["level"][:first]) if first else 0.0, SLOWER / 2)
+        before_level = min(median(windows["level"][:first]) if first else 0.0, SLOWER / 2)
         earliest_s = self.ended_s + INTERRUPTION_S if self.ended_s else 0  # no slowdown has ended at 0
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, earliest_s)
         to_s = min(int(windows["end_s"][-1]), self.end_s)
         points = self.kept_points[(self.kept_points["second"] >= from_s) & (self.kept_points["second"] < to_s)]
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
-        border = self._border(level, usual, is_sparse=is_sparse)
-        start_s = _first_above(points, border, max(min(level - border, border - usual), 1))
+        border = self._border(level, before_level, is_sparse=is_sparse)
+        start_s = _first_above(points, border, max(min(level - border, border - before_level), 1))
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
         lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)  # each stands for as long as any
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
             return False
-        span = Span(start_s, self._rise(start_s, level, usual), apart, self.ended_s, self.noise.sigma)
+        span = Span(start_s, self._rise(start_s, level, before_level), apart, self.ended_s, self.noise.sigma)
         span.leave = self._leave(level)
         for window in map(SlowWindow._make, windows[first:].tolist()):
             span.pass_by(window)
             if window.level >= span.leave:
                 span.take(window)
-        span.before, span.usual = first, int(median(windows["level"][:first])) if first else 0
+        span.before, span.level_before = first, int(median(windows["level"][:first])) if first else 0
         span.is_certain = bool(span.recent) and self._is_certain(span)
         self.spans.append(span)
         self.kept_windows = windows
         self._forget_calm()
         return True
 
-    def _border(self, level: float, usual: float, *, is_sparse: bool) -> float:
+    def _border(self, level: float, before_level: float, *, is_sparse: bool) -> float:
         """What divides points before from those after: the level of a slowdown, or less where it is hardly more."""
         scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
-        return float(min(SLOWER, max((usual + level) / 2, level - 1.5 * scatter)))
+        return float(min(SLOWER, max((before_level + level) / 2, level - 1.5 * scatter)))
 
-    def _rise(self, start_s: int, level: float, usual: float) -> int:
+    def _rise(self, start_s: int, level: float, before_level: float) -> int:
         """The second in which the level began to rise to that of `start_s`."""
         second = self.kept_points["second"]
         earlier = self.kept_points[(second < start_s) & (second >= start_s - RISE_S)]
-        settled = earlier["second"][earlier["level"] <= usual + (level - usual) / 5]
+        settled = earlier["second"][earlier["level"] <= before_level + (level - before_level) / 5]
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
     def _leave(self, level: float) -> int:

@@ -6,19 +6,20 @@ evidence where it left that range within 3 s of the slowdown; one that had left 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from edgetop.analysis.slowdowns.causes import CAUSES, LIMITS, Cause, Channel
 from edgetop.analysis.slowdowns.contention import taken_of
+from edgetop.analysis.slowdowns.plain import NOT_EXPORTED
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.span import SlowWindow
-from edgetop.analysis.slowdowns.usual import USUAL_S, usual_range
 from edgetop.analysis.tracks import Bools, Floats
 
 NEAR_S = 3
+BEFORE_S = 30  # before the time in question: what a signal is compared with
 STALE_S = 5  # the longest that is usual between two readings
 NEVER = -1
 _HUGE = 1e12
@@ -29,8 +30,8 @@ _FEW = 4  # last seconds before: a signal that was beyond its range for most of 
 class Tally:
     """What is known of one channel during one slowdown."""
 
-    usual: float  # median before; NaN: not known
-    border: float  # beyond it the signal counts; NaN: there is none
+    median: float  # before; NaN: not known
+    threshold: float  # beyond it the signal counts; NaN: there is none
     was_beyond: bool  # before the slowdown already
     last_read_s: int  # the last second in which it was read
     before_s: int = NEVER  # when it was last read before `first_s`
@@ -55,40 +56,40 @@ class Onset(NamedTuple):
     after_s: int = 0  # when what was before it was over
 
 
+@dataclass(slots=True)
 class Evidence:
     """The tallies of one slowdown. Seconds are looked at once, in their order."""
 
-    def __init__(self, channels: tuple[Channel, ...], onset: Onset, signals: Signals, floor: int = 0) -> None:
-        """`floor`: the level that it rose from, in millionths of a neper over the baseline."""
-        self.channels = channels
-        self.floor = floor
-        self.start_s = onset.start_s  # earlier seconds are none of it
-        from_s = self.looked_s = onset.rise_s - NEAR_S - onset.slack_s
-        self.near_s = onset.start_s + NEAR_S + onset.slack_s
-        self.seconds = 0  # slow ones
-        self.stood = 0  # slow ones in which others took the CPU, as they did before
-        self.explained = dict.fromkeys(CAUSES, 0)  # slow seconds, by cause
-        begin_s = max(0, from_s - USUAL_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
-        held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
-        self.tallies = [_begin(channel, held, was_read, begin_s) for channel in channels]
-        contended = taken_of(signals, held).is_contended
-        self.stands = bool(np.count_nonzero(contended) * 2 > len(contended))  # others took the CPU before it
+    channels: tuple[Channel, ...] = field(default=(), kw_only=True, metadata=NOT_EXPORTED)
+    floor: int  # the level that it rose from, in millionths of a neper over the baseline
+    start_s: int  # earlier seconds are none of it
+    looked_s: int
+    near_s: int
+    seconds: int = 0  # slow ones
+    explained: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # slow seconds
+    tallies: list[Tally] = field(default_factory=list)
+    stood: int = 0  # slow seconds in which others took the CPU, as they did before
+    stands: bool = False  # others took the CPU before it
 
     @classmethod
-    def empty(cls, channels: tuple[Channel, ...], floor: int, start_s: int, near_s: int) -> "Evidence":
-        """Of a rise about whose usual ranges nothing is known yet."""
-        made = object.__new__(cls)
-        made.channels, made.floor, made.start_s, made.near_s = channels, floor, start_s, near_s
-        made.looked_s, made.seconds, made.explained, made.tallies = start_s, 0, dict.fromkeys(CAUSES, 0), []
-        made.stood, made.stands = 0, False
-        return made
+    def begun(cls, channels: tuple[Channel, ...], onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
+        """Of a slowdown that began so, with what the signals were before it."""
+        from_s = onset.rise_s - NEAR_S - onset.slack_s
+        begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
+        held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
+        contended = taken_of(signals, held).is_contended
+        return cls(
+            channels=channels,
+            floor=floor,
+            start_s=onset.start_s,
+            looked_s=from_s,
+            near_s=onset.start_s + NEAR_S + onset.slack_s,
+            tallies=[_begin(channel, held, was_read, begin_s) for channel in channels],
+            stands=bool(np.count_nonzero(contended) * 2 > len(contended)),
+        )
 
     def copy(self) -> "Evidence":
-        other = Evidence.empty(self.channels, self.floor, self.start_s, self.near_s)
-        other.looked_s, other.seconds, other.explained = self.looked_s, self.seconds, dict(self.explained)
-        other.tallies = [replace(tally) for tally in self.tallies]
-        other.stood, other.stands = self.stood, self.stands
-        return other
+        return replace(self, explained=dict(self.explained), tallies=[replace(tally) for tally in self.tallies])
 
     def resumed(self, at_s: int) -> "Evidence":
         """The same signals from then on, as far as they began with what began then; nothing is counted yet.
@@ -124,8 +125,8 @@ class Evidence:
         beyond = np.zeros((len(self.channels), len(is_slow)), np.bool_)
         for place, (channel, tally) in enumerate(zip(self.channels, self.tallies, strict=True)):
             values = channel.values(held)
-            with np.errstate(invalid="ignore"):  # of a border that there is not
-                beyond[place] = values <= tally.border if channel.falls else values >= tally.border
+            with np.errstate(invalid="ignore"):  # of a threshold that there is not
+                beyond[place] = values <= tally.threshold if channel.falls else values >= tally.threshold
             self._note_first(tally, beyond[place], np.logical_or.reduce(was_read[list(channel.rows)]))
             known = is_slow & ~np.isnan(values)
             if known.any():
@@ -190,13 +191,34 @@ class Evidence:
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tally:
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
-    usual, border = usual_range(channel, values)
+    median, threshold = normal_range(channel, values)
     last = values[-_FEW:]
     with np.errstate(invalid="ignore"):
-        beyond = last <= border if channel.falls else last >= border
+        beyond = last <= threshold if channel.falls else last >= threshold
     return Tally(
-        usual=usual,
-        border=border,
+        median=median,
+        threshold=threshold,
         was_beyond=bool(np.count_nonzero(beyond) * 2 > len(last)),
         last_read_s=begin_s + int(read[-1]) if len(read) else NEVER,
     )
+
+
+def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
+    """The median of what it was before, and the threshold from which on it counts. NaN where nothing is known."""
+    known = np.sort(before[~np.isnan(before)])
+    return _quantile(known, 0.5), _threshold(channel, known)
+
+
+def _threshold(channel: Channel, known: Floats) -> float:
+    if channel.fixed is not None:
+        return channel.fixed
+    if channel.falls:
+        low = _quantile(known, 0.2)
+        return min(low * (1 - channel.share), low - channel.least)
+    high = _quantile(known, 0.9) if len(known) else 0.0
+    return max(high * (1 + channel.share), high + channel.least)
+
+
+def _quantile(in_order: Floats, share: float) -> float:
+    """The value below which so many lie, nearest rank; NaN of none."""
+    return float(in_order[round(share * (len(in_order) - 1))]) if len(in_order) else float("nan")

@@ -13,16 +13,16 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import noise
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.causes import CAUSES, Cause, Channel
+from edgetop.analysis.slowdowns.causes import CAUSES, Channel
 from edgetop.analysis.slowdowns.contention import OPENING_S, RECENT_S, TOLD, Contention
 from edgetop.analysis.slowdowns.detector import INTERRUPTION_S, KEPT_POINTS, KEPT_WINDOWS, RISE_S
-from edgetop.analysis.slowdowns.evidence import Evidence, Tally
+from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.from_start import Limited
 from edgetop.analysis.slowdowns.judgement import KEPT, KEPT_ROWS, Judgement, Slowdown
 from edgetop.analysis.slowdowns.plain import built, plain
 from edgetop.analysis.slowdowns.signals import EVIDENCE_S
 from edgetop.analysis.slowdowns.span import Span
-from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages, Then
+from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
 from edgetop.session.seconds import NS, SECOND
 
@@ -32,42 +32,11 @@ MOST_LEVEL = 100_000_000  # a hundred nepers
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """Evidence without its channels, which follow from the manifest."""
-
-    floor: int
-    start_s: int
-    looked_s: int
-    near_s: int
-    seconds: int
-    explained: dict[Cause, int]
-    tallies: list[Tally]
-    stood: int
-    stands: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A stage."""
-
-    start_s: int
-    looks: list[_Look]
-    end_s: int | None
-    then: Then
-    slow: int
-    slow_s: int
-    level_sum: int
-    recent: list[int]
-    named: Cause
-    is_likely: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Open:
     span: Span
-    stage: _Part
-    below: list[_Part]
-    over: _Part | None
+    stage: Stage
+    below: list[Stage]
+    over: Stage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +77,7 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
     assert judgement.opening_s is not None
     going_on = None
     if span and stages:
-        over = _part(stages.over) if stages.over else None
-        going_on = _Open(span, _part(stages.stage), [_part(stage) for stage in stages.below], over)
+        going_on = _Open(span, stages.stage, list(stages.below), stages.over)
     state = _ExportedState(
         VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
@@ -121,25 +89,6 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
         points = points[points["second"] >= windows["begin_s"][0] - LOOKED_BACK_S]
     tables = (judgement.burst_rows, windows, points, judgement.cutter.pending)
     return {"state": plain(state), "tables": [plain(table.tolist()) for table in tables]}
-
-
-def _part(stage: Stage) -> _Part:
-    looks = [
-        _Look(of.floor, of.start_s, of.looked_s, of.near_s, of.seconds, of.explained, of.tallies, of.stood, of.stands)
-        for of in stage.candidates
-    ]
-    return _Part(
-        stage.start_s,
-        looks,
-        stage.end_s,
-        stage.then,
-        stage.slow,
-        stage.slow_s,
-        stage.level_sum,
-        stage.recent,
-        stage.named,
-        stage.is_likely,
-    )
 
 
 def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
@@ -208,32 +157,22 @@ def _span(span: Span, until_s: int) -> Span:
 
 def _stages(given: _Open, channels: tuple[Channel, ...], until_s: int) -> Stages:
     _require(len(given.below) <= DEEPEST)
-    stage = _stage(given.stage, channels)
-    _require(all(until_s - EVIDENCE_S <= look.looked_s <= until_s for look in given.stage.looks) or not channels)
-    below = tuple(_stage(part, channels) for part in given.below)
-    return Stages.going_on(given.span, channels, stage, below, _stage(given.over, channels) if given.over else None)
+    _require(all(until_s - EVIDENCE_S <= of.looked_s <= until_s for of in given.stage.candidates) or not channels)
+    for stage in (given.stage, *given.below, *([given.over] if given.over else [])):
+        _require(stage.slow > 0 and abs(stage.level_sum) <= stage.slow * MOST_LEVEL and _are_levels(stage.recent))
+        _require(len(stage.candidates) in (1, 2) and len(stage.recent) > 0)
+        for evidence in stage.candidates:
+            _require(_is_evidence(evidence, len(channels)))
+            evidence.channels = channels
+    span = given.span
+    return Stages(channels, span.sigma, span.slack_s, given.stage, tuple(given.below), given.over)
 
 
-def _stage(part: _Part, channels: tuple[Channel, ...]) -> Stage:
-    _require(part.slow > 0 and abs(part.level_sum) <= part.slow * MOST_LEVEL and _are_levels(part.recent))
-    _require(len(part.looks) in (1, 2) and len(part.recent) > 0)
-    candidates = tuple(_evidence(look, channels) for look in part.looks)
-    return Stage(
-        part.start_s, candidates, part.end_s, part.then, part.slow, part.slow_s, part.level_sum, part.recent,
-        named=part.named, is_likely=part.is_likely,
-    )  # fmt: skip
-
-
-def _evidence(look: _Look, channels: tuple[Channel, ...]) -> Evidence:
-    _require(len(look.tallies) == len(channels) and abs(look.floor) <= MOST_LEVEL)
-    _require(all(0 <= seconds <= look.seconds for seconds in look.explained.values()))
-    _require(all(0 <= tally.beyond <= tally.known <= look.seconds for tally in look.tallies))
-    _require(set(look.explained) == set(CAUSES) and 0 <= look.stood <= look.seconds)
-    evidence = Evidence.empty(channels, look.floor, look.start_s, look.near_s)
-    evidence.looked_s, evidence.seconds = look.looked_s, look.seconds
-    evidence.explained, evidence.tallies = look.explained, look.tallies
-    evidence.stood, evidence.stands = look.stood, look.stands
-    return evidence
+def _is_evidence(of: Evidence, channels: int) -> bool:
+    is_counted = all(0 <= seconds <= of.seconds for seconds in (*of.explained.values(), of.stood))
+    are_tallied = all(0 <= tally.beyond <= tally.known <= of.seconds for tally in of.tallies)
+    are_whole = len(of.tallies) == channels and set(of.explained) == set(CAUSES)
+    return is_counted and are_tallied and are_whole and abs(of.floor) <= MOST_LEVEL
 
 
 def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:

@@ -177,7 +177,7 @@ class Judgement:
         """Gather the evidence of every span, and close those that are over."""
         while self.detector.spans:
             span = self.detector.spans[0]
-            self.stages = self.stages or Stages(span, channels, signals)
+            self.stages = self.stages or Stages.begun(span, channels, signals)
             for over in self.stages.take(span.take_new(), signals):
                 self._close(over, event_index)
             if self.detector.take_over() is None:

@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from math import isfinite, isnan, nan
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+NOT_EXPORTED = {"exported": False}  # metadata of a field with a default, that is left out
 MOST = 4_096  # of a list
 MOST_TEXT = 2_000
 MOST_INT = 2**62
@@ -16,7 +17,7 @@ T = TypeVar("T")
 def plain(value: Any) -> Any:
     """NaN is null; a dataclass is the list of its fields."""
     if is_dataclass(value):
-        return [plain(getattr(value, field.name)) for field in fields(value)]
+        return [plain(getattr(value, name)) for name in _exported(value)]
     if isinstance(value, float):
         return None if isnan(value) else value
     if isinstance(value, list | tuple):
@@ -24,6 +25,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     return value
+
+
+def _exported(of: Any) -> list[str]:
+    return [field.name for field in fields(of) if field.metadata.get("exported", True)]
 
 
 def built(kind: type[T], value: Any) -> T:
@@ -50,10 +55,10 @@ def _built(kind: Any, value: Any) -> Any:
 
 def _record(kind: Any, value: Any) -> Any:
     hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
+    names = _exported(kind) if is_dataclass(kind) else kind._fields
     items = _list(value)
     _where(items, len(items) == len(names))
-    return kind(*(_built(hints[name], item) for name, item in zip(names, items, strict=True)))
+    return kind(**{name: _built(hints[name], item) for name, item in zip(names, items, strict=True)})
 
 
 def _scalar(kind: Any, value: Any) -> Any:

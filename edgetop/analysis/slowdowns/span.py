@@ -34,7 +34,7 @@ class Span:
     windows: int = 0  # all of it, interruptions too
     level_sum: int = 0  # of those
     before: int = 0  # windows before it, with which it was compared
-    usual: int = 0  # their level
+    level_before: int = 0  # of those
     is_certain: bool = True  # it is one whatever memory the noise may have; else a cause must speak for it
     new_slow: list[SlowWindow] = field(default_factory=list)  # whose evidence is not yet looked at
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgetop.analysis.slowdowns.causes import LIMITS, Cause, Channel
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Onset
+from edgetop.analysis.slowdowns.plain import NOT_EXPORTED
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.span import LEAST_S, SlowWindow, Span
 from edgetop.analysis.slowdowns.verdict import Finding, find_cause
@@ -47,9 +48,9 @@ class Stage:
     slow_s: int = 0
     level_sum: int = 0
     recent: list[int] = field(default_factory=list)  # levels of the last windows
-    unlooked: list[SlowWindow] = field(default_factory=list)
     named: Cause = "unknown"  # the cause that was found last
     is_likely: bool = False  # one was found that would make up for a rise which noise may have made
+    unlooked: list[SlowWindow] = field(default_factory=list, metadata=NOT_EXPORTED)
 
     def copy(self) -> "Stage":
         candidates = tuple(evidence.copy() for evidence in self.candidates)
@@ -112,7 +113,7 @@ class Change:
     """Windows that lie beyond a border, as long as they do on the whole: Page's cumulative sum."""
 
     is_rise: bool
-    usual: int  # the level of the stage
+    level_before: int  # of the stage
     border: int
     windows: list[SlowWindow] = field(default_factory=list)
     sum: int = 0
@@ -132,7 +133,7 @@ class Change:
         return self.windows[-1].end_s - self.windows[0].begin_s
 
     def take(self, window: SlowWindow) -> None:
-        reach = 2 * abs(self.border - self.usual)
+        reach = 2 * abs(self.border - self.level_before)
         gain = window.level - self.border if self.is_rise else self.border - window.level
         self.sum += min(max(gain, -reach), reach)
         self.windows.append(window)
@@ -148,46 +149,39 @@ class Change:
             return False
         is_dense = all(window.end_s - window.begin_s == 1 for window in self.windows)
         levels = sorted(window.level for window in self.windows)[: len(self.windows) - (2 if is_dense else 0)]
-        rise = sum(levels) / len(levels) - self.usual
+        rise = sum(levels) / len(levels) - self.level_before
         first = _lower_median([window.level for window in self.windows[:LEAST_RECENT]])
-        return min(rise, first - self.usual) >= WORSE and len(levels) * rise**2 >= CERTAIN * 2 * (sigma * NEPER) ** 2
+        return (
+            min(rise, first - self.level_before) >= WORSE
+            and len(levels) * rise**2 >= CERTAIN * 2 * (sigma * NEPER) ** 2
+        )
 
 
+@dataclass(slots=True)
 class Stages:
     """Folds the slow windows of one slowdown, in their order."""
 
-    def __init__(self, span: Span, channels: tuple[Channel, ...], signals: Signals) -> None:
-        onset = Onset(span.start_s, span.rise_s, span.slack_s, span.after_s)
-        self._begin(span, channels, Stage(span.start_s, (Evidence(channels, onset, signals),)), (), None)
-
-    def _begin(
-        self, span: Span, channels: tuple[Channel, ...], stage: Stage, below: tuple[Stage, ...], over: Stage | None
-    ) -> None:
-        self._channels = channels
-        self._sigma = span.sigma
-        self._beyond = max(WORSE // 2, round(SCATTERS / 2 * span.sigma * NEPER))  # its level, a rise begins
-        self._slack_s = span.slack_s
-        self.stage = stage
-        self.below = below  # on which it stands; never advanced
-        self.over = over  # the one before, as long as it is not sure that it was over
-        self.change: Change | None = None
+    channels: tuple[Channel, ...]
+    sigma: float
+    slack_s: int
+    stage: Stage
+    below: tuple[Stage, ...] = ()  # on which it stands; never advanced
+    over: Stage | None = None  # the one before, as long as it is not sure that it was over
+    change: Change | None = None
 
     @classmethod
-    def going_on(
-        cls, span: Span, channels: tuple[Channel, ...], stage: Stage, below: tuple[Stage, ...], over: Stage | None
-    ) -> "Stages":
-        """From this stage of it on."""
-        made = object.__new__(cls)
-        made._begin(span, channels, stage, below, over)
-        return made
+    def begun(cls, span: Span, channels: tuple[Channel, ...], signals: Signals) -> "Stages":
+        onset = Onset(span.start_s, span.rise_s, span.slack_s, span.after_s)
+        first = Stage(span.start_s, (Evidence.begun(channels, onset, signals),))
+        return cls(channels, span.sigma, span.slack_s, first)
+
+    @property
+    def _rise(self) -> int:
+        """So much over the level of the stage a rise begins."""
+        return max(int(WORSE // 2), round(SCATTERS / 2 * self.sigma * NEPER))
 
     def copy(self) -> "Stages":
-        other = object.__new__(Stages)
-        for name, value in vars(self).items():
-            setattr(other, name, value)
-        other.stage = self.stage.copy()
-        other.change = self.change.copy() if self.change else None
-        return other
+        return replace(self, stage=self.stage.copy(), change=self.change.copy() if self.change else None)
 
     def take(self, windows: Sequence[SlowWindow], signals: Signals) -> Iterator[Stage]:
         """The stages that are over for sure."""
@@ -232,16 +226,16 @@ class Stages:
         if len(self.stage.recent) < _least(window):
             return None
         latest = _lower_median(self.stage.recent[-LEAST_RECENT:])  # in the course of a ramp
-        if not self.below and window.level <= latest + self._beyond:
+        if not self.below and window.level <= latest + self._rise:
             return None
-        usual = self.stage.recent_level
-        so_far = max(usual, latest)
-        border = so_far + self._beyond
+        level = self.stage.recent_level
+        so_far = max(level, latest)
+        border = so_far + self._rise
         # What comes sooner belongs to the same rise.
-        if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self._slack_s:
+        if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self.slack_s:
             return Change(True, so_far, border)
-        if self.below and window.level < (border := (usual + self.below[-1].recent_level) // 2):
-            return Change(False, usual, border)
+        if self.below and window.level < (border := (level + self.below[-1].recent_level) // 2):
+            return Change(False, level, border)
         return None
 
     def _dismiss(self) -> None:
@@ -254,10 +248,10 @@ class Stages:
 
     def _rises(self, change: Change, signals: Signals) -> Stage | None:
         if change.stage is None:
-            if not change.is_sure_rise(self._sigma):
+            if not change.is_sure_rise(self.sigma):
                 return None
-            onset = Onset(change.start_s, change.start_s, self._slack_s)
-            change.stage = Stage(change.start_s, (Evidence(self._channels, onset, signals, change.usual),))
+            onset = Onset(change.start_s, change.start_s, self.slack_s)
+            change.stage = Stage(change.start_s, (Evidence.begun(self.channels, onset, signals, change.level_before),))
             change.stage.take(change.windows)
         else:
             change.stage.take(change.windows[-1:])

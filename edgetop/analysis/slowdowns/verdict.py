@@ -89,11 +89,11 @@ def _standing(evidence: Evidence) -> Finding:
 def _clock_part(evidence: Evidence, level: float) -> float | None:
     """How much of the slowdown the clock that fell most explains; None where no clock can be seen."""
     parts = [
-        math.log(max(tally.usual, 1.0) / max(tally.mean, 1.0)) / max(level, 0.05)
+        math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, 0.05)
         for channel, tally in zip(evidence.channels, evidence.tallies, strict=True)
         if channel.role == "clock"
         and tally.known
-        and not math.isnan(tally.usual)
+        and not math.isnan(tally.median)
         and (tally.beyond or not channel.is_blind)
     ]
     return min(1.0, max(0.0, *parts)) if parts else None
@@ -138,12 +138,12 @@ def _sentence(channel: Channel, tally: Tally) -> str:
     if channel.name.startswith("throttle/"):
         return f"{channel.name} was set at {when}, and in {percent(tally.beyond / tally.known)} of the slow time"
     if channel.name.startswith("cooling/"):
-        return f"{channel.name} went from state {tally.usual:.0f} to {tally.most:.0f} at {when}"
+        return f"{channel.name} went from state {tally.median:.0f} to {tally.most:.0f} at {when}"
     mean, does = tally.mean, "fell" if channel.falls else "rose"
-    is_so = math.isnan(tally.usual) or (mean < tally.usual) == channel.falls
+    is_so = math.isnan(tally.median) or (mean < tally.median) == channel.falls
     if not is_so:  # beyond its fixed limit before and after, though nearer to it now
         return f"{channel.name} was {reading(mean, channel.unit)} {channel.unit} at {when}"
-    usual = "" if math.isnan(tally.usual) else f"from {reading(tally.usual, channel.unit)} "
+    usual = "" if math.isnan(tally.median) else f"from {reading(tally.median, channel.unit)} "
     return f"{channel.name} {does} {usual}to {reading(mean, channel.unit)} {channel.unit} at {when}"
 
 
