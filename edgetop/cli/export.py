@@ -17,7 +17,7 @@ from edgetop.recording.export.protocol import TABLES, Output, Selection
 
 if TYPE_CHECKING:
     from edgetop.recording.reader import Recording
-    from edgetop.recording.span import Span
+    from edgetop.recording.rows import Span
 
 
 @click.command("export")
@@ -103,7 +103,7 @@ def command(
 
 
 def _span(recording: "Recording", begin: int | None, end: int | None, last: int | None) -> "Span":
-    from edgetop.recording.span import WHOLE, Span  # noqa: PLC0415
+    from edgetop.recording.rows import WHOLE, Span  # noqa: PLC0415
 
     if last is not None:
         begin = recording.end_ns - last

@@ -8,8 +8,8 @@ from typing import Any
 
 from edgetop.cli.operator_document import operator_fields
 from edgetop.cli.operator_profile import OperatorProfile
-from edgetop.recording.columns import encodable
 from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.packing import encodable
 
 
 def write_csv(found: OperatorProfile, output: NamedOutput) -> None:

@@ -42,6 +42,7 @@ from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, kept
@@ -147,7 +148,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         session_state.tell("no-sensors", "warning", "edgetop", text)
-    recorder = Recorder(folder, manifest, request.kept(options)) if folder else None
+    recorder = Recorder(folder, manifest, request.kept(options), ChildTableWriter()) if folder else None
     conductor = Conductor(
         engine=engine,
         sampler=Sampler((), clock, manifest.clock.origin_monotonic_ns),

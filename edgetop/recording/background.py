@@ -3,7 +3,7 @@
 import queue
 import threading
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from edgetop.errors import RecordingError
 from edgetop.session.batch import Batch
@@ -18,6 +18,8 @@ MAX_WAITING_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, a
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]: ...
 
+    def prepare_end(self) -> None: ...
+
     def finish(self, manifest: Manifest) -> Lost | None: ...
 
     def discard(self) -> None: ...
@@ -28,7 +30,7 @@ class BackgroundRecorder:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Batch | Literal["prepare"] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting_inferences = self._last_ns = 0
         self._behind = self._given_up = self._given_up_ns = 0  # inferences: since the disk fell behind; in all
@@ -71,6 +73,9 @@ class BackgroundRecorder:
 
     def _run(self) -> None:
         while (batch := self._queue.get()) is not None:
+            if batch == "prepare":
+                self._recorder.prepare_end()
+                continue
             news: tuple[Event, ...] = ()
             try:
                 news = self._recorder.write(batch)
@@ -79,6 +84,10 @@ class BackgroundRecorder:
             with self._lock:
                 self._news.extend(news)
                 self._waiting_inferences -= len(batch.inferences)
+
+    def prepare_end(self) -> None:
+        """The end is near: what `finish` needs is started ahead."""
+        self._queue.put("prepare")
 
     def _end(self) -> None:
         self._queue.put(None)

@@ -5,18 +5,16 @@ single inferences, and of these only the last, which small windows are exact fro
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.recording.operator_columns import Infos, bursts_from_arrow
-from edgetop.recording.pieces import START, Piece, Place, TimedTable
+from edgetop.recording.pieces import START, Place, TimedTable
 from edgetop.recording.reader import Recording
+from edgetop.recording.rows import give_memory_back
 from edgetop.recording.seconds_table import SecondsTable
 from edgetop.recording.soundness import MAX_SESSION_NS
-from edgetop.recording.tables import give_memory_back
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
@@ -54,7 +52,7 @@ class RecordingByTime:
         self._inferences = TimedTable(recording.pieces("inferences"), _ends, KEPT_INFERENCES)
         self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), _starts, KEPT_READINGS)
         self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), _event_times, KEPT_EVENTS)
-        self._operators = TimedTable(_as_bursts(recording), _event_times, KEPT_OPERATORS)
+        self._operators = TimedTable(recording.pieces("operators", OPERATORS_AT_ONCE), _event_times, KEPT_OPERATORS)
         tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
         self.end_ns = min(recording.end_ns or max(table.last_ns for table in tables), MAX_SESSION_NS)
 
@@ -138,16 +136,6 @@ def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
 def _starts(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
     starts: npt.NDArray[np.int64] = rows["t_ns"]
     return starts
-
-
-def _as_bursts(recording: Recording) -> list[Piece]:
-    known: dict[Infos, Infos] = {}
-    pieces = recording.pieces("operators", OPERATORS_AT_ONCE)
-    return [replace(piece, read=partial(_bursts, piece, known)) for piece in pieces]
-
-
-def _bursts(piece: Piece, known: dict[Infos, Infos]) -> tuple[Burst, ...]:
-    return bursts_from_arrow([piece.read()], known)
 
 
 def _event_times(events: tuple[Event | Burst, ...]) -> npt.NDArray[np.int64]:

@@ -9,12 +9,12 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetop.recording.files import Descriptor, names_in, open_regular, write_all
 from edgetop.recording.frames import OPENING, FrameReader, seal
-from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.rows import TABLES
 
 CATALOG = "catalog"
 _PIECE = re.compile(r"([a-z]+)-(\d{4})\.partial")
@@ -26,7 +26,7 @@ def piece_name(table: str, number: int) -> str:
 
 def pieces(folder: Path) -> dict[str, list[int]]:
     """The numbers of the pieces of each table that lie in `folder`. Raises OSError where it cannot be listed."""
-    found: dict[str, list[int]] = {name: [] for name in SCHEMAS}
+    found: dict[str, list[int]] = {name: [] for name in TABLES}
     for name in names_in(folder):
         match = _PIECE.fullmatch(name)
         if match and match[1] in found:
@@ -83,7 +83,8 @@ class Held:
     size: int  # of the catalog, up to the last entry that holds
     damaged_bytes: int
     is_spoilt: bool = False  # whether there may have been more
-    first_free: int = 0  # the number of a piece that no entry names, not even one whose piece is gone
+    # Of each table the number of a piece that no entry names, not even one whose piece is gone.
+    first_free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
 
 
 def read_catalog(folder: Path, present: Collection[str]) -> Held:
@@ -92,12 +93,12 @@ def read_catalog(folder: Path, present: Collection[str]) -> Held:
         return Held([], 0, 0)
     file = Descriptor(open_regular(folder / CATALOG))
     reader = FrameReader(file.fd)
-    found, size, is_read, first_free = [], 0, True, 0
+    found, size, is_read, first_free = [], 0, True, dict.fromkeys(TABLES, 0)
     for group in _groups(reader):
         if group.source in present:  # nor does anything hold that came later
             is_read = False
             break
-        size, first_free = reader.offset, max(first_free, group.piece + 1)
+        size, first_free[group.table] = reader.offset, max(first_free[group.table], group.piece + 1)
         if piece_name(group.table, group.piece) in present:
             found.append(group)
     found.sort(key=lambda group: (group.table, group.piece, group.offset))
@@ -111,7 +112,7 @@ def _groups(reader: FrameReader) -> Iterator[RowGroup]:
         try:
             table, piece, offset, size, rows, source = json.loads(head)
             numbers = (piece, offset, size, rows)
-            sound = table in SCHEMAS and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
+            sound = table in TABLES and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
             if sound and isinstance(source, str):
                 yield RowGroup(table, *numbers, source, entry)
         except (ValueError, TypeError):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from edgetop.recording.by_time import Moment
-from edgetop.recording.tables import give_memory_back
+from edgetop.recording.rows import give_memory_back
 
 CODEC = "zstd"  # 20 MiB in a session of forty sensors; packed 4, and unpacked in a few hundredths of a second
 

@@ -1,20 +1,36 @@
 """Batches into Arrow columns and back. Each pair is an identity, proven by a property test."""
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from edgetop.recording.operator_columns import bursts_to_arrow
+from edgetop.recording.packing import encodable
 from edgetop.recording.schema import CAME_LATER, EVENTS, INFERENCES, READINGS, RESPONSE, RESPONSE_SUMS, SECONDS
-from edgetop.session.events import Event
+from edgetop.recording.soundness import sound_data
+from edgetop.session.events import Event, JsonValue
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
 from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECOND, Seconds
 
 _MAY_BE_ABSENT = (*OF_DEADLINE, "min_ns", "max_ns", *PERCENTILE_FIELDS)
+
+
+def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str]) -> pa.Table:
+    """Rows of a table, with the columns of the format."""
+    if name == "readings":
+        return pa.Table.from_batches([readings_to_arrow(rows, sensor_ids)])
+    writers: dict[str, Callable[[Any], pa.RecordBatch]] = {
+        "inferences": inferences_to_arrow,
+        "operators": bursts_to_arrow,
+        "events": events_to_arrow,
+        "seconds": seconds_to_arrow,
+    }
+    return pa.Table.from_batches([writers[name](rows)])
 
 
 def inferences_to_arrow(inferences: Inferences) -> pa.RecordBatch:
@@ -54,8 +70,7 @@ def readings_from_arrow(table: pa.Table, sensor_ids: Sequence[str]) -> Readings:
     return readings
 
 
-def events_to_arrow(events: Sequence[Event], schema: pa.Schema = EVENTS) -> pa.RecordBatch:
-    """`schema`: with the columns of EVENTS, in types of its own."""
+def events_to_arrow(events: Sequence[Event]) -> pa.RecordBatch:
     columns = {
         "t_ns": [event.t_ns for event in events],
         "kind": [event.kind for event in events],
@@ -64,36 +79,21 @@ def events_to_arrow(events: Sequence[Event], schema: pa.Schema = EVENTS) -> pa.R
         "message": [encodable(event.message) for event in events],
         "data": [json.dumps(dict(event.data)) for event in events],
     }
-    arrays = [pa.array(columns[field.name], field.type) for field in schema]
-    return pa.record_batch(arrays, schema=schema)
-
-
-def encodable(text: str) -> str:
-    """Parquet strings are UTF-8; a file name that is not comes with lone surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in EVENTS], schema=EVENTS)
 
 
 def events_from_arrow(table: pa.Table) -> tuple[Event, ...]:
     return tuple(
-        Event(row["t_ns"], row["kind"], row["severity"], row["source"], row["message"], _json_object(row["data"]))
+        Event(row["t_ns"], row["kind"], row["severity"], row["source"], row["message"], _data(row["data"]))
         for row in table.to_pylist()
     )
 
 
-def _json_object(text: str) -> dict[str, str | int | float | bool | None]:
-    """Without what is no plain value in it, which only another program can have written."""
+def _data(text: str) -> dict[str, JsonValue]:
     try:
-        value = json.loads(text)
+        return sound_data(json.loads(text))
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(value, dict):
-        return {}
-    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
-    return {k: v for k, v in finite.items() if not isinstance(v, dict | list) and not _is_too_large(v)}
-
-
-def _is_too_large(value: object) -> bool:
-    return isinstance(value, int) and abs(value) >= 2**62
 
 
 def seconds_to_arrow(seconds: Seconds) -> pa.RecordBatch:

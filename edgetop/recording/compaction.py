@@ -1,155 +1,227 @@
-"""Journal into tables, in bounded steps: while a run goes on, at its end, and when it is recovered."""
+"""Rows of the journal into the tables: now and then while a run goes on, at its end, and when it is recovered."""
 
-from collections.abc import Iterator, Sequence
+import errno
+import json
+import os
+import resource
+import sys
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from edgetop.recording import columns, operator_columns, soundness
-from edgetop.recording.journal import SegmentReader
-from edgetop.recording.schema import SCHEMAS
-from edgetop.recording.tables import ROW_GROUP_ROWS, Tables
+from edgetop.recording.columns import to_arrow
+from edgetop.recording.files import (
+    JOURNAL,
+    Descriptor,
+    HeldFolder,
+    WriterLock,
+    open_regular,
+    read_manifest,
+    set_aside,
+    write_manifest,
+)
+from edgetop.recording.journal import SegmentReader, segment_name, segments
+from edgetop.recording.rows import FIELDS, TABLES, between, joined
+from edgetop.recording.snapshot import MissingSeconds, Snapshot
+from edgetop.recording.table_writer import Done, Order, read_order, to_plain
+from edgetop.recording.tables import ROW_GROUP_ROWS, Tables, settle
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Load
-from edgetop.session.records import NO_INFERENCES, Inferences, measured
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.manifest import lost_in_all
+from edgetop.session.seconds import Seconds
 
-# A row of `seconds` holds a histogram, so rows alone do not bound what waits for its row group.
-ROW_GROUP_BYTES = 8 * 1024 * 1024
-# Each piece costs kilobytes beside its rows, and a second brings few rows.
-MAX_PIECES = 64
-_FIELDS = {"operators": "bursts"}  # of a batch, where it is not named as its table
-
-
-def table_rows(batch: Batch, sensor_ids: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What of a batch goes into which table."""
-    if len(batch.inferences):
-        yield "inferences", columns.inferences_to_arrow(batch.inferences)
-    known = (batch.readings["sensor"] < len(sensor_ids)) & ~np.isnan(batch.readings["value"])
-    if known.any():
-        yield "readings", columns.readings_to_arrow(batch.readings[known], sensor_ids)
-    if batch.events:
-        yield "events", columns.events_to_arrow(batch.events)
-    if len(batch.seconds):
-        yield "seconds", columns.seconds_to_arrow(batch.seconds)
-    if batch.bursts:
-        yield "operators", operator_columns.bursts_to_arrow(batch.bursts)
-
-
-class MissingSeconds:
-    """Makes the seconds anew that damaged frames held, of those of their inferences that others hold."""
-
-    def __init__(self, load: Load, begin_ns: int | None) -> None:
-        """`begin_ns`: where the seconds before the first batch end; None: not known, as the first row tells."""
-        self._load = load
-        self._begin_ns = begin_ns
-        self._inferences: list[Inferences] = []
-
-    def completed(self, batch: Batch) -> Batch:
-        """The batch, with the seconds before its own that none had."""
-        if batch.manifest is not None:
-            self._load = batch.manifest.load
-        if len(inferences := soundness.sound_inferences(batch.inferences)):
-            self._inferences.append(inferences)
-        seconds = soundness.sound_seconds(batch.seconds) if len(batch.seconds) else batch.seconds
-        if not len(seconds):
-            return batch
-        first_ns, end_ns = int(seconds.rows["t_ns"][0]), int(seconds.rows["t_ns"][-1]) + NS
-        if self._begin_ns is not None and first_ns > self._begin_ns:
-            batch = replace(batch, seconds=concatenate([self._made(self._begin_ns, first_ns), batch.seconds]))
-        self._begin_ns = end_ns
-        while len(self._inferences) > 1 and self._inferences[1]["t_ns"][0] < end_ns:
-            self._inferences.pop(0)
-        return batch
-
-    def _made(self, begin_ns: int, end_ns: int) -> Seconds:
-        inferences = np.concatenate([NO_INFERENCES, *self._inferences])
-        before = measured(inferences[inferences["t_ns"] < begin_ns])
-        inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
-        made = []
-        for second in np.unique(inside["t_ns"] // NS):  # where nothing is known, no row says that nothing was
-            aggregator = SecondAggregator(
-                self._load.deadline_ns, int(second), before[-1:], is_paced=self._load.is_paced
-            )
-            piece = inside[inside["t_ns"] // NS == second]
-            made += [aggregator.add(piece), aggregator.close()]
-            before = np.concatenate([before[-1:], measured(piece)])
-        return concatenate(made)
-
-
-def journal_rows(
-    segment: SegmentReader, sensor_ids: Sequence[str], name: str, missing: MissingSeconds | None = None
-) -> Iterator[pa.Table]:
-    """The rows of one table, in pieces as they were journalled. `missing`: where frames are, for seconds."""
-    wanted = {_FIELDS.get(name, name), "manifest", *(("inferences",) if missing else ())}
-    for batch in segment.read(wanted):
-        whole = missing.completed(batch) if missing else batch
-        if batch.manifest is not None:
-            sensor_ids = [info.id for info in batch.manifest.sensors]
-        for kind, rows in table_rows(whole, sensor_ids):
-            if kind == name:
-                yield pa.Table.from_batches([rows])
+ROW_GROUP_BYTES = 8 * 1024 * 1024  # a row of `seconds` holds a histogram: rows alone do not bound what waits
+_EVENT_BYTES = 500  # of an event without its message, more or less
 
 
 def compact(
     segment: SegmentReader, source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
-) -> Iterator[None]:
-    """Append a whole segment to the tables; a pause for other work after each row group.
+) -> None:
+    """Append a whole segment to the tables.
 
     `source`: the name of the segment's file, `sensor_ids`: where it does not say them itself. Raises OSError.
     """
-    waiting = {name: Waiting(schema) for name, schema in SCHEMAS.items()}
-    for batch in map(missing.completed, segment.read()):
+    waiting = WaitingRows(tables, source, sensor_ids)
+    for batch in segment.read():
+        waiting.add(missing.completed(batch))
+    waiting.flush()
+
+
+class WaitingRows:
+    """Rows on their way into row groups of the size that these should have."""
+
+    def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
+        """`source`: the file of the journal that they come from. `sensor_ids`: of their readings."""
+        self._tables = tables
+        self._source = source
+        self._sensor_ids = list(sensor_ids)
+        self._pieces: dict[str, list[Any]] = {name: [] for name in TABLES}
+        self._rows = dict.fromkeys(TABLES, 0)
+        self._bytes = dict.fromkeys(TABLES, 0)
+
+    def add(self, batch: Batch) -> None:
+        """Raises OSError."""
         if batch.manifest is not None:
             sensor_ids = [info.id for info in batch.manifest.sensors]
-        for name, rows in table_rows(batch, sensor_ids):
-            waiting[name].add(rows)
-            for group in waiting[name].full():
-                tables.append(name, group, source)
-                yield
-    for name, rest in waiting.items():
-        for group in rest.rest():
-            tables.append(name, group, source)
-            yield
+            if sensor_ids[: len(self._sensor_ids)] != self._sensor_ids:
+                self.flush("readings")
+            self._sensor_ids = sensor_ids
+        for name in TABLES:
+            self.put(name, getattr(batch, FIELDS.get(name, name)))
+
+    def put(self, name: str, rows: Any) -> None:
+        """Rows of one table. Raises OSError."""
+        if name == "readings":
+            known = (rows["sensor"] < len(self._sensor_ids)) & ~np.isnan(rows["value"])
+            rows = rows if known.all() else rows[known]
+        if not len(rows):
+            return
+        self._pieces[name].append(rows)
+        self._rows[name] += sum(map(len, rows)) if name == "operators" else len(rows)
+        self._bytes[name] += _size(rows)
+        if self._bytes[name] >= ROW_GROUP_BYTES or (name == "operators" and self._rows[name] >= ROW_GROUP_ROWS):
+            self.flush(name)
+        elif self._rows[name] >= ROW_GROUP_ROWS:
+            rows = self._taken(name)
+            whole = len(rows) // ROW_GROUP_ROWS * ROW_GROUP_ROWS
+            self._append(name, between(rows, 0, whole))
+            self.put(name, between(rows, whole, len(rows)))
+
+    def flush(self, *names: str) -> None:
+        """What waits for these tables, for all where none is named, into row groups. Raises OSError."""
+        for name in names or TABLES:
+            if self._pieces[name]:
+                self._append(name, self._taken(name))
+
+    def _taken(self, name: str) -> Any:
+        pieces, self._pieces[name], self._rows[name], self._bytes[name] = self._pieces[name], [], 0, 0
+        return joined(name, pieces)
+
+    def _append(self, name: str, rows: Any) -> None:
+        step = len(rows) if name == "operators" else ROW_GROUP_ROWS
+        for begin in range(0, len(rows), step):
+            group = between(rows, begin, begin + step)
+            self._tables.append(name, to_arrow(name, group, self._sensor_ids), self._source)
 
 
-class Waiting:
-    """Rows of one table on their way into row groups."""
+def _size(rows: Any) -> int:
+    """Bytes, more or less."""
+    if isinstance(rows, Seconds):
+        own = rows.rows.nbytes + rows.bucket.nbytes + rows.bucket_count.nbytes
+        return own + (_size(rows.response) if rows.response else 0)
+    if isinstance(rows, tuple):
+        return sum(_EVENT_BYTES + len(getattr(row, "message", ())) for row in rows)
+    return int(rows.nbytes)
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._pieces: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        self._pieces.append(rows)
-        self._rows += len(rows)
-        self._bytes += rows.nbytes
-        if len(self._pieces) >= MAX_PIECES:
-            self._pieces = self._joined().to_batches()
+def carry_out(folder: Path, order: Order) -> Done:
+    """Complete segments become table rows; with the last manifest, the tables are published.
 
-    def full(self) -> Iterator[pa.Table]:
-        """Row groups of the size that they should have."""
-        if self._bytes >= ROW_GROUP_BYTES:
-            yield from self.rest()
-        elif self._rows >= ROW_GROUP_ROWS:
-            table, whole = self._joined(), self._rows // ROW_GROUP_ROWS * ROW_GROUP_ROWS
-            self._forget()
-            for offset in range(0, whole, ROW_GROUP_ROWS):
-                yield table.slice(offset, ROW_GROUP_ROWS)
-            for piece in table.slice(whole).to_batches():
-                self.add(piece)
+    Raises OSError; what has not become table rows is in the journal then.
+    """
+    journal = folder / JOURNAL
+    done = order.done
+    try:
+        tables = Tables(journal, order.piece_bytes)
+        missing = Snapshot(folder, order.manifest or read_manifest(folder)).missing_seconds()
+        left = {}
+        for number in segments(journal):
+            if order.manifest is None and number >= order.before:
+                break
+            path = journal / segment_name(number)
+            segment = SegmentReader(Descriptor(open_regular(path)), before=done.tally)
+            _append(segment, path.name, tables, missing)
+            is_spoilt = bool(segment.damaged_bytes or segment.tail_bytes())
+            done = replace(done, tally=segment.tally, missing=done.missing.with_more(segment.missing))
+            if order.manifest is not None:
+                left[path.name] = is_spoilt
+                continue
+            if is_spoilt:
+                set_aside(folder, path.name)
+            else:
+                path.unlink()
+        if order.manifest is None:
+            return replace(done, dropped_bytes=done.dropped_bytes + _make_room(journal, tables, order.room_bytes))
+        manifest = replace(order.manifest, lost=lost_in_all(order.manifest.lost, done.missing.lost(done.tally)))
+        tables.commit()
+        write_manifest(folder, manifest)
+        settle(folder, tables, left)
+    except ValueError as error:  # what lies there is not sound
+        raise OSError(errno.EIO, str(error)) from None
+    return replace(done, manifest=manifest)
 
-    def rest(self) -> Iterator[pa.Table]:
-        if self._rows:
-            table = self._joined()
-            self._forget()
-            for offset in range(0, len(table), ROW_GROUP_ROWS):
-                yield table.slice(offset, ROW_GROUP_ROWS)
 
-    def _joined(self) -> pa.Table:
-        return pa.Table.from_batches(self._pieces, self._schema).unify_dictionaries().combine_chunks()
+def _append(segment: SegmentReader, source: str, tables: Tables, missing: MissingSeconds) -> None:
+    try:
+        compact(segment, source, tables, (), missing)
+        tables.commit()
+    except OSError:
+        tables.rollback()
+        raise
 
-    def _forget(self) -> None:
-        self._pieces, self._rows, self._bytes = [], 0, 0
+
+def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
+    """Drop the oldest inferences until so much is there; how many bytes went."""
+    dropped = 0
+    left = sum((journal / segment_name(number)).stat().st_size for number in segments(journal))
+    while room_bytes is not None and tables.size_bytes + left > room_bytes:
+        oldest = tables.drop_oldest_inferences()
+        if not oldest:
+            break
+        dropped += oldest
+    return dropped
+
+
+class HereTableWriter:
+    """In this process, and at once."""
+
+    def __init__(self) -> None:
+        self._done: Done | OSError | None = None
+
+    def prepare(self, folder: HeldFolder, lock: WriterLock) -> None:
+        """Nothing to prepare."""
+
+    def begin(self, folder: HeldFolder, lock: WriterLock, order: Order) -> None:  # noqa: ARG002  held anyway
+        try:
+            self._done = carry_out(folder.path, order)
+        except OSError as error:
+            self._done = error
+
+    def result(self, *, wait: bool) -> Done | None:  # noqa: ARG002  it is there
+        done, self._done = self._done, None
+        if isinstance(done, OSError):
+            raise done
+        return done
+
+    @property
+    def is_busy(self) -> bool:
+        return self._done is not None
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+def main() -> None:
+    """The process of a `ChildTableWriter`."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    document = json.loads(line)
+    answer: dict[str, Any] = {"errno": None, "words": "", "done": None}
+    try:
+        answer["done"] = to_plain(carry_out(Path(document["folder"]), read_order(document["order"])))
+    except OSError as error:
+        answer["errno"], answer["words"] = error.errno or errno.EIO, error.strerror or str(error)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    answer["cpu_s"] = usage.ru_utime + usage.ru_stime
+    sys.stdout.write(json.dumps(answer))
+
+
+def _end_with_parent() -> None:
+    """The kernel closes the pipe however that one ends: nobody would be told, and another may write the session."""
+    sys.stdin.buffer.read()
+    os._exit(1)

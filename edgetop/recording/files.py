@@ -100,6 +100,11 @@ class HeldFolder:
         self._name = folder.absolute()
 
     @property
+    def fd(self) -> int:
+        """For a process that is to have it too."""
+        return self._file.fd
+
+    @property
     def path(self) -> Path:
         """What this process finds its files by (proc_pid_fd(5)); nothing that a person should read."""
         return Path(f"/proc/self/fd/{self._file.fd}")
@@ -214,27 +219,28 @@ def read_manifest(folder: Path) -> Manifest:
 class WriterLock:
     """Held while a writer lives: the kernel lets go of it however the writer ends.
 
-    The descriptor is close-on-exec, so no child keeps it (flock(2)). Raises RecordingError where another lives.
+    The descriptor is close-on-exec, so no child has it (flock(2)) but the one that writes the tables.
+    Raises RecordingError where another lives.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
+        self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            self._take(self._fd)
+            self._take(self.fd)
         except BlockingIOError:
-            os.close(self._fd)
+            os.close(self.fd)
             raise RecordingError(f"{folder}: another edgetop is writing it") from None
         except OSError:
-            os.close(self._fd)
+            os.close(self.fd)
             raise
 
     def _take(self, fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
 class RecoveryLock(WriterLock):

@@ -17,8 +17,8 @@ MAGIC = b"ETj1"
 _HEADER = struct.Struct("<4sB3sIIqI")
 _CHECKED = _HEADER.size - 4
 # Flags: this frame can be understood without those before it; the others of its run are understood with this one; it
-# needs no other but the one of its run that has the second flag.
-OPENING, REFERENCE, ALONE = 1, 2, 4
+# needs no other but the one of its run that has the second flag; its payload is deflated.
+OPENING, REFERENCE, ALONE, DEFLATED = 1, 2, 4, 8
 
 MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # more is no frame of ours
 _SEARCH_BYTES = 1024 * 1024
@@ -44,6 +44,11 @@ class Frame:
     @property
     def is_alone(self) -> bool:
         return bool(self.flags & ALONE)
+
+    @property
+    def is_deflated(self) -> bool:
+        """Else it is of an earlier version, and compressed by Zstandard."""
+        return bool(self.flags & DEFLATED)
 
 
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:

@@ -13,19 +13,19 @@ import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetop.recording.files import Descriptor, names_in, open_regular, sync_folder, write_all
-from edgetop.recording.frames import ALONE, REFERENCE, Frame, FrameReader, seal
+from edgetop.recording.frames import ALONE, DEFLATED, REFERENCE, Frame, FrameReader, seal
 from edgetop.recording.packing import (
     KINDS,
     TALLY_STEP_NS,
-    Packer,
     Tally,
-    Unpacker,
     begun_of,
+    deflated,
+    inflated,
     interval_of,
     pack,
-    pack_after,
     pack_begun,
     pack_interval,
     pack_tally,
@@ -35,6 +35,9 @@ from edgetop.recording.packing import (
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
+
+if TYPE_CHECKING:  # loads Arrow
+    from edgetop.recording.arrow_frames import EarlierFrames
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SEGMENT_NS = 600 * NS
@@ -66,7 +69,7 @@ class Journal:
         """`fsync_interval_ns`: how often `sync` will be called, for a recovery to know."""
         self._folder = folder
         self._fsync_interval_ns = fsync_interval_ns
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes
         self._sync = BackgroundSync()
         self._manifest: Manifest | None = None
         self._fd = -1
@@ -80,6 +83,10 @@ class Journal:
     def is_open(self) -> bool:
         return self._fd >= 0
 
+    def sizes(self) -> dict[int, int]:
+        """Of each segment that is not a part of the tables, by its number. Raises OSError."""
+        return {number: (self._folder / segment_name(number)).stat().st_size for number in segments(self._folder)}
+
     def append(self, batch: Batch, begun: Seconds = NO_SECONDS) -> None:
         """`begun`: the second that is not complete, where its inferences are not kept.
 
@@ -88,7 +95,7 @@ class Journal:
         self._manifest = batch.manifest or self._manifest
         try:
             self._sync.raise_failure()
-            if self.is_open and (self.size >= self._segment_bytes or batch.until_ns - self._begun_ns >= SEGMENT_NS):
+            if self.is_open and (self.size >= self.segment_bytes or batch.until_ns - self._begun_ns >= SEGMENT_NS):
                 os.fdatasync(self._fd)  # `sync` will not see it again
                 self.close()
             prologue = b""
@@ -112,7 +119,7 @@ class Journal:
     def _write(self, prologue: bytes, payload: bytes, until_ns: int) -> None:
         reference, whole = self._reference, prologue + payload
         frames = reference.frame_for(payload, until_ns)
-        frames += seal(ALONE, until_ns, pack_after(reference.sample, whole), len(whole), reference.run)
+        frames += seal(ALONE | DEFLATED, until_ns, deflated(whole, reference.sample), len(whole), reference.run)
         write_all(self._fd, frames, self.size)
         self.size += len(frames)
 
@@ -170,7 +177,7 @@ class _Reference:
         elif self.copies > 2 or (self.copies == 2 and lasted_ns < RUN_NS // 2):
             return b""
         self.copies += 1
-        return seal(REFERENCE, until_ns, Packer().pack(self.sample), len(self.sample), self.run)
+        return seal(REFERENCE | DEFLATED, until_ns, deflated(self.sample), len(self.sample), self.run)
 
 
 class BackgroundSync:
@@ -207,7 +214,7 @@ class BackgroundSync:
             self._thread.join()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Missing:
     """What damaged frames held, as those around them tell."""
 
@@ -216,21 +223,21 @@ class Missing:
     counted: int = 0  # inferences that the seconds in them counted
     is_counted: bool = True  # False: inferences may be missing beside these
 
-    def note(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> None:
+    def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """`read`: what was found by then, None: not known; `before`: what had been written by then."""
         if read is None:
-            self.is_counted &= not is_damaged
-            return
+            return replace(self, is_counted=self.is_counted and not is_damaged)
         ns = _missed(read.until_ns, before.until_ns)
-        self.ns += ns if ns >= TALLY_STEP_NS else 0
-        self.inferences += _missed(read.inferences, before.inferences)
-        self.counted += _missed(read.counted, before.counted)
+        inferences, counted = _missed(read.inferences, before.inferences), _missed(read.counted, before.counted)
+        return self.with_more(Missing(ns if ns >= TALLY_STEP_NS else 0, inferences, counted))
 
-    def add(self, other: "Missing") -> None:
-        self.ns += other.ns
-        self.inferences += other.inferences
-        self.counted += other.counted
-        self.is_counted &= other.is_counted
+    def with_more(self, other: "Missing") -> "Missing":
+        return Missing(
+            self.ns + other.ns,
+            self.inferences + other.inferences,
+            self.counted + other.counted,
+            self.is_counted and other.is_counted,
+        )
 
     def lost(self, tally: Tally | None) -> Lost | None:
         """`tally`: of all that was written; where no single inferences were kept, it is those that seconds counted."""
@@ -252,8 +259,9 @@ class SegmentReader:
         """`end`: read no further, whatever is appended. `before`: what the segments before it hold, where known."""
         self.file = file
         self._frames = FrameReader(file.fd, end)
-        self._unpacker: Unpacker | None = None  # of a run of an earlier version, in which each frame needs all before
+        self._earlier: EarlierFrames | None = None
         self._references: dict[int, Frame] = {}
+        self._dictionary: tuple[Frame | None, bytes] = (None, b"")  # the reference used last, inflated
         self._undecoded_bytes = self._seen_damage = self._until_ns = 0
         self.missing = Missing()
         self.tally = before  # with the last batch that was read
@@ -288,47 +296,60 @@ class SegmentReader:
             if frame.is_reference:
                 self._references[frame.run] = frame
                 continue
-            if frame.is_opening:
-                self._unpacker = Unpacker()
-            elif self.damaged_bytes > self._seen_damage:
-                self._unpacker = None
             try:
-                payload = self._unpacked(frame)
-                batch = unpack(payload, frame.number, wanted, most_inferences)
-                self._note(frame, payload)
+                batch = self._batch(frame, wanted, most_inferences)
             except ValueError:
                 self._undecoded_bytes += len(frame.payload)
-                self._unpacker = None
             else:
                 self._seen_damage = self.damaged_bytes
                 yield batch
 
-    def _unpacked(self, frame: Frame) -> bytes:
-        if frame.is_alone:
-            reference = self._references.get(frame.run) or self._frames.next_reference(frame.run)
-            if reference is None:
-                raise ValueError("its reference is missing")
-            self._references = {frame.run: reference}
-            unpacker = Unpacker()
-            unpacker.unpack(reference.payload, reference.unpacked_bytes)
-            return unpacker.unpack(frame.payload, frame.unpacked_bytes)
-        if self._unpacker is None:
-            raise ValueError("the frames before it are missing")
-        return self._unpacker.unpack(frame.payload, frame.unpacked_bytes)
+    def _batch(self, frame: Frame, wanted: Collection[str], most_inferences: int | None) -> Batch:
+        if not frame.is_deflated:
+            return self._earlier_batch(frame, wanted, most_inferences)
+        payload = inflated(frame.payload, frame.unpacked_bytes, self._reference_of(frame))
+        batch = unpack(payload, frame.number, wanted, most_inferences)
+        self._note(frame, payload, begun_of(payload))
+        return batch
 
-    def _note(self, frame: Frame, payload: bytes) -> None:
+    def _reference_frame(self, run: int) -> Frame:
+        reference = self._references.get(run) or self._frames.next_reference(run)
+        if reference is None:
+            raise ValueError("its reference is missing")
+        self._references = {run: reference}
+        return reference
+
+    def _reference_of(self, frame: Frame) -> bytes:
+        reference = self._reference_frame(frame.run)
+        if self._dictionary[0] is not reference:
+            self._dictionary = reference, inflated(reference.payload, reference.unpacked_bytes)
+        return self._dictionary[1]
+
+    def _earlier_batch(self, frame: Frame, wanted: Collection[str], most_inferences: int | None) -> Batch:
+        """Of an earlier version, which wrote Arrow messages."""
+        if self._earlier is None:
+            from edgetop.recording.arrow_frames import EarlierFrames  # noqa: PLC0415  loads Arrow
+
+            self._earlier = EarlierFrames()
+        reference = self._reference_frame(frame.run) if frame.is_alone else None
+        payload = self._earlier.payload_of(frame, reference, is_gap=self.damaged_bytes > self._seen_damage)
+        batch = self._earlier.unpack(payload, frame.number, wanted, most_inferences)
+        self._note(frame, payload, self._earlier.begun_of(payload))
+        return batch
+
+    def _note(self, frame: Frame, payload: bytes, begun: Seconds | None) -> None:
         self.fsync_interval_ns = interval_of(payload) or self.fsync_interval_ns
-        self.begun = begun_of(payload) or self.begun
+        self.begun = begun or self.begun
         is_damaged = self.damaged_bytes > self._seen_damage
         tallies = tallies_of(payload, frame.number)
         if tallies is not None:
-            self.missing.note(self.tally, tallies[0], is_damaged=is_damaged)
+            self.missing = self.missing.after(self.tally, tallies[0], is_damaged=is_damaged)
             self.tally = tallies[1]
             self.first_tally = self.first_tally or tallies[0]
         else:  # of an earlier version: the times are all that is known
             if is_damaged:
-                self.missing.note(Tally(self._until_ns), Tally(frame.number), is_damaged=True)
-                self.missing.is_counted = False
+                missing = self.missing.after(Tally(self._until_ns), Tally(frame.number), is_damaged=True)
+                self.missing = replace(missing, is_counted=False)
             self._until_ns = frame.number
 
     def skip(self) -> None:

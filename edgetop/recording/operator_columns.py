@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from edgetop.recording.columns import encodable
+from edgetop.recording.packing import encodable
 from edgetop.recording.schema import OPERATORS
+from edgetop.recording.soundness import are_sound_operators
 from edgetop.session.operators import Burst, Numbers, OperatorInfo, joined
 
 _INFO = ("name", "op_type", "provider", "flops", "bytes", "origin")  # the fields of an OperatorInfo
@@ -19,8 +20,7 @@ FEW_ROWS = 8_192  # a writer has fewer at a time, and does without Arrow's compu
 Infos = tuple[OperatorInfo, ...]
 
 
-def bursts_to_arrow(bursts: Sequence[Burst], schema: pa.Schema = OPERATORS) -> pa.RecordBatch:
-    """`schema`: with the columns of OPERATORS, in types of its own."""
+def bursts_to_arrow(bursts: Sequence[Burst]) -> pa.RecordBatch:
     sizes = [len(burst) for burst in bursts]
     infos = [info for burst in bursts for info in burst.infos]
     columns = {
@@ -33,7 +33,7 @@ def bursts_to_arrow(bursts: Sequence[Burst], schema: pa.Schema = OPERATORS) -> p
         **{name: [getattr(info, name) for info in infos] for name in ("flops", "bytes")},
         "origin": [None if info.origin is None else encodable(info.origin) for info in infos],
     }
-    return pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in OPERATORS], schema=OPERATORS)
 
 
 def _concatenated(arrays: Iterable[Numbers]) -> Numbers:
@@ -49,6 +49,13 @@ def as_table(table: pa.Table) -> pa.Table:
         else:
             columns.append(pa.nulls(len(table), field.type))
     return pa.table(columns, schema=OPERATORS)
+
+
+def sound_rows(table: pa.Table) -> pa.Table:
+    """Those that can be true. Raises pa.ArrowException where the columns are not sound themselves."""
+    table.validate(full=True)
+    sound = are_sound_operators(*(np.asarray(table[name]) for name in ("t_ns", "calls", "total_ns")))
+    return table if sound.all() else table.filter(pa.array(sound))
 
 
 def bursts_from_arrow(pieces: Sequence[pa.Table], known: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:

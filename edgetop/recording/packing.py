@@ -1,82 +1,46 @@
-"""A batch as the payload of a journal's frame, and back: Arrow IPC messages, each under its kind.
+"""A batch as the payload of a journal's frame, and back: columns of numbers and lines of JSON, each under its kind.
 
-Columns are those of the tables, made small for a stream that is never queried: times as
-differences, names of phases and sensors as their places. The messages of one batch are much like
-those of the next, so Zstandard takes each as what follows some of those before it, the
-reference. So a frame needs the reference and no other frame, and a damaged one spoils only itself.
+Arrow is not needed for it: a process that records all day does not load Arrow. Times are stored as differences, and
+numbers byte by byte (`session.byte_shuffle`), which deflates well. The payload of one batch is much like that of the
+next, so it is deflated with a part of an earlier payload, the reference, as its dictionary. So a frame needs the
+reference and no other frame, and a damaged one spoils only itself.
 """
 
-import io
 import json
 import struct
+import zlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from edgetop.recording import columns, operator_columns
-from edgetop.recording.schema import EVENTS, OPERATORS
-from edgetop.recording.schema import SECONDS as SECONDS_TABLE
+from edgetop.recording.soundness import sound_data
 from edgetop.session.batch import Batch
+from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table
+from edgetop.session.byte_shuffle import pack as pack_numbers
+from edgetop.session.events import Event
 from edgetop.session.manifest import from_json, to_json
+from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
 from edgetop.session.seconds import SECOND, Seconds
 
-(
-    MANIFEST, INFERENCES, READINGS, EVENTS_KIND, _FIRST_SECONDS, INTERVAL, _FIRST_BEGUN, BURSTS, SECONDS, BEGUN, TALLY,
-) = range(11)  # fmt: skip
+# Kinds 1 to 4 and 6 to 9 are those of earlier versions (`arrow_frames`).
+MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, BEGUN = 0, 5, 10, 11, 12, 13, 14, 15, 16
 KINDS = {
     "manifest": MANIFEST,
     "inferences": INFERENCES,
     "readings": READINGS,
-    "events": EVENTS_KIND,
+    "events": EVENTS,
     "seconds": SECONDS,
     "bursts": BURSTS,
 }
+MAX_NUMBERS = 8 * 1024 * 1024  # of one column: 64 MiB
+LEVEL = 1  # of zlib: higher ones take twice the time for 3 % of the size
 
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
-TALLY_STEP_NS = 1_000_000  # as exactly is the time told: what varies in each batch costs room in each
-
-
-def _plain(of_table: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_dictionary(of_table) else of_table
-
-
-_INFERENCES = pa.schema(
-    [
-        pa.field("pause_ns", pa.int64(), nullable=False),  # start less the end of the one before it in this message
-        pa.field("latency_ns", pa.int64(), nullable=False),
-        pa.field("wait_ns", pa.int64(), nullable=False),
-        pa.field("stream", pa.uint8(), nullable=False),
-        pa.field("phase", pa.uint8(), nullable=False),  # place in PHASES
-        pa.field("ok", pa.bool_(), nullable=False),
-    ]
-)
-_READINGS = pa.schema(
-    [
-        pa.field("step_ns", pa.int64(), nullable=False),  # time less that of the one before it in this message
-        pa.field("sensor", pa.uint16(), nullable=False),  # place in the last manifest's sensors
-        pa.field("value", pa.float64(), nullable=False),
-    ]
-)
-_EVENTS = pa.schema([pa.field(f.name, _plain(f.type), nullable=False) for f in EVENTS])
-_BURSTS = pa.schema([pa.field(f.name, _plain(f.type), f.nullable) for f in OPERATORS])
-# What kinds 4 and 6 held, in journals before response times and runs of misses; kinds 8 and 9 are as the table.
-_FIRST_NAMES = (
-    "t_ns", "count", "errors", "deadline_misses", "sum_ns", "min_ns", "max_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns",
-    "p999_ns", "m2_ns2", "jitter_sum_ns", "jitter_count",
-)  # fmt: skip
-_SECONDS_BEFORE = pa.schema(
-    [
-        *[pa.field(name, pa.from_numpy_dtype(SECOND[name]), nullable=False) for name in _FIRST_NAMES],
-        pa.field("bucket", pa.list_(pa.int16()), nullable=False),
-        pa.field("bucket_count", pa.list_(pa.int32()), nullable=False),
-    ]
-)
+TALLY_STEP_NS = 1_000_000  # the precision of its time: what varies in each batch costs room in each
 
 
 def pack(batch: Batch) -> bytes:
@@ -87,17 +51,17 @@ def pack(batch: Batch) -> bytes:
 def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
     """Those first that are alike in each batch: a reference is the beginning of one."""
     if len(batch.readings):
-        yield READINGS, _message(_readings_to_arrow(batch.readings))
+        yield READINGS, _pack_readings(batch.readings)
     if batch.events:
-        yield EVENTS_KIND, _message(columns.events_to_arrow(batch.events, _EVENTS))
+        yield EVENTS, _json(list(map(_plain_event, batch.events)))
     if len(batch.seconds):
-        yield SECONDS, _message(columns.seconds_to_arrow(batch.seconds))
+        yield SECONDS, _pack_seconds(batch.seconds)
     if batch.bursts:
-        yield BURSTS, _message(operator_columns.bursts_to_arrow(batch.bursts, _BURSTS))
+        yield BURSTS, _pack_bursts(batch.bursts)
     if len(batch.inferences):
-        yield INFERENCES, _message(_inferences_to_arrow(batch.inferences))
+        yield INFERENCES, _pack_inferences(batch.inferences)
     if batch.manifest is not None:
-        yield MANIFEST, json.dumps(to_json(batch.manifest)).encode()
+        yield MANIFEST, _json(to_json(batch.manifest))
 
 
 def unpack(
@@ -108,15 +72,168 @@ def unpack(
     Raises ValueError where the payload is not sound.
     """
     names = {KINDS[name]: name for name in wanted}
-    if "seconds" in wanted:
-        names[_FIRST_SECONDS] = "seconds"
     parts: dict[str, Any] = {}
-    for kind, data in _split(payload):
-        if kind == INFERENCES and kind in names:
-            parts[names[kind]] = _inferences_from_arrow(data, most_inferences)
-        elif kind in names:
+    for kind, data in split(payload):
+        if kind in names:
             parts[names[kind]] = _READERS[kind](data)
+    singles = parts.get("inferences", ())
+    if most_inferences is not None and len(singles) > most_inferences:
+        parts["inferences"] = singles[-1:]
     return Batch(until_ns=until_ns, **parts)
+
+
+def encodable(text: str) -> str:
+    """As UTF-8 can hold it: a file name that is not UTF-8 comes with lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _plain_event(event: Event) -> list[object]:
+    return [event.t_ns, *map(encodable, (event.kind, event.severity, event.source, event.message)), dict(event.data)]
+
+
+def _plain_info(info: OperatorInfo) -> list[object]:
+    return [encodable(value) if isinstance(value, str) else value for value in astuple(info)]
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested beyond measure") from None
+
+
+def _columns(data: bytes) -> Columns:
+    return Columns(data, MAX_NUMBERS)
+
+
+def _pack_inferences(inferences: Inferences) -> bytes:
+    """Of each start how long after the end of the one before it."""
+    pause_ns = inferences["t_ns"].copy()
+    pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
+    rest = ("latency_ns", "wait_ns", "stream", "phase", "ok")
+    return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in rest))))
+
+
+def _read_inferences(data: bytes) -> Inferences:
+    columns = _columns(data)
+    pause_ns = columns.take()
+    inferences = np.empty(len(pause_ns), INFERENCE)
+    for name in ("latency_ns", "wait_ns", "stream", "phase", "ok"):
+        inferences[name] = columns.take(len(pause_ns))
+    pause_ns[1:] += inferences["latency_ns"][:-1]
+    inferences["t_ns"] = np.cumsum(pause_ns)
+    if len(inferences) and inferences["phase"].max() >= len(PHASES):
+        raise ValueError("an inference of no known phase")
+    return inferences
+
+
+def _pack_readings(readings: Readings) -> bytes:
+    return pack_steps(readings["t_ns"]) + pack_steps(readings["sensor"]) + readings["value"].tobytes()
+
+
+def _read_readings(data: bytes) -> Readings:
+    columns = _columns(data)
+    t_ns = columns.take_steps()
+    readings = np.empty(len(t_ns), READING)
+    readings["t_ns"], readings["sensor"] = t_ns, columns.take_steps(len(t_ns))
+    readings["value"] = np.frombuffer(columns.rest(8 * len(t_ns)), "<f8")
+    return readings
+
+
+def _pack_seconds(seconds: Seconds) -> bytes:
+    """Behind them the same of response time, where the load has it."""
+    return (
+        pack_table(seconds.rows)
+        + pack_numbers(np.diff(seconds.offsets))
+        + pack_steps(seconds.bucket)
+        + pack_numbers(seconds.bucket_count)
+        + (_pack_seconds(seconds.response) if seconds.response else b"")
+    )
+
+
+def _read_seconds(data: bytes) -> Seconds:
+    columns = _columns(data)
+    seconds = _take_seconds(columns)
+    response = None if columns.is_over else _take_seconds(columns)
+    columns.rest(0)
+    if response is not None and len(response) != len(seconds):
+        raise ValueError("response times of other seconds")
+    return replace(seconds, response=response)
+
+
+def _take_seconds(columns: Columns) -> Seconds:
+    rows = columns.take_table(SECOND)
+    lengths = columns.take(len(rows))
+    bucket = columns.take_steps()
+    counts = columns.take(len(bucket))
+    if (lengths < 0).any() or (lengths > len(bucket)).any() or int(lengths.sum()) != len(bucket):
+        raise ValueError("histograms of another length")
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return Seconds(rows, offsets, bucket.astype(np.int16), counts.astype(np.int32))
+
+
+def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
+    """The operators of each are written where they are not those of the burst before."""
+    plain, infos = [], None
+    for burst in bursts:
+        same, infos = burst.infos == infos, burst.infos
+        named = None if same else list(map(_plain_info, infos))
+        plain.append([burst.t_ns, burst.number, named, burst.calls.tolist(), burst.total_ns.tolist()])
+    return _json(plain)
+
+
+def _read_bursts(data: bytes) -> tuple[Burst, ...]:
+    bursts: list[Burst] = []
+    infos: tuple[OperatorInfo, ...] = ()
+    try:
+        for t_ns, number, named, calls, total_ns in _parsed(data):
+            infos = infos if named is None else tuple(map(_read_info, named))
+            columns = (np.array(column, np.int64).reshape(len(infos)) for column in (calls, total_ns))
+            bursts.append(Burst(_whole(t_ns), _whole(number), infos, *columns))
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"not a burst: {error}") from None
+    return tuple(bursts)
+
+
+def _read_info(row: Any) -> OperatorInfo:
+    name, op_type, provider, flops, moved, origin = row
+    if not all(isinstance(text, str) for text in (name, op_type, provider)) or not isinstance(origin, str | None):
+        raise ValueError("the name of an operator is no text")
+    known = [None if number is None else _whole(number) for number in (flops, moved)]
+    return OperatorInfo(name, op_type, provider, known[0], known[1], origin)
+
+
+def _whole(number: Any) -> int:
+    if type(number) is not int or abs(number) >= 2**63:
+        raise ValueError("not a number of 64 bits")
+    return number
+
+
+def _read_events(data: bytes) -> tuple[Event, ...]:
+    events = []
+    try:
+        for t_ns, *texts, details in _parsed(data):
+            kind, severity, source, message = texts
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError("the text of an event is no text")
+            events.append(Event(_whole(t_ns), kind, severity, source, message, sound_data(details)))
+    except TypeError as error:
+        raise ValueError(f"not an event: {error}") from None
+    return tuple(events)
+
+
+_READERS: dict[int, Callable[[bytes], object]] = {
+    MANIFEST: lambda data: from_json(_parsed(data)),
+    INFERENCES: _read_inferences,
+    READINGS: _read_readings,
+    EVENTS: _read_events,
+    SECONDS: _read_seconds,
+    BURSTS: _read_bursts,
+}
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
@@ -126,21 +243,19 @@ def pack_interval(fsync_interval_ns: int) -> bytes:
 
 def interval_of(payload: bytes) -> int | None:
     """What `pack_interval` said, where the payload begins with it."""
-    kind, data = next(_split(payload), (None, b""))
+    kind, data = next(split(payload), (None, b""))
     return int(_INTERVAL.unpack(data)[0]) if kind == INTERVAL and len(data) == _INTERVAL.size else None
 
 
 def pack_begun(second: Seconds) -> bytes:
     """A part that holds a second before it is complete, where its inferences are not kept."""
-    message = _message(columns.seconds_to_arrow(second)) if len(second) else b""
-    return _PART.pack(BEGUN, len(message)) + message if message else b""
+    data = _pack_seconds(second) if len(second) else b""
+    return _PART.pack(BEGUN, len(data)) + data if data else b""
 
 
 def begun_of(payload: bytes) -> Seconds | None:
     """What `pack_begun` kept in it. Raises ValueError."""
-    schemas = {BEGUN: SECONDS_TABLE, _FIRST_BEGUN: _SECONDS_BEFORE}
-    found = (_seconds_from_arrow(data, schemas[kind]) for kind, data in _split(payload) if kind in schemas)
-    return next(found, None)
+    return next((_read_seconds(data) for kind, data in split(payload) if kind == BEGUN), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +284,7 @@ def pack_tally(before: Tally, after: Tally) -> bytes:
 
 def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
     """What `pack_tally` said; None: a writer of an earlier version did not. Raises ValueError."""
-    for kind, data in _split(payload):
+    for kind, data in split(payload):
         if kind == TALLY:
             since_ms, inferences, counted, own, own_counted = _varints(data)
             before = Tally(until_ns - since_ms * TALLY_STEP_NS, inferences, counted)
@@ -194,7 +309,8 @@ def _varints(data: bytes) -> list[int]:
     return numbers
 
 
-def _split(payload: bytes) -> Iterator[tuple[int, bytes]]:
+def split(payload: bytes) -> Iterator[tuple[int, bytes]]:
+    """The parts of a payload: kind and content. Raises ValueError where one is cut short."""
     offset = 0
     while offset < len(payload):
         if offset + _PART.size > len(payload):
@@ -208,141 +324,19 @@ def _split(payload: bytes) -> Iterator[tuple[int, bytes]]:
         yield kind, data
 
 
-def _message(rows: pa.RecordBatch) -> bytes:
-    return bytes(rows.serialize().to_pybytes())
+def deflated(payload: bytes, reference: bytes = b"") -> bytes:
+    """It can be inflated with the same reference."""
+    stream = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS, zdict=reference)
+    return stream.compress(payload) + stream.flush()
 
 
-def _rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Raises ValueError where the message is not sound, whoever wrote it: offsets, lengths, text."""
+def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
+    """Raises ValueError where that is not `size` bytes that were deflated with this reference."""
+    stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=reference)
     try:
-        rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
-        rows.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"not an Arrow message: {error}") from None
-    if any(rows.column(place).null_count for place in _never_null(schema)):
-        raise ValueError("a value is missing")
-    return rows
-
-
-@lru_cache
-def _never_null(schema: pa.Schema) -> tuple[int, ...]:
-    return tuple(place for place, field in enumerate(schema) if not field.nullable)
-
-
-def _inferences_to_arrow(inferences: Inferences) -> pa.RecordBatch:
-    ends = inferences["t_ns"] + inferences["latency_ns"]
-    pause = inferences["t_ns"].copy()
-    pause[1:] -= ends[:-1]
-    rest = [
-        pa.array(np.ascontiguousarray(inferences[name])) for name in ("latency_ns", "wait_ns", "stream", "phase", "ok")
-    ]
-    return pa.record_batch([pa.array(pause), *rest], schema=_INFERENCES)
-
-
-def _inferences_from_arrow(data: bytes, most: int | None = None) -> Inferences:
-    rows = _rows(data, _INFERENCES)
-    pause_ns, latency_ns = (rows.column(place).to_numpy() for place in (0, 1))
-    if most is not None and len(rows) > most:  # their last one alone
-        rows = rows.slice(len(rows) - 1)
-        pause_ns, latency_ns = np.array([pause_ns.sum() + latency_ns[:-1].sum()]), latency_ns[-1:]
-    inferences = np.empty(len(rows), INFERENCE)
-    inferences["latency_ns"] = latency_ns
-    for name in ("wait_ns", "stream", "phase"):
-        inferences[name] = rows[name].to_numpy()
-    inferences["ok"] = rows["ok"].to_numpy(zero_copy_only=False)
-    steps = pause_ns.copy()
-    steps[1:] += latency_ns[:-1]
-    inferences["t_ns"] = np.cumsum(steps)
-    if len(inferences) and inferences["phase"].max() >= len(PHASES):
-        raise ValueError("an inference of no known phase")
-    return inferences
-
-
-def _readings_to_arrow(readings: Readings) -> pa.RecordBatch:
-    step = np.diff(readings["t_ns"], prepend=0)
-    rest = [pa.array(np.ascontiguousarray(readings[name])) for name in ("sensor", "value")]
-    return pa.record_batch([pa.array(step), *rest], schema=_READINGS)
-
-
-def _readings_from_arrow(data: bytes) -> Readings:
-    rows = _rows(data, _READINGS)
-    readings = np.empty(len(rows), READING)
-    readings["t_ns"] = np.cumsum(rows["step_ns"].to_numpy())
-    for name in ("sensor", "value"):
-        readings[name] = rows[name].to_numpy()
-    return readings
-
-
-def _seconds_from_arrow(data: bytes, schema: pa.Schema) -> Seconds:
-    return columns.seconds_from_arrow(pa.Table.from_batches([_rows(data, schema)]))
-
-
-_READERS: dict[int, Callable[[bytes], object]] = {
-    MANIFEST: lambda data: from_json(json.loads(data)),
-    READINGS: _readings_from_arrow,
-    EVENTS_KIND: lambda data: columns.events_from_arrow(pa.Table.from_batches([_rows(data, _EVENTS)])),
-    SECONDS: lambda data: _seconds_from_arrow(data, SECONDS_TABLE),
-    _FIRST_SECONDS: lambda data: _seconds_from_arrow(data, _SECONDS_BEFORE),
-    BURSTS: lambda data: operator_columns.bursts_from_arrow([pa.Table.from_batches([_rows(data, _BURSTS)])]),
-}
-
-
-def pack_after(reference: bytes, payload: bytes) -> bytes:
-    """It can be unpacked once the reference was, packed by a Packer of its own."""
-    packer = Packer()
-    packer.pack(reference)
-    return packer.pack(payload)
-
-
-class Packer:
-    """Zstandard over consecutive payloads: each can be unpacked once those before it were."""
-
-    def __init__(self) -> None:
-        self._sink = _Pipe()
-        self._stream = pa.CompressedOutputStream(pa.PythonFile(self._sink, "w"), "zstd")
-
-    def pack(self, payload: bytes) -> bytes:
-        self._stream.write(payload)
-        self._stream.flush()
-        return self._sink.read()
-
-
-class Unpacker:
-    """The other end of one Packer."""
-
-    def __init__(self) -> None:
-        self._source = _Pipe()
-        self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, "r"), "zstd")
-
-    def unpack(self, packed: bytes, size: int) -> bytes:
-        """Raises ValueError where that is not `size` bytes of a packer's."""
-        self._source.write(packed)
-        try:
-            payload = bytes(self._stream.read(size))
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"not compressed by Zstandard: {error}") from None
-        if len(payload) < size:
-            raise ValueError("shorter than it says")
-        return payload
-
-
-class _Pipe(io.RawIOBase):
-    """Bytes in, bytes out."""
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._held += data
-        return len(data)
-
-    def read(self, size: int = -1) -> bytes:
-        taken = bytes(self._held if size < 0 else self._held[:size])
-        del self._held[: len(taken)]
-        return taken
+        payload = stream.decompress(packed, size) if size else b""
+    except zlib.error as error:
+        raise ValueError(f"not deflated: {error}") from None
+    if len(payload) < size:
+        raise ValueError("shorter than it says")
+    return payload

@@ -6,33 +6,32 @@ read. A session whose writer died is recovered when it is opened; one whose writ
 read as it is at that moment.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from edgetop.errors import InputError
-from edgetop.recording import columns, operator_columns, soundness
+from edgetop.recording import soundness
 from edgetop.recording.files import has_journal, read_manifest
 from edgetop.recording.journal import Follower
 from edgetop.recording.pieces import Piece
 from edgetop.recording.recovery import Closing, closing_of, recover
-from edgetop.recording.schema import OPERATORS, SCHEMAS, as_described
-from edgetop.recording.snapshot import Snapshot, by_time, open_table, times_of
-from edgetop.recording.span import WHOLE, Span
+from edgetop.recording.rows import TABLES, WHOLE, Span, between, in_order, joined, times, within
+from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import MEASURE, NO_INFERENCES, NO_READINGS, Inferences
-from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+from edgetop.session.records import MEASURE, NO_READINGS, Inferences
+from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:  # loads Arrow
+    from edgetop.recording.table_files import TableFile
 
 MOMENTS = 5  # at which a session is looked at while it is being finished
 CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second
-LATE_NS, ALL_BUT = 5 * NS, 0.9
 STEP_SECONDS = 600  # how much session time one batch of `play` spans
 
 
@@ -54,7 +53,7 @@ class Recording:
                 continue
         else:
             raise InputError(f"{folder}: is changing all the time")
-        self._sensor_ids = [info.id for info in self.manifest.sensors]
+        self._snapshot.sensor_ids = [info.id for info in self.manifest.sensors]
 
     def _look(self) -> None:
         self.is_live = has_journal(self.folder) and recover(self.folder) == "live"
@@ -96,13 +95,9 @@ class Recording:
 
     def _check_inferences(self) -> None:
         """Whether they could be read: all of them where they are few, else the index of their table."""
-        for path, source, metadata in self._snapshot.files("inferences"):
-            size = 0
-            with self._snapshot.damage_told(path), open_table(path, source, metadata) as file:
-                size = sum(file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups))
-            if size <= CHECKED_BYTES:
-                self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
-                return
+        size = sum(file.unpacked_bytes for file in self._snapshot.files("inferences"))
+        if size <= CHECKED_BYTES:
+            self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
 
     @property
     def lost(self) -> Lost | None:
@@ -111,7 +106,7 @@ class Recording:
         if not problems.found:
             return self.manifest.lost or self._uncounted()
         seconds, singles = problems.missing("seconds"), problems.missing("inferences")
-        others = any(f"/{name}." in problem for problem in problems.found for name in SCHEMAS if name != "seconds")
+        others = any(f"/{name}." in problem for problem in problems.found for name in TABLES if name != "seconds")
         ran = self.manifest.methodology.measure_runs or self._measured
         uncounted: int | None = 0
         if seconds != 0:
@@ -132,27 +127,21 @@ class Recording:
         return replace(self.manifest, lost=self.lost)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """The rows of a table that can be believed, in pieces: as a batch has them; operators as their table does."""
-        path = self.folder / f"{name}.parquet"
-        for table in self._snapshot.rows(name, span):
-            if len(kept := _within(span, self._believed(name, path, table))):
+        """The rows that can be believed, in pieces, as a batch has them; where one ends, a burst may be cut."""
+        for rows in self._snapshot.rows(name, span):
+            if len(kept := within(span, self._believed(name, rows))):
                 yield kept
-        if self._closing and len(rest := _within(span, self._closing.rows(name))):
+        if self._closing and len(rest := within(span, self._closing.rows(name))):
             yield rest
 
-    def _believed(self, name: str, path: Path, table: pa.Table) -> Any:
-        """The rows that can be true."""
-        from_arrow, sound = self._kind(name)
-        kept = _NONE[name]
-        place = _place_of(table)
-        with self._snapshot.damage_told(path, place, len(table)):
-            rows = from_arrow(table)
-            kept = in_order(sound(rows))
-            if len(kept) < len(rows):
-                left_out = len(rows) - len(kept)
-                what = f"rows that cannot be true are left out: {left_out} or more"
-                self._snapshot.problems.miss(path, what, place, left_out)
-        return kept
+    def _believed(self, name: str, rows: Any) -> Any:
+        """The rows that can be true, in order."""
+        kept = _SOUND[name](rows)
+        if len(kept) < len(rows):
+            self._snapshot.problems.leave_out(
+                self.folder / f"{name}.parquet", hash(int(times(rows)[0])), len(rows) - len(kept)
+            )
+        return in_order(kept)
 
     def pieces(self, name: str, at_once: int = 1) -> list[Piece]:
         """A table in pieces that are read when they are wanted, in their order.
@@ -160,61 +149,49 @@ class Recording:
         `at_once`: of how many rows a piece is, at least, where its row groups are smaller.
         """
         found: list[Piece] = []
-        for path, source, metadata in self._snapshot.files(name):
-            with self._snapshot.damage_told(path):
-                found += self._row_groups(name, path, open_table(path, source, metadata), at_once)
-        rest = [self._believed(name, self.folder / f"{name}.parquet", t) for t in self._snapshot.journalled(name)]
+        for file in self._snapshot.files(name):
+            found += self._row_groups(file, at_once)
+        rest = [self._believed(name, rows) for rows in self._snapshot.journalled(name)]
         if self._closing:
             rest.append(self._closing.rows(name))
         if rest := [rows for rows in rest if len(rows)]:
-            joined = _joined(rest)
-            times = _times(joined)
-            found.append(Piece(int(times.min()), int(times.max()), len(joined), lambda: joined))
+            whole = joined(name, rest)
+            t_ns = times(whole)
+            found.append(Piece(int(t_ns.min()), int(t_ns.max()), len(whole), lambda: whole))
         return found
 
-    def _row_groups(self, name: str, path: Path, file: pq.ParquetFile, at_once: int) -> Iterator[Piece]:
+    def _row_groups(self, file: "TableFile", at_once: int) -> Iterator[Piece]:
         waiting: list[int] = []
-        together = by_time(file, apart=name == "seconds")
+        together = file.by_time()
         for numbers in together:
             waiting += numbers
-            rows = sum(file.metadata.row_group(number).num_rows for number in waiting)
+            rows = file.rows_in(waiting)
             if rows >= at_once or numbers is together[-1]:
-                spans = [span for number in waiting if (span := self._span(path, file, number))]
-                read = partial(self._read, name, path, file, tuple(waiting))
+                spans = [span for number in waiting if (span := self._span(file, number))]
                 if spans:
+                    read = partial(self._read, file, tuple(waiting))
                     yield Piece(min(first for first, _ in spans), max(last for _, last in spans), rows, read)
                 waiting = []
 
-    def _span(self, path: Path, file: pq.ParquetFile, number: int) -> tuple[int, int] | None:
+    def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
         """The first and the last time in a row group; None where it has no rows that can be read."""
-        group = file.metadata.row_group(number)
-        if (known := times_of(group)) is not None:
+        if (known := file.times_in(number)) is not None:
             return known
-        times = NO_READINGS["t_ns"]
-        with self._snapshot.damage_told(path, number, group.num_rows):
-            times = np.asarray(file.read_row_group(number, columns=["t_ns"])["t_ns"].cast(pa.int64()))
-        return (int(times.min()), int(times.max())) if len(times) else None
+        t_ns = NO_READINGS["t_ns"]
+        with self._snapshot.damage_told(file.place, number, file.rows_in([number])):
+            t_ns = file.read_times(number)
+        return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
-    def _read(self, name: str, path: Path, file: pq.ParquetFile, numbers: tuple[int, ...]) -> Any:
+    def _read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
         """These row groups together; where one is damaged, the others."""
         try:
-            return self._believed(name, path, as_described(file.read_row_groups(numbers), SCHEMAS[name]))
-        except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError, pa.ArrowException):
+            return self._believed(file.name, self._snapshot.read(file, numbers))
+        except (OSError, ValueError):
             rows = []
             for number in numbers:
-                with self._snapshot.damage_told(path, number, file.metadata.row_group(number).num_rows):
-                    rows.append(self._believed(name, path, as_described(file.read_row_group(number), SCHEMAS[name])))
-            return _joined(rows) if rows else _NONE[name]
-
-    def _kind(self, name: str) -> tuple[Callable[[pa.Table], Any], Callable[[Any], Any]]:
-        kinds: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-            "seconds": (columns.seconds_from_arrow, soundness.sound_seconds),
-            "readings": (partial(columns.readings_from_arrow, sensor_ids=self._sensor_ids), soundness.sound_readings),
-            "events": (columns.events_from_arrow, soundness.sound_events),
-            "operators": (operator_columns.as_table, soundness.sound_operators),
-            "inferences": (columns.inferences_from_arrow, soundness.sound_inferences),
-        }
-        return kinds[name]
+                with self._snapshot.damage_told(file.place, number, file.rows_in([number])):
+                    rows.append(self._believed(file.name, self._snapshot.read(file, [number])))
+            return joined(file.name, rows)
 
     def _batch(self, taken: Mapping[str, list[Any]], until_ns: int, first: bool) -> Batch:
         single = taken.get("inferences")
@@ -225,11 +202,8 @@ class Recording:
             self._counted += int(seconds.rows["count"].sum() + seconds.rows["errors"].sum())
         return Batch(
             until_ns=until_ns,
-            inferences=np.concatenate(single) if single else NO_INFERENCES,
-            seconds=concatenate(taken["seconds"]),
-            readings=np.concatenate(taken["readings"]) if taken["readings"] else NO_READINGS,
-            events=tuple(event for events in taken["events"] for event in events),
-            bursts=operator_columns.bursts_from_arrow(taken["operators"]),
+            bursts=joined("operators", taken["operators"]),
+            **{name: joined(name, rows) for name, rows in taken.items() if name != "operators"},
             manifest=self.manifest if first else None,
             restart=first,
         )
@@ -253,7 +227,7 @@ class _Cursor:
     @property
     def next_ns(self) -> int:
         """The time of the next row."""
-        return int(_times(self._rest)[0])
+        return int(times(self._rest)[0])
 
     def take(self, until_ns: int) -> list[Any]:
         """The rows before the first one that is not earlier than `until_ns`, in pieces."""
@@ -261,79 +235,21 @@ class _Cursor:
 
     def _take(self, until_ns: int) -> Iterator[Any]:
         while self._rest is not None:
-            later = np.flatnonzero(_times(self._rest) >= until_ns)
+            later = np.flatnonzero(times(self._rest) >= until_ns)
             if len(later):
                 cut = int(later[0])
                 if cut:
-                    yield _slice(self._rest, 0, cut)
-                    self._rest = _slice(self._rest, cut, len(self._rest))
+                    yield between(self._rest, 0, cut)
+                    self._rest = between(self._rest, cut, len(self._rest))
                 return
             yield self._rest
             self._rest = next(self._pieces, None)
 
 
-_NONE: dict[str, Any] = {
-    "seconds": NO_SECONDS,
-    "readings": NO_READINGS,
-    "events": (),
-    "operators": OPERATORS.empty_table(),
-    "inferences": NO_INFERENCES,
+_SOUND: dict[str, Callable[[Any], Any]] = {
+    "inferences": soundness.sound_inferences,
+    "readings": soundness.sound_readings,
+    "operators": soundness.sound_bursts,
+    "events": soundness.sound_events,
+    "seconds": soundness.sound_seconds,
 }
-
-
-def _place_of(table: pa.Table) -> int:
-    """Something that tells some rows of a table from its others."""
-    return hash(table["t_ns"][0].as_py()) if len(table) else 0
-
-
-def in_order(piece: Any) -> Any:
-    """Rows that another program may have put into another order; ours come as they were made.
-
-    Seconds are put in order whatever is amiss, each once. Of others some come late, so that only an order that is
-    none counts: where one comes as late as the whole of them lasts.
-    """
-    if len(piece) < 2:
-        return piece
-    times = _times(piece)
-    if isinstance(piece, Seconds):
-        return piece if (np.diff(times) > 0).all() else piece.take(np.unique(times, return_index=True)[1])
-    late_ns = int((np.maximum.accumulate(times) - times).max())
-    lasts_ns = int(times.max() - times.min())
-    if lasts_ns < LATE_NS or late_ns < ALL_BUT * lasts_ns:
-        return piece
-    order = np.argsort(times, kind="stable")
-    if isinstance(piece, tuple):
-        return tuple(piece[place] for place in order)
-    return piece.take(pa.array(order)) if isinstance(piece, pa.Table) else piece[order]
-
-
-def _joined(pieces: list[Any]) -> Any:
-    if isinstance(pieces[0], Seconds):
-        return concatenate(pieces)
-    if isinstance(pieces[0], tuple):
-        return tuple(event for events in pieces for event in events)
-    return pa.concat_tables(pieces) if isinstance(pieces[0], pa.Table) else np.concatenate(pieces)
-
-
-def _times(piece: Any) -> Any:
-    if isinstance(piece, tuple):
-        return np.array([event.t_ns for event in piece], np.int64)
-    return np.asarray((piece.rows if isinstance(piece, Seconds) else piece)["t_ns"])
-
-
-def _within(span: Span, piece: Any) -> Any:
-    held = span.holds(_times(piece)) if len(piece) else np.empty(0, bool)
-    if held.all():
-        return piece
-    if isinstance(piece, tuple):
-        return tuple(event for event, is_held in zip(piece, held, strict=True) if is_held)
-    if isinstance(piece, pa.Table):
-        return piece.filter(pa.array(held))
-    return piece.where(held) if isinstance(piece, Seconds) else piece[held]
-
-
-def _slice(piece: Any, begin: int, end: int) -> Any:
-    if isinstance(piece, Seconds):
-        place = np.arange(len(piece))
-        return piece.where((place >= begin) & (place < end))
-    return piece[begin:end]

@@ -1,20 +1,22 @@
 """Writes a session down as it goes on: into the journal first, and from there into its tables.
 
 A disk that fails never stops the run. What it does not take waits in memory while that is
-little, then single inferences are given up; both ends of the gap are told. Arrow is loaded
-with the first batch, while the engine loads its model, so that nobody waits for it.
+little, then single inferences are given up; both ends of the gap are told. The tables are made
+by a `TableWriter`, now and then and at the end.
 """
 
+import contextlib
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.recording.files import JOURNAL, HeldFolder, WriterLock, create_folder, has_journal, write_manifest
+from edgetop.recording.journal import SEGMENT_BYTES, Journal
 from edgetop.recording.retention import Retention
+from edgetop.recording.table_writer import Done, Order, TableWriter
 from edgetop.recording.unwritten import Unwritten, UnwrittenNote
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity
@@ -22,12 +24,15 @@ from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NO_SECONDS, NS, BegunSecond
 
-if TYPE_CHECKING:
-    from edgetop.recording.store import Store
-
 # With the conductor's step and the engine's flush, a batch is in the journal well within a second.
 JOURNAL_EVERY_NS = 450_000_000
-RETRY_TABLES_NS = 10_000_000_000
+RETRY_TABLES_NS = 10 * NS
+TABLES_EVERY_NS = 1_800 * NS  # or when a whole segment has come: what a session's end has to wait for
+# With a limit on the size: how finely old inferences are dropped, how much of the limit a segment may take, and how
+# much room is made at once.
+_PIECES, _SEGMENTS, _ROOM = 16, 16, 8
+_LEAST_SEGMENT_BYTES = 65_536
+_TRIES = 2  # to write the tables at the end: who does it may be killed
 # What waits for a disk that fails. Seconds: half a day of them.
 MAX_WAITING_INFERENCES, MAX_WAITING_ROWS = 65_536, 43_200
 
@@ -35,11 +40,19 @@ MAX_WAITING_INFERENCES, MAX_WAITING_ROWS = 65_536, 43_200
 class Recorder:
     """One session's folder, from its making to `finish`."""
 
-    def __init__(self, folder: Path, manifest: Manifest, keep: Retention | None = None) -> None:
-        """Make the folder. Raises InputError where it cannot be, before anything runs."""
+    def __init__(
+        self, folder: Path, manifest: Manifest, keep: Retention | None = None, tables: TableWriter | None = None
+    ) -> None:
+        """Make the folder. Raises InputError where it cannot be, before anything runs.
+
+        `tables`: who writes them; this process where there is none.
+        """
         self._keep = keep or Retention()
         create_folder(folder)
-        self._store: Store | None = None
+        self._tables = tables or _here()
+        self._done = Done()
+        self._tables_begun_ns = 0
+        self._segment = 0  # that was written when segments were last counted
         self._waiting: list[Batch] = []
         self._manifest: Manifest | None = None  # to be written
         self._now_ns = self._journalled_ns = self._synced_ns = self._tables_after_ns = 0
@@ -52,6 +65,7 @@ class Recorder:
         try:
             self.held = HeldFolder(folder)
             self._lock = WriterLock(self.held.path)
+            self._journal_file = Journal(self.held.path / JOURNAL, self._keep.fsync_interval_ns, self._segment_bytes)
             self._note = UnwrittenNote(self.held.path / JOURNAL)
             write_manifest(self.held.path, manifest)
         except OSError as error:
@@ -75,9 +89,9 @@ class Recorder:
             self._manifest = batch.manifest
         if self._is_due(batch):
             self._journal()
-        if self._store and self._now_ns - self._synced_ns >= self._keep.fsync_interval_ns:
+        if self._now_ns - self._synced_ns >= self._keep.fsync_interval_ns:
             self._synced_ns = self._now_ns
-            self._store.sync()
+            self._journal_file.sync()
         self._compact()
         news, self._news = self._news, []
         return tuple(news)
@@ -87,12 +101,11 @@ class Recorder:
         late = self._now_ns - self._journalled_ns >= JOURNAL_EVERY_NS
         return late or batch.manifest is not None or waiting >= MAX_WAITING_INFERENCES
 
-    def _opened(self) -> "Store":
-        if self._store is None:
-            from edgetop.recording.store import Store  # noqa: PLC0415  loads Arrow
-
-            self._store = Store(self.held.path, self._keep)
-        return self._store
+    @property
+    def _segment_bytes(self) -> int:
+        if self._keep.max_bytes is None:
+            return SEGMENT_BYTES
+        return max(_LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, self._keep.max_bytes // _SEGMENTS))
 
     def _journal(self) -> None:
         """Everything that waits, or say that it must go on waiting."""
@@ -100,7 +113,7 @@ class Recorder:
         try:
             if self._waiting:
                 self._waiting = [merge(self._waiting)]
-                self._opened().append(self._waiting[0], self._begun.seconds())
+                self._journal_file.append(self._waiting[0], self._begun.seconds())
                 self._waiting = []
             if self._manifest is not None:
                 write_manifest(self.held.path, self._manifest)
@@ -135,7 +148,11 @@ class Recorder:
         if self._gap.is_open or self._now_ns < self._tables_after_ns:
             return
         try:
-            self._opened().compact()
+            self._collect(wait=False)
+            if not self._tables.is_busy and (order := self._order_due()):
+                self._tables_begun_ns = self._now_ns
+                self._tables.begin(self.held, self._lock, order)
+                self._collect(wait=order.room_bytes is not None)  # the limit holds at every moment
         except OSError as error:
             self._tables_after_ns = self._now_ns + RETRY_TABLES_NS
             if not self._tables_failed:
@@ -143,11 +160,39 @@ class Recorder:
                 why = _words(error)
                 text = f"{self.held.name}: the tables cannot be written yet: {why}; the journal keeps everything"
                 self._tell("tables-delayed", "warning", text)
-        if self._store and self._store.dropped_bytes and not self._said_dropped:
+        if self._done.dropped_bytes and not self._said_dropped:
             self._said_dropped = True
             limit = formatting.size(self._keep.max_bytes or 0)
             text = f"--max-size {limit} is reached: from here on the oldest single inferences go, all seconds stay"
             self._tell("raw-dropped", "info", text)
+
+    def _collect(self, *, wait: bool) -> None:
+        try:
+            self._done = self._tables.result(wait=wait) or self._done
+        except InterruptedError:  # how far it came is not known
+            self._done = replace(self._done, tally=None)
+            raise
+
+    def _order_due(self) -> Order | None:
+        """What the tables lack, where that is enough, or too much for the limit. Raises OSError."""
+        limit = self._keep.max_bytes
+        if limit is None and self._journal_file.number == self._segment and not self._tables_after_ns:
+            return None
+        number = self._journal_file.number if self._journal_file.is_open else self._journal_file.number + 1
+        sizes = self._journal_file.sizes()
+        complete = sum(size for place, size in sizes.items() if place < number)
+        if limit is None:
+            self._segment = self._journal_file.number
+            is_late = complete and self._now_ns - self._tables_begun_ns >= TABLES_EVERY_NS
+            is_due = is_late or complete >= self._journal_file.segment_bytes
+            return Order(number, self._done) if is_due else None
+        piece = limit // _PIECES
+        most = limit - piece - self._journal_file.segment_bytes  # room for what is being moved
+        names = ("catalog", "*.partial")
+        pieces = (path for name in names for path in (self.held.path / JOURNAL).glob(name))
+        if sum(sizes.values()) + sum(path.stat().st_size for path in pieces) <= most:
+            return None
+        return Order(number, self._done, piece, most - limit // _ROOM)
 
     def _tell(self, kind: str, severity: Severity, text: str, **data: JsonValue) -> None:
         self._news.append(Event(self._now_ns, kind, severity, "edgetop", text, data))
@@ -162,12 +207,13 @@ class Recorder:
         lost = lost_in_all(manifest.lost, self._gap.in_all())
         try:
             self._write_rest()
-            lost = self._opened().finish(replace(manifest, lost=lost)).lost
+            self._journal_file.finish()
+            lost = self._publish(replace(manifest, lost=lost)).lost
         except OSError as error:
             failure = error
         finally:
-            if self._store:
-                self._store.close()
+            self._journal_file.close()
+            self._tables.close()
             self._lock.release()
         if failure and (fate := self.held.fate):
             raise _failed(f"{self.held.name}: {fate}: it is not complete", _advice(fate), lost)
@@ -179,6 +225,31 @@ class Recorder:
         if self._gap.first:
             raise _failed(f"{self._cannot(self._gap.first)}: {self._gap.lost()}", "the run itself went on", lost)
         return lost
+
+    def prepare_end(self) -> None:
+        """`finish` will be called soon."""
+        with contextlib.suppress(OSError):
+            if not self._tables.is_busy:
+                self._tables.prepare(self.held, self._lock)
+
+    def _publish(self, manifest: Manifest) -> Manifest:
+        """The manifest with what is lost. Raises OSError; the journal then stays."""
+        for _ in range(_TRIES):
+            try:
+                if self._tables.is_busy:  # still with the last order
+                    self._collect(wait=True)
+            except OSError:  # as it may be with this one
+                pass
+            try:
+                self._tables.begin(self.held, self._lock, Order(0, self._done, manifest=manifest))
+                self._collect(wait=True)
+                break
+            except InterruptedError as error:
+                killed = error
+        else:
+            raise killed
+        assert self._done.manifest
+        return self._done.manifest
 
     def _write_rest(self) -> None:
         """Raises OSError where the disk does not take it."""
@@ -208,14 +279,20 @@ class Recorder:
 
     def discard(self) -> None:
         """Remove a session in which nothing ran."""
-        if self._store:
-            self._store.close()
+        self._journal_file.close()
+        self._tables.close()
         self._lock.release()
         if not self.held.fate:
             shutil.rmtree(self.held.name, ignore_errors=True)
 
     def _cannot(self, error: OSError) -> str:
         return f"{self.held.name}: cannot be recorded: {self.held.fate or _words(error)}"
+
+
+def _here() -> TableWriter:
+    from edgetop.recording.compaction import HereTableWriter  # noqa: PLC0415  loads Arrow
+
+    return HereTableWriter()
 
 
 def _advice(fate: str) -> str:

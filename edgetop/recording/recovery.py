@@ -6,41 +6,34 @@ removed only when all of it is on the disk, so a recovery may itself be killed a
 """
 
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from edgetop import formatting
 from edgetop.errors import RecordingError
-from edgetop.recording import columns, soundness
+from edgetop.recording import soundness
 from edgetop.recording.catalog import CATALOG
-from edgetop.recording.compaction import compact, table_rows
 from edgetop.recording.files import (
     JOURNAL,
-    SOCKET,
     RecoveryLock,
     has_journal,
     open_regular,
     read_manifest,
-    set_aside,
-    sync_folder,
     write_manifest,
 )
 from edgetop.recording.journal import Missing, SegmentReader, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.snapshot import Snapshot
-from edgetop.recording.tables import Tables
 from edgetop.recording.unwritten import Unwritten, read_unwritten
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import NO_INFERENCES, Inferences, last_end_ns, measured
+from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
 JOURNAL_DELAY_NS = NS  # a batch is in the journal within this time
@@ -77,7 +70,7 @@ def recover(folder: Path) -> Recovered:
     try:
         if has_journal(folder):
             _recover(folder)
-    except (OSError, ValueError, pa.ArrowException):
+    except (OSError, ValueError):
         return "unwritable"
     finally:
         lock.release()
@@ -85,6 +78,9 @@ def recover(folder: Path) -> Recovered:
 
 
 def _recover(folder: Path) -> None:
+    from edgetop.recording.compaction import WaitingRows, compact  # noqa: PLC0415  loads Arrow
+    from edgetop.recording.tables import Tables, settle  # noqa: PLC0415
+
     journal = folder / JOURNAL
     before = read_manifest(folder)
     snapshot = Snapshot(folder, before)
@@ -93,37 +89,17 @@ def _recover(folder: Path) -> None:
     tables = Tables(journal)
     missing = snapshot.missing_seconds()
     for number in snapshot.segments:
-        for _ in compact(snapshot.again(number), segment_name(number), tables, sensor_ids, missing):
-            pass
+        compact(snapshot.again(number), segment_name(number), tables, sensor_ids, missing)
     if closing.events or len(closing.seconds):
         source = journal / (segment_name(max(snapshot.segments)) if snapshot.segments else _CLOSING)
         os.close(open_regular(source, os.O_RDWR | os.O_CREAT))
-        for name, rows in table_rows(Batch(seconds=closing.seconds, events=closing.events), sensor_ids):
-            tables.append(name, pa.Table.from_batches([rows]), source.name)
+        waiting = WaitingRows(tables, source.name)
+        waiting.add(Batch(seconds=closing.seconds, events=closing.events))
+        waiting.flush()
     tables.commit()
     write_manifest(folder, closing.manifest)
     sources = {segment_name(number): snapshot.is_spoilt(number) for number in snapshot.segments}
     settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.is_catalog_spoilt()})
-
-
-def settle(folder: Path, tables: Tables, sources: Mapping[str, bool]) -> None:
-    """All rows are committed and the manifest is the last one: publish the tables, and remove the journal.
-
-    `sources`: of each file of the journal that became table rows whether not all of it could be read.
-    """
-    for name, is_spoilt in sources.items():
-        if name == CATALOG:
-            continue
-        if is_spoilt:
-            set_aside(folder, name)
-        else:
-            (folder / JOURNAL / name).unlink(missing_ok=True)
-    tables.publish(folder)
-    if sources.get(CATALOG):
-        set_aside(folder, CATALOG)
-    (folder / SOCKET).unlink(missing_ok=True)
-    shutil.rmtree(folder / JOURNAL)
-    sync_folder(folder)
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Closing:
@@ -201,7 +177,7 @@ class _Last:
         self.begun = soundness.sound_seconds(segment.begun) if len(segment.begun) else self.begun
         self.damaged_bytes += segment.damaged_bytes
         self.longest_frame = max(self.longest_frame, segment.longest_frame)
-        self.missing.add(segment.missing)
+        self.missing = self.missing.with_more(segment.missing)
         self.tally = segment.tally
         self.first_tally = self.first_tally or segment.first_tally
 
@@ -224,7 +200,7 @@ def _missing_seconds(snapshot: Snapshot, last: _Last) -> Seconds:
     """The seconds behind the last complete one, from the inferences that came to be written, or as they were."""
     begin = last.seconds_until_ns
     if begin is None:
-        begin = max((int(rows["t_ns"][-1].as_py()) + NS for rows in _last_group(snapshot, "seconds")), default=0)
+        begin = max((int(rows.rows["t_ns"][-1]) + NS for rows in _last_group(snapshot, "seconds")), default=0)
         last.seconds_until_ns = begin
     inferences = np.concatenate([*_earlier(snapshot, last, begin), *last.inferences, NO_INFERENCES])
     later = inferences[inferences["t_ns"] >= begin]
@@ -245,12 +221,12 @@ def _earlier(snapshot: Snapshot, last: _Last, begin: int) -> list[Inferences]:
     for rows in snapshot.last_rows("inferences"):
         if first_ns < begin:
             break
-        earlier.insert(0, soundness.sound_inferences(columns.inferences_from_arrow(rows)))
+        earlier.insert(0, soundness.sound_inferences(rows))
         first_ns = int(earlier[0]["t_ns"][0]) if len(earlier[0]) else first_ns
     return earlier
 
 
-def _last_group(snapshot: Snapshot, name: str) -> Iterator[pa.Table]:
+def _last_group(snapshot: Snapshot, name: str) -> Iterator[Any]:
     for rows in snapshot.last_rows(name):
         yield rows
         return
@@ -281,9 +257,7 @@ def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds, reason: str | No
 
 def _last_end_ns(snapshot: Snapshot, last: _Last, otherwise_ns: int) -> int:
     """When the last inference that was kept ended; `otherwise_ns` where no single ones were."""
-    kept = last.inferences or [
-        soundness.sound_inferences(columns.inferences_from_arrow(rows)) for rows in _last_group(snapshot, "inferences")
-    ]
+    kept = last.inferences or [soundness.sound_inferences(rows) for rows in _last_group(snapshot, "inferences")]
     return max((last_end_ns(piece) for piece in kept if len(piece)), default=otherwise_ns)
 
 
@@ -311,24 +285,22 @@ def _told(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | None) -> 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
     """Warm-up runs, their time in ns (0 where single inferences were not kept), measured runs."""
     runs, total_ns = _asked_for(snapshot), 0
-    for place, table in enumerate(snapshot.rows("inferences")):
+    for place, inferences in enumerate(snapshot.rows("inferences")):
         runs = runs if place else 0
-        phases = np.asarray(table["phase"].cast(pa.string()))
-        warmup = phases == "warmup"
+        warmup = inferences["phase"] == WARMUP
         runs += int(np.count_nonzero(warmup))
-        total_ns += int(np.asarray(table["latency_ns"])[warmup].sum())
-        if len(phases) and phases[-1] == "measure":
+        total_ns += int(inferences["latency_ns"][warmup].sum())
+        if inferences["phase"][-1] == MEASURE:
             break
-    seconds = [np.asarray(table[name]).sum() for table in snapshot.rows("seconds") for name in ("count", "errors")]
-    return runs, total_ns, int(sum(seconds)) + int(missing.rows["count"].sum() + missing.rows["errors"].sum())
+    each = [*snapshot.rows("seconds"), missing]
+    return runs, total_ns, sum(int(seconds.rows["count"].sum() + seconds.rows["errors"].sum()) for seconds in each)
 
 
 def _asked_for(snapshot: Snapshot) -> int:
     """How many warm-up runs were done by the time that measuring began, as it was told."""
     runs = 0
-    for table in snapshot.rows("events"):
-        kinds = np.asarray(table["kind"].cast(pa.string()))
-        for event in columns.events_from_arrow(table.filter(pa.array(kinds == "phase"))):
+    for events in snapshot.rows("events"):
+        for event in (event for event in events if event.kind == "phase"):
             asked = event.data.get("runs")
             if event.data.get("phase") == "warmup":
                 runs = asked if type(asked) is int else 0

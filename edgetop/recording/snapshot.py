@@ -2,27 +2,32 @@
 
 Only reads. The segments of the journal are opened before the catalog is read, and their rows
 are then taken from them alone, so that a writer that goes on meanwhile brings no row twice and
-takes none out of sight.
+takes none out of sight. Arrow is loaded where there is a table to be read: not for a young session that still runs.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 
+from edgetop.recording import soundness
 from edgetop.recording.catalog import Held, RowGroup, piece_name, read_catalog
-from edgetop.recording.compaction import MissingSeconds, journal_rows
 from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
 from edgetop.recording.journal import Follower, SegmentReader, open_segment, segment_name, segments
 from edgetop.recording.packing import Tally
-from edgetop.recording.schema import SCHEMAS, as_described
-from edgetop.recording.span import WHOLE, Span
-from edgetop.recording.tables import metadata_of
-from edgetop.session.manifest import Manifest
-from edgetop.session.seconds import NS
+from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load, Manifest
+from edgetop.session.operators import OperatorInfo
+from edgetop.session.records import NO_INFERENCES, Inferences, Readings, measured
+from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+
+if TYPE_CHECKING:  # loads Arrow
+    from edgetop.recording.table_files import TableFile
 
 
 class Problems:
@@ -38,6 +43,10 @@ class Problems:
         self.tell(path, what)
         self.rows[path.stem, place] = rows
 
+    def leave_out(self, path: Path, place: int, rows: int) -> None:
+        """Some rows of a table that cannot be true."""
+        self.miss(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
+
     def missing(self, table: str) -> int | None:
         """Rows of a table that could not be read, as far as it was; None: nobody knows how many."""
         if table in self.uncounted:
@@ -50,11 +59,45 @@ class Problems:
             self.found.append(text)
 
 
-def open_table(place: Path, source: Path, metadata: pq.FileMetaData | None) -> pq.ParquetFile:
-    """Raises OSError, or what Arrow raises of a damaged one."""
-    if source == place:
-        Descriptor(open_regular(place))  # no link, no pipe
-    return pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
+class MissingSeconds:
+    """Makes the seconds anew that damaged frames held, of those of their inferences that others hold."""
+
+    def __init__(self, load: Load, begin_ns: int | None) -> None:
+        """`begin_ns`: where the seconds before the first batch end; None: not known, as the first row tells."""
+        self._load = load
+        self._begin_ns = begin_ns
+        self._inferences: list[Inferences] = []
+
+    def completed(self, batch: Batch) -> Batch:
+        """The batch, with the seconds before its own that none had."""
+        if batch.manifest is not None:
+            self._load = batch.manifest.load
+        if len(inferences := soundness.sound_inferences(batch.inferences)):
+            self._inferences.append(inferences)
+        seconds = soundness.sound_seconds(batch.seconds) if len(batch.seconds) else batch.seconds
+        if not len(seconds):
+            return batch
+        first_ns, end_ns = int(seconds.rows["t_ns"][0]), int(seconds.rows["t_ns"][-1]) + NS
+        if self._begin_ns is not None and first_ns > self._begin_ns:
+            batch = replace(batch, seconds=concatenate([self._made(self._begin_ns, first_ns), batch.seconds]))
+        self._begin_ns = end_ns
+        while len(self._inferences) > 1 and self._inferences[1]["t_ns"][0] < end_ns:
+            self._inferences.pop(0)
+        return batch
+
+    def _made(self, begin_ns: int, end_ns: int) -> Seconds:
+        inferences = np.concatenate([NO_INFERENCES, *self._inferences])
+        before = measured(inferences[inferences["t_ns"] < begin_ns])
+        inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
+        made = []
+        for second in np.unique(inside["t_ns"] // NS):  # where nothing is known, no row says that nothing was
+            aggregator = SecondAggregator(
+                self._load.deadline_ns, int(second), before[-1:], is_paced=self._load.is_paced
+            )
+            piece = inside[inside["t_ns"] // NS == second]
+            made += [aggregator.add(piece), aggregator.close()]
+            before = np.concatenate([before[-1:], measured(piece)])
+        return concatenate(made)
 
 
 class Snapshot:
@@ -64,14 +107,15 @@ class Snapshot:
         self.problems = Problems()
         self._journal = folder / JOURNAL
         self._manifest = manifest
-        self._sensor_ids = [info.id for info in manifest.sensors]
+        self.sensor_ids = [info.id for info in manifest.sensors]  # what readings are told apart by
+        self._infos: dict[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = {}  # of bursts, held once
         self.segments: dict[int, SegmentReader] = {}  # each up to what is whole in it now
         self._catalog = Held([], 0, 0)
         self._pieces: dict[tuple[str, int], Descriptor] = {}
         if has_journal(folder):
             self._open_segments()
             self._read_catalog()
-        self._published = {name for name in SCHEMAS if os.path.lexists(folder / f"{name}.parquet")}
+        self._published = {name for name in TABLES if os.path.lexists(folder / f"{name}.parquet")}
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
@@ -136,7 +180,7 @@ class Snapshot:
 
     def missing_seconds(self) -> MissingSeconds:
         """For the segments, in their order."""
-        last = next((int(rows["t_ns"][-1].as_py()) + NS for rows in self.last_rows("seconds")), None)
+        last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest.load, begin_ns)
 
@@ -149,44 +193,52 @@ class Snapshot:
         current.skip_to(self.segments[last].offset)
         return Follower(self._journal, current, last)
 
-    def rows(self, name: str, span: Span = WHOLE) -> Iterator[pa.Table]:
-        """The rows of a table in pieces of bounded size, as far as they are sound.
+    def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
+        """The rows of a table in pieces of bounded size, as far as they can be read.
 
         All that lie in `span`, and of the others those that are read with them.
         """
-        for place, source, metadata in self.files(name):
-            yield from self._row_groups(name, place, source, metadata, span)
+        for file in self.files(name):
+            yield from self._row_groups(file, span)
         yield from self.journalled(name)
 
-    def files(self, name: str) -> Iterator[tuple[Path, Path, pq.FileMetaData | None]]:
-        """Of each file with row groups of a table its place, where it is to be read, and its index if it has none."""
+    def files(self, name: str) -> Iterator["TableFile"]:
+        """Each file with row groups of a table."""
         path = self.folder / f"{name}.parquet"
         if name in self._published:
-            yield path, path, None
+            yield from self._opened(name, path, path, None)
             return
         if not self._is_unfinished:
             self.problems.tell(path, "is missing")
             self.problems.uncounted.add(name)
         yield from self._unpublished(name)
 
-    def journalled(self, name: str) -> Iterator[pa.Table]:
+    def journalled(self, name: str) -> Iterator[Any]:
         """Rows of a table that are in no row group yet."""
         if name in self._published or not self.segments:
             return
         spoilt = name == "seconds" and any(map(self.is_spoilt, self.segments))
         missing = self.missing_seconds() if spoilt else None
+        field = FIELDS.get(name, name)
         for number in self.segments:
-            yield from journal_rows(self.again(number), self._sensor_ids, name, missing)
+            own_ids = self.sensor_ids
+            for batch in self.again(number).read({field, "manifest", *(("inferences",) if missing else ())}):
+                if batch.manifest is not None:
+                    own_ids = [info.id for info in batch.manifest.sensors]
+                rows = getattr(missing.completed(batch) if missing else batch, field)
+                rows = _renumbered(rows, own_ids, self.sensor_ids) if name == "readings" else rows
+                if len(rows):
+                    yield rows
 
-    def last_rows(self, name: str) -> Iterator[pa.Table]:
+    def last_rows(self, name: str) -> Iterator[Any]:
         """The row groups of an unpublished table from the last to the first, without the journal's."""
-        for place, source, metadata in reversed(list(self._unpublished(name))):
-            yield from self._row_groups(name, place, source, metadata, backwards=True)
+        for file in reversed(list(self._unpublished(name))):
+            yield from self._row_groups(file, backwards=True)
 
-    def _unpublished(self, name: str) -> Iterator[tuple[Path, Path, pq.FileMetaData]]:
-        """Of each piece its place, where it is to be read, whatever has become of it meanwhile, and its index."""
+    def _unpublished(self, name: str) -> Iterator["TableFile"]:
+        """Each piece, which can be read whatever has become of it meanwhile."""
         held = [group for group in self._catalog.groups if group.table == name]
-        for (table, number), file in sorted(self._pieces.items()):
+        for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue
             place = self._journal / piece_name(name, number)
@@ -194,27 +246,30 @@ class Snapshot:
             if not _are_sound(name, groups):
                 self.problems.tell(place, "is damaged: its index is not sound; what of it is sound is read")
                 groups = [group for group in groups if _are_sound(name, [group])]
-            yield place, Path(f"/proc/self/fd/{file.fd}"), metadata_of(name, groups)
+            yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
-    def _row_groups(
-        self,
-        name: str,
-        place: Path,
-        source: Path,
-        metadata: pq.FileMetaData | None,
-        span: Span = WHOLE,
-        *,
-        backwards: bool = False,
-    ) -> Iterator[pa.Table]:
+    def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
+        """None where it cannot be."""
+        from edgetop.recording.table_files import TableFile  # noqa: PLC0415  loads Arrow
+
         with self.damage_told(place):
-            file = open_table(place, source, metadata)
-            with file:
-                together = by_time(file, apart=name == "seconds")
-                for numbers in reversed(together) if backwards else together:
-                    groups = [file.metadata.row_group(number) for number in numbers]
-                    with self.damage_told(place, numbers[0], sum(group.num_rows for group in groups)):
-                        if any(_touches(span, group) for group in groups):
-                            yield as_described(file.read_row_groups(numbers), SCHEMAS[name])
+            yield TableFile(name, place, source, groups)
+
+    def _row_groups(self, file: "TableFile", span: Span = WHOLE, *, backwards: bool = False) -> Iterator[Any]:
+        together = file.by_time()
+        for numbers in reversed(together) if backwards else together:
+            known = [file.times_in(number) for number in numbers]
+            if not all(known) or any(times and span.touches(*times) for times in known):
+                with self.damage_told(file.place, numbers[0], file.rows_in(numbers)):
+                    if len(rows := self.read(file, numbers)):
+                        yield rows
+
+    def read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
+        """The rows of some row groups. Raises OSError, and ValueError where they are damaged."""
+        rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
+        if left_out:
+            self.problems.leave_out(file.place, numbers[0], left_out)
+        return rows
 
     @contextlib.contextmanager
     def damage_told(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
@@ -224,7 +279,7 @@ class Snapshot:
         """
         try:
             yield
-        except (OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError, pa.ArrowException) as error:
+        except (OSError, ValueError) as error:
             what = "is missing" if isinstance(error, FileNotFoundError) else f"is damaged: {error}"
             if rows is None:
                 self.problems.tell(path, what)
@@ -234,6 +289,8 @@ class Snapshot:
 
 
 def _are_sound(name: str, groups: list[RowGroup]) -> bool:
+    from edgetop.recording.tables import metadata_of  # noqa: PLC0415  loads Arrow
+
     try:
         metadata_of(name, groups)
     except ValueError:
@@ -241,38 +298,12 @@ def _are_sound(name: str, groups: list[RowGroup]) -> bool:
     return True
 
 
-def times_of(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
-    """The first and the last time in a row group, as far as its index says it."""
-    for place in range(group.num_columns):
-        column = group.column(place)
-        known = column.statistics if column.path_in_schema == "t_ns" else None
-        if known is not None and known.has_min_max and type(known.min) is type(known.max) is int:
-            return known.min, known.max
-    return None
-
-
-def by_time(file: pq.ParquetFile, *, apart: bool) -> list[tuple[int, ...]]:
-    """The numbers of its row groups in the order of their times: another program may have written them in another.
-
-    `apart`: no row of one may come before a row of an earlier one, so those that are mixed are read together.
-    """
-    times = [times_of(file.metadata.row_group(number)) for number in range(file.num_row_groups)]
-    known = [span for span in times if span is not None]
-    if len(known) < len(times):
-        return [(number,) for number in range(file.num_row_groups)]
-    found: list[tuple[int, ...]] = []
-    last_ns = 0
-    for number in sorted(range(len(known)), key=lambda number: known[number][0]):
-        first_ns, end_ns = known[number]
-        if apart and found and first_ns <= last_ns:
-            found[-1] = (*found[-1], number)
-        else:
-            found.append((number,))
-        last_ns = max(last_ns, end_ns)
-    return found
-
-
-def _touches(span: Span, group: pq.RowGroupMetaData) -> bool:
-    """Whether a row group may hold rows of `span`."""
-    times = times_of(group)
-    return times is None or span.touches(*times)
+def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
+    """With the places of their sensors in another list; what is in none, or no number, is left out."""
+    readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
+    if own_ids != sensor_ids[: len(own_ids)]:
+        place = {sensor_id: number for number, sensor_id in enumerate(sensor_ids)}
+        places = np.array([place.get(sensor_id, -1) for sensor_id in own_ids], np.int64)[readings["sensor"]]
+        readings = readings[places >= 0].copy()
+        readings["sensor"] = places[places >= 0]
+    return readings

@@ -3,16 +3,16 @@
 What is left out here would make an analysis raise, run for ever or fill the memory.
 """
 
+import math
 from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, Severity
+from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.operators import Burst
 from edgetop.session.records import PHASES, Inferences, Readings
 from edgetop.session.seconds import NS, Seconds
@@ -22,9 +22,10 @@ MAX_TEXT = 100_000
 SEVERITIES = get_args(Severity)
 
 Mask = npt.NDArray[np.bool_]
+Times = npt.NDArray[np.int64]
 
 
-def _in_time(t_ns: npt.NDArray[np.int64]) -> Mask:
+def _in_time(t_ns: Times) -> Mask:
     """Within the years that a session may last; a little before its origin is the work of rounding."""
     sound: Mask = (t_ns >= -NS) & (t_ns < MAX_SESSION_NS)
     return sound
@@ -53,6 +54,18 @@ def sound_events(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(e if len(e.message) <= MAX_TEXT else replace(e, message=e.message[:MAX_TEXT] + "...") for e in kept)
 
 
+def sound_data(value: object) -> dict[str, JsonValue]:
+    """Of an event: without what is no plain value in it, which only another program can have written."""
+    if not isinstance(value, dict):
+        return {}
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
+    return {k: v for k, v in finite.items() if not isinstance(v, dict | list) and not _is_too_large(v)}
+
+
+def _is_too_large(value: object) -> bool:
+    return isinstance(value, int) and abs(value) >= 2**62
+
+
 def sound_seconds(seconds: Seconds) -> Seconds:
     sound = _are_sound(seconds)
     if seconds.response is not None:
@@ -75,12 +88,13 @@ def _are_sound(seconds: Seconds) -> Mask:
     return sound
 
 
-def sound_operators(operators: pa.Table) -> pa.Table:
-    """Rows of that table. Raises pa.ArrowException where its columns are not sound themselves."""
-    operators.validate(full=True)
-    total_ns, calls = np.asarray(operators["total_ns"]), np.asarray(operators["calls"])
-    sound = _in_time(np.asarray(operators["t_ns"])) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
-    return operators if sound.all() else operators.filter(pa.array(sound))
+def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
+    """Of each row of `operators`."""
+    return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
+
+
+def sound_bursts(bursts: tuple[Burst, ...]) -> tuple[Burst, ...]:
+    return tuple(b for b in bursts if are_sound_operators(np.array([b.t_ns]), b.calls, b.total_ns).all())
 
 
 def sound_batch(batch: Batch) -> Batch:
@@ -92,10 +106,5 @@ def sound_batch(batch: Batch) -> Batch:
         readings=sound_readings(batch.readings),
         events=sound_events(batch.events),
         seconds=sound_seconds(batch.seconds) if len(batch.seconds) else batch.seconds,
-        bursts=tuple(burst for burst in batch.bursts if _is_sound(burst)),
+        bursts=sound_bursts(batch.bursts),
     )
-
-
-def _is_sound(burst: Burst) -> bool:
-    in_time = bool(_in_time(np.array([burst.t_ns])).all())
-    return in_time and bool(((burst.calls > 0) & (burst.total_ns >= 0) & (burst.total_ns < MAX_SESSION_NS)).all())

@@ -5,8 +5,9 @@ is in the catalog. Nothing here is held in memory but the row group at hand.
 """
 
 import contextlib
-import ctypes
 import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.recording import footer
-from edgetop.recording.catalog import Catalog, RowGroup, piece_name, pieces, read_catalog
-from edgetop.recording.files import Descriptor, names_in, open_regular, sync_folder, write_all
+from edgetop.recording.catalog import CATALOG, Catalog, RowGroup, piece_name, pieces, read_catalog
+from edgetop.recording.files import (
+    JOURNAL,
+    SOCKET,
+    Descriptor,
+    names_in,
+    open_regular,
+    set_aside,
+    sync_folder,
+    write_all,
+)
+from edgetop.recording.rows import give_memory_back
 from edgetop.recording.schema import EARLIER, SCHEMAS, as_described, completed
 
 ROW_GROUP_ROWS = 65_536
@@ -49,7 +60,7 @@ class Tables:
         held = read_catalog(folder, present)
         self._pieces: dict[str, list[_Piece]] = {name: [] for name in SCHEMAS}
         # Entries of a piece that is gone must not come to name another's rows.
-        self._first_free = dict.fromkeys(SCHEMAS, held.first_free)
+        self._first_free = held.first_free
         for name, numbers in pieces(folder).items():
             for number in numbers:
                 groups = [group for group in held.groups if (group.table, group.piece) == (name, number)]
@@ -197,6 +208,26 @@ class Tables:
         (self._folder / source).unlink()
 
 
+def settle(folder: Path, tables: Tables, sources: Mapping[str, bool]) -> None:
+    """All rows are committed and the manifest is the last one: publish the tables, and remove the journal.
+
+    `sources`: of each file of the journal that became table rows whether not all of it could be read.
+    """
+    for name, is_spoilt in sources.items():
+        if name == CATALOG:
+            continue
+        if is_spoilt:
+            set_aside(folder, name)
+        else:
+            (folder / JOURNAL / name).unlink(missing_ok=True)
+    tables.publish(folder)
+    if sources.get(CATALOG):
+        set_aside(folder, CATALOG)
+    (folder / SOCKET).unlink(missing_ok=True)
+    shutil.rmtree(folder / JOURNAL)
+    sync_folder(folder)
+
+
 def _encoded(name: str, rows: pa.Table) -> bytes:
     """A Parquet file of one row group, or of none where there are no rows."""
     return _encoded_as(SCHEMAS[name], rows)
@@ -225,16 +256,6 @@ def _check(file: Descriptor, rows: int) -> None:
         raise ValueError(str(error)) from None
     if metadata.num_rows != rows:
         raise ValueError("its row groups have another number of rows")
-
-
-def give_memory_back() -> None:
-    """What Arrow and the C library keep for the next row group, which may be minutes away, is 20 MiB.
-
-    glibc has given back only what lies at the end of its heap (malloc_trim(3)); musl and others have no such call.
-    """
-    pa.default_memory_pool().release_unused()
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
-        trim(0)
 
 
 def _template(name: str) -> bytes:

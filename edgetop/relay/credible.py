@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.relay.byte_shuffle import Columns, Ints
+from edgetop.session.byte_shuffle import Columns, Ints
 from edgetop.session.seconds import NS
 
 MAX_SESSION_NS = 10 * 366 * 86_400 * NS

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.relay import byte_shuffle
-from edgetop.relay.byte_shuffle import Columns
 from edgetop.relay.credible import MAX_SESSION_NS, are_times, is_time, lies, require, take_rows
 from edgetop.relay.packed_seconds import pack_seconds, read_seconds
 from edgetop.relay.wire import MAX_PAYLOAD
+from edgetop.session import byte_shuffle
 from edgetop.session.batch import Batch
+from edgetop.session.byte_shuffle import Columns
 from edgetop.session.events import Event
 from edgetop.session.manifest import from_json, to_json
 from edgetop.session.operators import Burst, OperatorInfo

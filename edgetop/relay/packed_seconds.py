@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetop.relay import byte_shuffle
-from edgetop.relay.byte_shuffle import Columns
 from edgetop.relay.credible import lies, require, take_rows
-from edgetop.session import histogram
+from edgetop.session import byte_shuffle, histogram
+from edgetop.session.byte_shuffle import Columns
 from edgetop.session.seconds import NS, SECOND, Seconds
 
 OLD_S = 602  # more than the longest window, and the seconds at its ends

@@ -14,9 +14,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.recording.operator_columns import bursts_from_arrow
 from edgetop.recording.reader import Recording
-from edgetop.recording.span import Span
+from edgetop.recording.rows import Span
 from edgetop.relay.thinning import MAX_SINGLE, SECONDS_AT_ONCE, in_pieces, thinned
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
@@ -241,7 +240,7 @@ def _summed(bursts: Sequence[Event]) -> Iterator[Event]:
 def _first_bursts(recording: Recording, span: Span) -> Iterator[Burst]:
     """With which later ones are compared."""
     for piece in recording.rows("operators", span):
-        yield from bursts_from_arrow([piece])[:BASELINE_BURSTS]
+        yield from piece[:BASELINE_BURSTS]
         return
 
 

@@ -13,15 +13,14 @@ import numpy as np
 from edgetop.errors import InputError
 from edgetop.recording.files import held, is_live
 from edgetop.recording.journal import FellBehindError, Follower
-from edgetop.recording.operator_columns import bursts_from_arrow
 from edgetop.recording.pieces import Piece
 from edgetop.recording.reader import Recording
-from edgetop.recording.span import Span
-from edgetop.recording.tables import give_memory_back
+from edgetop.recording.rows import Span, give_memory_back
 from edgetop.relay.encoding import NOWHERE, Position
 from edgetop.relay.past import FINE_S, Judge, past
 from edgetop.relay.thinning import SINGLE_HZ, in_pieces, thinned
 from edgetop.session.batch import Batch, merge
+from edgetop.session.operators import Burst, joined
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NO_SECONDS, NS, concatenate
 
@@ -119,14 +118,15 @@ def _missed(recording: Recording, tables: dict[str, list[Piece]], position: Posi
         readings=np.concatenate([NO_READINGS, *_after(tables["readings"], position[1], _later)]),
         events=tuple(event for rows in _after(tables["events"], position[2], _later) for event in rows),
         inferences=np.concatenate(singles),
-        bursts=tuple(burst for burst in bursts_from_arrow(tuple(_last_operators(recording))) if burst.number >= bursts),
+        bursts=tuple(burst for burst in joined(_last_bursts(recording)) if burst.number >= bursts),
     )
     return thinned(batch, max(1.0, (recording.end_ns - max(last_ns, 0)) / NS))
 
 
-def _last_operators(recording: Recording) -> Iterator[Any]:
+def _last_bursts(recording: Recording) -> Iterator[Burst]:
     """Those of as long as a viewer may have been away."""
-    yield from recording.rows("operators", Span(recording.end_ns - 2 * FINE_S * NS))
+    for bursts in recording.rows("operators", Span(recording.end_ns - 2 * FINE_S * NS)):
+        yield from bursts
 
 
 def _after(pieces: Sequence[Piece], rows: int, later: Callable[[Any, int], Any]) -> Iterator[Any]:

@@ -45,6 +45,9 @@ class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
         """Keep it, or go on without; what is to be told about the recording itself."""
 
+    def prepare_end(self) -> None:
+        """`finish` will be called soon."""
+
     def finish(self, manifest: Manifest) -> Lost | None:
         """What of the session is not in the recording. Raises RecordingError where something could not be kept."""
 
@@ -284,6 +287,8 @@ class Conductor:
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
         """Close everything, last words first. Whatever fails here, the rest is done and the outcome is set."""
         finish = self._discard_recording if isinstance(error, InputError) else self._finish_recording
+        if self._recorder:
+            self._recorder.prepare_end()
         steps = (self._sampler.stop, self._engine.close, partial(self._say_last_words, reason), finish)
         failures = [_failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))

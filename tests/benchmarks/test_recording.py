@@ -131,7 +131,7 @@ def test_less_than_three_times_the_recording_is_written(latency_ns, seconds, tmp
         readings["t_ns"], readings["sensor"] = now, np.arange(len(readings))
         readings["value"] = np.round(50 + random.normal(0, 0.3, len(readings)), 1)
         recorder.write(Batch(now, piece, aggregator.add(piece), readings, manifest=manifest if tick == 1 else None))
-        recorder._opened()._journal._sync.wait()  # hours pass in seconds here, and each sync is to count
+        recorder._journal_file._sync.wait()  # hours pass in seconds here, and each sync is to count
     recorder.finish(replace(manifest, state="finished", duration_ns=seconds * NS))
     size = sum(path.stat().st_size for path in (tmp_path / "s.edgetop").iterdir())
     written = [

@@ -198,7 +198,7 @@ def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Pa
     from edgetop.recording.export.formats import load
     from edgetop.recording.export.protocol import Selection
     from edgetop.recording.reader import Recording
-    from edgetop.recording.span import Span
+    from edgetop.recording.rows import Span
 
     folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
     shown = Tty()

@@ -38,7 +38,7 @@ class Writer:
         self._manifests = [batch.manifest for batch in batches if batch.manifest]
         self._recorder = Recorder(folder, self._manifests[0], Retention())
         if segment_bytes is not None:
-            self._recorder._opened()._journal._segment_bytes = segment_bytes
+            self._recorder._journal_file.segment_bytes = segment_bytes
         self.write(1)
 
     def write(self, count: int) -> None:

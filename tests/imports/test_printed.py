@@ -9,7 +9,7 @@ from edgetop.errors import InputError
 from edgetop.imports.measured import Summary, Times
 from edgetop.imports.read import read, read_all
 from edgetop.recording.reader import Recording
-from edgetop.recording.span import WHOLE
+from edgetop.recording.rows import WHOLE
 from tests.imports.test_session import imported, reported, text_of
 from tests.support import printed, trtexec
 

@@ -16,7 +16,7 @@ from edgetop.imports.read import read_all
 from edgetop.imports.session import BATCH_INFERENCES, Imported
 from edgetop.imports.trtexec import ORIGIN
 from edgetop.recording.reader import Recording
-from edgetop.recording.span import WHOLE
+from edgetop.recording.rows import WHOLE
 from tests.support import trtexec
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, record, session

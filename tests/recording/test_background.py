@@ -40,6 +40,9 @@ class SlowRecorder:
         if self.error:
             raise self.error
 
+    def prepare_end(self) -> None:
+        self.calls.append("prepare")
+
     def discard(self) -> None:
         self.calls.append("discard")
 
@@ -123,3 +126,14 @@ def test_what_could_not_be_recorded_is_the_outcome(slow: SlowRecorder) -> None:
     background = BackgroundRecorder(slow)
     with pytest.raises(RecordingError):
         background.finish(first_manifest())
+
+
+def test_the_end_is_prepared_behind_what_was_given(slow: SlowRecorder) -> None:
+    background = BackgroundRecorder(slow)
+    background.write(Batch(1))
+    background.prepare_end()
+    assert slow.calls == []
+    slow.goes_on.set()
+    wait_until(lambda: slow.calls == ["prepare"])
+    assert [batch.until_ns for batch in slow.batches] == [1]
+    background.discard()

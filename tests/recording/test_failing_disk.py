@@ -201,12 +201,13 @@ def test_what_waits_for_a_disk_is_bounded(tmp_path: Path) -> None:
 def test_tables_that_cannot_be_written_wait_in_the_journal(tmp_path: Path) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
+    recorder._journal_file.segment_bytes = 5_000
     pieces = [back_to_back(200, 1e6, start_ns=minute * 60 * NS) for minute in range(12)]
     batches = [Batch(0, manifest=first_manifest())]
     batches += [Batch((minute + 1) * 60 * NS, piece) for minute, piece in enumerate(pieces)]
-    events = told(recorder, batches[:10])
+    events = told(recorder, batches[:1])
     (folder / "journal/inferences-0000.partial").symlink_to("/dev/full")
-    events += told(recorder, batches[10:])
+    events += told(recorder, batches[1:])
     (delayed,) = events
     assert (delayed.kind, delayed.severity) == ("tables-delayed", "warning")
     assert "the journal keeps everything" in delayed.message
@@ -219,6 +220,7 @@ def test_tables_that_cannot_be_written_wait_in_the_journal(tmp_path: Path) -> No
 def test_tables_that_could_not_be_written_at_first_hold_each_row_once(tmp_path: Path) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
+    recorder._journal_file.segment_bytes = 5_000
     pieces = [back_to_back(200, 1e6, start_ns=minute * 60 * NS) for minute in range(36)]
     batches = [Batch(0, manifest=first_manifest())]
     for minute, piece in enumerate(pieces):

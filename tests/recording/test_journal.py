@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.recording.files import Descriptor, open_regular
-from edgetop.recording.frames import MAGIC, OPENING, REFERENCE, seal
+from edgetop.recording.frames import DEFLATED, MAGIC, REFERENCE
 from edgetop.recording.journal import (
     SEGMENT_NS,
     Follower,
@@ -22,7 +22,7 @@ from edgetop.recording.journal import (
     segment_name,
     segments,
 )
-from edgetop.recording.packing import Packer, Tally, pack
+from edgetop.recording.packing import Tally
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
@@ -135,7 +135,7 @@ def test_a_rotten_frame_costs_itself_alone_and_what_it_held_is_known(tmp_path: P
 def test_a_rotten_reference_costs_nothing(tmp_path: Path) -> None:
     path, _ = by_seconds(tmp_path)
     data = path.read_bytes()
-    places = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([REFERENCE])]
+    places = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([REFERENCE | DEFLATED])]
     last = {data[place + 5 : place + 8]: place for place in places}  # of each run
     assert len(places) > len(last) > 2
     damaged(path, *(place + 30 for place in places if place not in last.values()))
@@ -143,27 +143,6 @@ def test_a_rotten_reference_costs_nothing(tmp_path: Path) -> None:
     assert [batch.until_ns // NS for batch in segment.read()] == [*range(300)]
     assert segment.missing == Missing()
     assert segment.damaged_bytes > 0
-
-
-def of_an_earlier_version(folder: Path, batches: Sequence[Batch]) -> tuple[Path, list[int]]:
-    """A segment in which each frame is a piece of one Zstandard stream; and where each ends."""
-    packer, frames = Packer(), []
-    for number, batch in enumerate(batches):
-        payload = pack(batch)
-        frames.append(seal(0 if number else OPENING, batch.until_ns, packer.pack(payload), len(payload)))
-    path = folder / segment_name(1)
-    path.write_bytes(b"".join(frames))
-    return path, list(accumulate(map(len, frames)))
-
-
-def test_a_segment_of_an_earlier_version_is_read_and_its_damage_told(tmp_path: Path, batches: list[Batch]) -> None:
-    path, ends = of_an_earlier_version(tmp_path, batches)
-    assert rows(read(tmp_path)) == rows(batches)
-    damaged(path, ends[9] + 40)
-    segment = open_segment(path)
-    assert rows(list(segment.read())) == rows(batches[:10])
-    assert segment.damaged_bytes == ends[-1] - ends[9] - 28 * (len(ends) - 11)
-    assert not segment.missing.ns
 
 
 def pieces_of(given: Inferences, count: int) -> list[Batch]:

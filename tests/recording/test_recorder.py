@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.errors import InputError
-from edgetop.recording.compaction import MAX_PIECES, ROW_GROUP_BYTES, Waiting, table_rows
+from edgetop.recording.compaction import ROW_GROUP_BYTES
 from edgetop.recording.files import WriterLock, read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
@@ -70,11 +70,7 @@ def test_nobody_else_may_read_a_session_while_it_is_written_or_afterwards(tmp_pa
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     recorder.write(Batch(inferences=back_to_back(ROW_GROUP_ROWS, 20e3), manifest=first_manifest()))
-    assert {path.name for path in (folder / "journal").iterdir()} == {
-        "00000001.journal",
-        "catalog",
-        "unwritten-0-0-0",
-    }
+    assert {path.name for path in (folder / "journal").iterdir()} == {"00000001.journal", "unwritten-0-0-0"}
     assert modes(folder) == {("folder", 0o700), ("file", 0o600)}
     recorder.finish(first_manifest())
     assert modes(folder) == {("folder", 0o700), ("file", 0o600)}
@@ -150,19 +146,6 @@ def test_row_groups_of_large_rows_are_bounded_by_their_size(tmp_path: Path) -> N
     assert max(sizes) < ROW_GROUP_BYTES * 1.1
 
 
-def test_what_waits_in_memory_is_few_pieces_however_small_they_came() -> None:
-    waiting = Waiting(SCHEMAS["readings"])
-    ids = [info.id for info in first_manifest().sensors]
-    readings = np.array([(i, i % 3, float(i)) for i in range(1_000)], READING)
-    for reading in readings:
-        for _, rows in table_rows(Batch(readings=reading.reshape(1)), ids):
-            waiting.add(rows)
-        assert len(waiting._pieces) <= MAX_PIECES
-    (table,) = waiting.rest()
-    assert table["value"].to_pylist() == readings["value"].tolist()
-    assert table["sensor"].to_pylist()[:3] == ["temp/cpu-thermal", "mem/rss", "load/edgetop"]
-
-
 def test_sensors_that_come_later_are_recorded_under_their_names(tmp_path: Path) -> None:
     first = replace(first_manifest(), sensors=first_manifest().sensors[:1])
     readings = np.array([(1, 0, 1.0)], READING), np.array([(2, 0, 1.5), (3, 2, 2.0)], READING)
@@ -184,7 +167,7 @@ def test_however_a_session_is_split_its_tables_are_the_same(
     whole = list(session(back_to_back(count, 20e6), seed=count))
     folder = tmp_path_factory.mktemp("split")
     recorder = Recorder(folder / "split.edgetop", first_manifest())
-    recorder._opened()._journal._segment_bytes = segment_bytes
+    recorder._journal_file.segment_bytes = segment_bytes
     for batch in recut(whole, cuts):
         recorder.write(batch)
     manifest = whole[-1].manifest

@@ -17,7 +17,7 @@ from edgetop.feeds.attach import AttachFeed
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
 from edgetop.recording.files import read_manifest, write_manifest
-from edgetop.recording.frames import ALONE, MAGIC
+from edgetop.recording.frames import ALONE, DEFLATED, MAGIC
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.retention import Retention
@@ -214,7 +214,7 @@ def in_one(tmp_path: Path, batches: list[Batch]) -> Path:
 def with_damaged_frame(folder: Path, number: int) -> Path:
     (spoilt,) = journal_of(folder)
     data = bytearray(spoilt.read_bytes())
-    frames = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([ALONE])]
+    frames = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([ALONE | DEFLATED])]
     data[frames[number] + 50] ^= 1
     spoilt.write_bytes(data)
     return folder
@@ -330,7 +330,7 @@ for count in range(1, 200):
 
 
 def test_a_recovery_that_is_killed_at_any_step_is_made_good_by_the_next(batches: list[Batch], tmp_path: Path) -> None:
-    left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 5), segment_bytes=1_000)
+    left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 5), segment_bytes=100)
     assert len(journal_of(left)) > 1
     assert (left / "journal/inferences-0000.partial").exists()
     done = subprocess.run(

@@ -25,7 +25,7 @@ def batches() -> list[Batch]:
 def test_a_live_session_is_read_as_it_is_and_not_touched(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._opened()._journal._segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 4_000
     for batch in until(batches, 20):
         recorder.write(batch)
     before = content(folder)
@@ -49,7 +49,7 @@ def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> N
     given = back_to_back(300_000, 20e3)
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._opened()._journal._segment_bytes = 150_000
+    recorder._journal_file.segment_bytes = 150_000
     recorder.write(Batch(0, manifest=first_manifest()))
     for tick, piece in enumerate(np.array_split(given, 30), 1):
         recorder.write(Batch(tick * NS, piece))
@@ -62,7 +62,7 @@ def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> N
 def test_a_snapshot_stays_whole_while_the_writer_goes_on_and_finishes(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._opened()._journal._segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 4_000
     for batch in until(batches, 20):
         recorder.write(batch)
     playing = Recording(folder).play(inferences=True, step_s=1)
@@ -107,13 +107,14 @@ def hook(event, arguments):
             recorder, armed = armed[1], None
             if does == "finishes":
                 recorder.finish(batches[-1].manifest)
-            while does == "compacts" and recorder._opened().compact():
-                pass
+            if does == "compacts":
+                recorder._segment = recorder._tables_after_ns = 0
+                recorder._compact()
 
 sys.addaudithook(hook)
 for count in range(1, 100):
     recorder = Recorder(Path(home) / f"{count}.edgetop", first_manifest())
-    recorder._opened()._journal._segment_bytes = 1_000
+    recorder._journal_file.segment_bytes = 1_000
     for place, batch in enumerate(batches):
         recorder.write(batch)
         if place > len(batches) / 2:
@@ -135,7 +136,7 @@ for count in range(1, 100):
 def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._opened()._journal._segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 4_000
     for batch in until(batches, 11):
         recorder.write(batch)
     recording = Recording(folder)
@@ -156,7 +157,7 @@ def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[
 def test_who_follows_too_slowly_is_told_so(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._opened()._journal._segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 4_000
     recorder.write(batches[0])
     follower = Recording(folder).follow()
     for batch in batches[1:]:

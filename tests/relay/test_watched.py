@@ -144,7 +144,7 @@ def test_who_falls_behind_gets_it_from_the_tables(script, live):
     session = WatchedSession(live.folder)
     got, _ = taken(session.begin(None))
     made = list(script.batches)
-    live._recorder._opened()._journal._segment_bytes = 1_000  # the next ones become tables at once
+    live._recorder._journal_file.segment_bytes = 1_000  # the next ones become tables at once
     made += go_on(script, live, 15)
     got += taken(session.read())[0]
     made += go_on(script, live, 1)

@@ -100,6 +100,9 @@ class MemoryRecorder:
         if self._fails_at is not None:
             raise self._error
 
+    def prepare_end(self) -> None:
+        """Nothing to prepare."""
+
     def discard(self) -> None:
         self.is_discarded = True
 

@@ -10,8 +10,8 @@ from edgetop.recording.export.formats import load
 from edgetop.recording.export.output import NamedOutput
 from edgetop.recording.export.protocol import TABLES, Selection
 from edgetop.recording.reader import Recording
+from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.schema import OPERATORS
-from edgetop.recording.span import WHOLE, Span
 
 
 def export(

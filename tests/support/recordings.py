@@ -10,6 +10,7 @@ from edgetop.recording.files import JOURNAL
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.retention import Retention
+from edgetop.recording.table_writer import TableWriter
 from edgetop.sensors.protocol import sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
@@ -125,10 +126,12 @@ def _ending(manifest: Manifest, inferences: Inferences, aggregator: SecondAggreg
     return Batch(end_ns, seconds=aggregator.close(), events=(ended,), manifest=last)
 
 
-def record(folder: Path, batches: Sequence[Batch], keep: Retention | None = None) -> Path:
+def record(
+    folder: Path, batches: Sequence[Batch], keep: Retention | None = None, tables: TableWriter | None = None
+) -> Path:
     """Write a whole session down; the last batch that has a manifest has its last one."""
     manifests = [batch.manifest for batch in batches if batch.manifest]
-    recorder = Recorder(folder, manifests[0], keep)
+    recorder = Recorder(folder, manifests[0], keep, tables)
     for batch in batches:
         recorder.write(batch)
     recorder.finish(manifests[-1])
@@ -145,7 +148,7 @@ def left_by_a_dead_writer(
     manifests = [batch.manifest for batch in batches if batch.manifest]
     recorder = Recorder(folder, manifests[0], keep)
     if segment_bytes is not None:
-        recorder._opened()._journal._segment_bytes = segment_bytes
+        recorder._journal_file.segment_bytes = segment_bytes
     for place, batch in enumerate(batches):
         recorder.write(batch)
         if segment_bytes is not None and place > len(batches) / 2:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.reader import Recording
-    from edgetop.recording.span import Span
+    from edgetop.recording.rows import Span
 
 TABLES = ("inferences", "readings", "operators", "events", "seconds")
 

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 
 from edgetop.errors import InputError
 from edgetop.formatting import count
-from edgetop.recording.columns import encodable
 from edgetop.recording.export import grid as grids
 from edgetop.recording.export.grid import Figures, Grid
 from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.span import Span
+from edgetop.recording.packing import encodable
+from edgetop.recording.rows import Span
 from edgetop.recording.wall_time import wall_time
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event

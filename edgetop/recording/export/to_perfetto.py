@@ -98,19 +98,20 @@ def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
 def _put_operators(trace: TraceWriter, selection: Selection) -> None:
     """Of each burst one inference as it was on average: its operators in run order, one behind the other."""
     track = None
-    open_burst, until_ns = None, 0
-    for table in selection.recording.rows("operators", selection.span):
+    open_burst: tuple[int, int] | None = None
+    until_ns = 0
+    for burst in (burst for bursts in selection.recording.rows("operators", selection.span) for burst in bursts):
         track = trace.track("operators, mean of each burst") if track is None else track
-        for row in table.to_pylist():
-            burst = (row["t_ns"], row["burst"])
-            if burst != open_burst:
-                if open_burst is not None:
-                    trace.end(track, until_ns)
-                open_burst, until_ns = burst, row["t_ns"]
-                trace.begin(track, until_ns, f"burst {row['burst']}")
-            known = {key: row[key] for key in ("op_type", "provider", "calls", "total_ns", "flops", "bytes")}
-            trace.begin(track, until_ns, row["name"], **{key: v for key, v in known.items() if v is not None})
-            until_ns += row["total_ns"] // row["calls"]
+        if (burst.t_ns, burst.number) != open_burst:  # else the rest of one that was cut
+            if open_burst is not None:
+                trace.end(track, until_ns)
+            open_burst, until_ns = (burst.t_ns, burst.number), burst.t_ns
+            trace.begin(track, until_ns, f"burst {burst.number}")
+        for info, calls, total_ns in zip(burst.infos, burst.calls.tolist(), burst.total_ns.tolist(), strict=True):
+            known = {"op_type": info.op_type, "provider": info.provider, "calls": calls, "total_ns": total_ns}
+            known |= {"flops": info.flops, "bytes": info.bytes}
+            trace.begin(track, until_ns, info.name, **{key: v for key, v in known.items() if v is not None})
+            until_ns += total_ns // calls
             trace.end(track, until_ns)
     if track is not None:
         trace.end(track, until_ns)

@@ -9,26 +9,23 @@ beginning; how it ended, at its end.
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from edgetop import __version__, formatting
-from edgetop.recording import columns
-from edgetop.recording.compaction import Waiting
+from edgetop.recording.compaction import WaitingRows
 from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.export.tables import sound_tables
 from edgetop.recording.files import FOLDER_MODE, JOURNAL, write_manifest
-from edgetop.recording.recovery import settle
-from edgetop.recording.schema import SCHEMAS
-from edgetop.recording.span import Span
-from edgetop.recording.tables import Tables
+from edgetop.recording.rows import Span
+from edgetop.recording.tables import Tables, settle
 from edgetop.recording.wall_time import wall_time
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
-from edgetop.session.records import MEASURE, PHASES, WARMUP
+from edgetop.session.records import WARMUP, last_end_ns, measured
+from edgetop.session.seconds import Seconds
 
 # Said once, and true of all that follows.
 SAID_ONCE = frozenset({
@@ -50,11 +47,17 @@ class SmallerSession:
             (folder / JOURNAL).mkdir(FOLDER_MODE)
             tables = Tables(folder / JOURNAL)
             counts = _Counts()
+            recording = selection.recording
+            waiting = WaitingRows(tables, "cut", [info.id for info in recording.manifest.sensors])
             for name in ("inferences", "readings", "operators", "seconds"):
-                if name in selection.tables:
-                    _put(tables, name, _moved(selection, name, span, counts))
-            manifest = _manifest(selection.recording.manifest, span, selection.recording.end_ns, counts)
-            _put(tables, "events", _events(selection, span, counts, manifest))
+                for rows in recording.rows(name, span) if name in selection.tables else ():
+                    moved = _moved(rows, span.begin_ns)
+                    counts.add(name, moved)
+                    waiting.put(name, moved)
+            manifest = _manifest(recording.manifest, span, recording.end_ns, counts)
+            for events in _events(selection, span, counts, manifest):
+                waiting.put("events", events)
+            waiting.flush()
             tables.commit()
             write_manifest(folder, manifest)
             settle(folder, tables, {})
@@ -71,38 +74,28 @@ class _Counts:
     last_end_ns: int = 0  # in the time of the cut
     by_stream: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))  # measured, not failed
 
-    def on_event(self, name: str, table: pa.Table) -> None:
+    def add(self, name: str, rows: Any) -> None:
         if name == "seconds":
-            self.measured += sum(int(np.asarray(table[column]).sum()) for column in ("count", "errors"))
+            self.measured += int(rows.rows["count"].sum() + rows.rows["errors"].sum())
         elif name == "inferences":
-            latency_ns = np.asarray(table["latency_ns"])
-            phase = np.asarray(table["phase"].cast(pa.string()))
-            warmup, counted = phase == PHASES[WARMUP], (phase == PHASES[MEASURE]) & np.asarray(table["ok"])
-            self.by_stream += np.bincount(np.asarray(table["stream"])[counted], minlength=256)
-            self.inferences += len(table)
+            warmup = rows["phase"] == WARMUP
+            self.by_stream += np.bincount(measured(rows)["stream"], minlength=256)
+            self.inferences += len(rows)
             self.warmup_runs += int(np.count_nonzero(warmup))
-            self.warmup_ns += int(latency_ns[warmup].sum())
-            self.last_end_ns = max(self.last_end_ns, int((np.asarray(table["t_ns"]) + latency_ns).max()))
+            self.warmup_ns += int(rows["latency_ns"][warmup].sum())
+            self.last_end_ns = max(self.last_end_ns, last_end_ns(rows))
 
 
-def _put(tables: Tables, name: str, rows: Iterator[pa.Table]) -> None:
-    waiting = Waiting(SCHEMAS[name])
-    for table in rows:
-        for batch in table.to_batches():
-            waiting.add(batch)
-        for group in waiting.full():
-            tables.append(name, group, "cut")
-    for group in waiting.rest():
-        tables.append(name, group, "cut")
-
-
-def _moved(selection: Selection, name: str, span: Span, counts: _Counts) -> Iterator[pa.Table]:
-    """Rows in the time of the cut."""
-    for table in sound_tables(selection.recording, name, span):
-        t_ns = np.asarray(table["t_ns"]) - span.begin_ns
-        moved = table.set_column(table.schema.get_field_index("t_ns"), SCHEMAS[name].field("t_ns"), pa.array(t_ns))
-        counts.on_event(name, moved)
-        yield moved
+def _moved(rows: Any, by_ns: int) -> Any:
+    """Rows whose time begins so much later."""
+    if isinstance(rows, tuple):
+        return tuple(replace(burst, t_ns=burst.t_ns - by_ns) for burst in rows)
+    if isinstance(rows, Seconds):
+        response = None if rows.response is None else _moved(rows.response, by_ns)
+        return replace(rows, rows=_moved(rows.rows, by_ns), response=response)
+    moved = rows.copy()
+    moved["t_ns"] -= by_ns
+    return moved
 
 
 def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Manifest:
@@ -152,7 +145,7 @@ def _what(whole: Manifest, span: Span) -> str:
     return f"cut from {whole.name} ({whole.id}): {begin} to {end}"
 
 
-def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[pa.Table]:
+def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[tuple[Event, ...]]:
     """The events of the cut, with what it needs at its ends."""
     last: dict[str, JsonValue] = {
         "last_end_ns": counts.last_end_ns or manifest.duration_ns,
@@ -161,21 +154,15 @@ def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifes
     }
     source = selection.recording.manifest.id
     what: dict[str, JsonValue] = {"session": source, "begin_ns": span.begin_ns, "end_ns": span.end_ns}
-    yield _table(
-        [*_standing(selection, span), Event(0, "cut", "info", "edgetop", manifest.methodology.notes[-1], what)]
-    )
+    yield (*_standing(selection, span), Event(0, "cut", "info", "edgetop", manifest.methodology.notes[-1], what))
     has_ended = False
     for piece in selection.recording.rows("events", span):
         has_ended = has_ended or any(event.kind in _LAST_WORDS for event in piece)
-        yield _table([_moved_event(event, span, last) for event in piece])
+        yield tuple(_moved_event(event, span, last) for event in piece)
     if not has_ended:
         reason = manifest.end_reason or "user"
         text = f"session over: {reason}"
-        yield _table([Event(manifest.duration_ns or 0, "ended", "info", "edgetop", text, {"reason": reason, **last})])
-
-
-def _table(events: list[Event]) -> pa.Table:
-    return pa.Table.from_batches([columns.events_to_arrow(events)])
+        yield (Event(manifest.duration_ns or 0, "ended", "info", "edgetop", text, {"reason": reason, **last}),)
 
 
 def _moved_event(event: Event, span: Span, last: dict[str, JsonValue]) -> Event:

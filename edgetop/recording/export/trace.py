@@ -7,7 +7,7 @@ nothing is held. The classes are those of the `perfetto` package.
 from typing import Any, BinaryIO
 
 from edgetop.errors import InputError
-from edgetop.recording.columns import encodable
+from edgetop.recording.packing import encodable
 
 _FIELD_PACKET = b"\x0a"  # field 1 of Trace, length-delimited
 _SEQUENCE = 1

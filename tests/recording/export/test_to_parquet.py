@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.recording.span import Span
+from edgetop.recording.rows import Span
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import from_json, to_json
 from edgetop.session.records import NO_INFERENCES, READING

@@ -10,8 +10,8 @@ from edgetop.recording.export.protocol import TABLES
 from edgetop.recording.export.to_session import SAID_ONCE
 from edgetop.recording.reader import Recording
 from edgetop.recording.retention import Retention
+from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.schema import SCHEMAS
-from edgetop.recording.span import WHOLE, Span
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event

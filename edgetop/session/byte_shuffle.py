@@ -51,8 +51,10 @@ def pack_table(rows: npt.NDArray[np.void]) -> bytes:
 class Columns:
     """Reads what was packed, one column after the other. Raises ValueError where the bytes are not that."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, most: int = MAX_ROWS) -> None:
+        """`most`: so many numbers a column may have."""
         self._data = data
+        self._most = most
         self._offset = 0
 
     @property
@@ -66,7 +68,7 @@ class Columns:
         count, width = _HEAD.unpack_from(self._data, self._offset)
         self._offset += _HEAD.size
         size = count * width
-        if count > MAX_ROWS or width > 8 or len(self._data) - self._offset < size:
+        if count > self._most or width > 8 or len(self._data) - self._offset < size:
             raise ValueError("a column is longer than it can be")
         if rows is not None and count != rows:
             raise ValueError("columns of unequal length")
@@ -77,6 +79,14 @@ class Columns:
         folded = whole.view("<u8").reshape(count)
         numbers: Ints = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
         return numbers
+
+    def rest(self, size: int) -> bytes:
+        """What lies behind the columns, of which there must be so many bytes."""
+        data = self._data[self._offset :]
+        self._offset = len(self._data)
+        if len(data) != size:
+            raise ValueError("something behind the columns is of another length")
+        return data
 
     def take_steps(self, rows: int | None = None) -> Ints:
         return np.cumsum(self.take(rows))

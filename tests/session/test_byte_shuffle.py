@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.relay import byte_shuffle
-from edgetop.relay.byte_shuffle import Columns
+from edgetop.session import byte_shuffle
+from edgetop.session.byte_shuffle import Columns
 from edgetop.session.records import READING
 
 quick = settings(max_examples=80, deadline=None)

@@ -4,8 +4,8 @@ import pytest
 
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.rows import Span
 from edgetop.recording.snapshot import Snapshot
-from edgetop.recording.span import Span
 from edgetop.session.batch import merge
 from edgetop.session.seconds import NS
 from tests.support.recordings import back_to_back, record, session

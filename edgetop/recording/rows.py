@@ -1,0 +1,124 @@
+"""Rows of a table as analyses take them: structured arrays, `Seconds`, and tuples of events or bursts."""
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.session.operators import joined as joined_bursts
+from edgetop.session.records import NO_INFERENCES, NO_READINGS
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+
+NO_ROWS: dict[str, Any] = {
+    "inferences": NO_INFERENCES,
+    "readings": NO_READINGS,
+    "operators": (),
+    "events": (),
+    "seconds": NO_SECONDS,
+}
+TABLES = tuple(NO_ROWS)
+FIELDS = {"operators": "bursts"}  # of a batch, where it is not named as its table
+
+LATE_NS, ALL_BUT = 5 * NS, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a session's time: from `begin_ns` up to, not including, `end_ns`."""
+
+    begin_ns: int = -(2**62)
+    end_ns: int = 2**62
+
+    def holds(self, t_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        held: npt.NDArray[np.bool_] = (t_ns >= self.begin_ns) & (t_ns < self.end_ns)
+        return held
+
+    def touches(self, first_ns: int, last_ns: int) -> bool:
+        """Whether something between these two may lie in it."""
+        return last_ns >= self.begin_ns and first_ns < self.end_ns
+
+    def in_steps_of(self, step_ns: int) -> "Span":
+        """Widened to whole steps.
+
+        >>> Span(1_500, 2_001).in_steps_of(1_000)
+        Span(begin_ns=1000, end_ns=3000)
+        """
+        return Span(self.begin_ns // step_ns * step_ns, -(-self.end_ns // step_ns) * step_ns)
+
+    def in_seconds(self) -> "Span":
+        """Widened to whole seconds, which rows of `seconds` cannot be divided below."""
+        return self.in_steps_of(NS)
+
+
+WHOLE = Span()
+
+
+def times(rows: Any) -> Any:
+    """Of each row its `t_ns`."""
+    if isinstance(rows, tuple):
+        return np.array([row.t_ns for row in rows], np.int64)
+    return (rows.rows if isinstance(rows, Seconds) else rows)["t_ns"]
+
+
+def joined(name: str, pieces: Sequence[Any]) -> Any:
+    """The rows of several pieces of a table, which follow one another; a burst may be cut where one ends."""
+    if not pieces:
+        return NO_ROWS[name]
+    if name == "seconds":
+        return concatenate(pieces)
+    if name in ("operators", "events"):
+        rows = (row for piece in pieces for row in piece)
+        return joined_bursts(rows) if name == "operators" else tuple(rows)
+    return np.concatenate(pieces)
+
+
+def between(rows: Any, begin: int, end: int) -> Any:
+    """The rows from one place up to another."""
+    if isinstance(rows, Seconds):
+        place = np.arange(len(rows))
+        return rows.where((place >= begin) & (place < end))
+    return rows[begin:end]
+
+
+def within(span: Span, rows: Any) -> Any:
+    """The rows whose time lies in `span`."""
+    held = span.holds(times(rows)) if len(rows) else np.empty(0, bool)
+    if held.all():
+        return rows
+    if isinstance(rows, tuple):
+        return tuple(row for row, is_held in zip(rows, held, strict=True) if is_held)
+    return rows.where(held) if isinstance(rows, Seconds) else rows[held]
+
+
+def in_order(rows: Any) -> Any:
+    """Rows that another program may have put into another order; ours come as they were made.
+
+    Seconds are put in order whatever is amiss, each once. Of others some come late, so that only an order that is
+    none counts: where one comes as late as the whole of them lasts.
+    """
+    if len(rows) < 2:
+        return rows
+    t_ns = times(rows)
+    if isinstance(rows, Seconds):
+        return rows if (np.diff(t_ns) > 0).all() else rows.take(np.unique(t_ns, return_index=True)[1])
+    late_ns = int((np.maximum.accumulate(t_ns) - t_ns).max())
+    lasts_ns = int(t_ns.max() - t_ns.min())
+    if lasts_ns < LATE_NS or late_ns < ALL_BUT * lasts_ns:
+        return rows
+    order = np.argsort(t_ns, kind="stable")
+    return tuple(rows[place] for place in order) if isinstance(rows, tuple) else rows[order]
+
+
+def give_memory_back() -> None:
+    """What Arrow and the C library keep for the next rows, which may be minutes away, is 20 MiB.
+
+    glibc has given back only what lies at the end of its heap (malloc_trim(3)); musl and others have no such call.
+    """
+    if arrow := sys.modules.get("pyarrow"):
+        arrow.default_memory_pool().release_unused()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)

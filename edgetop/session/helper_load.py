@@ -1,0 +1,14 @@
+"""CPU time of edgetop's short-lived helper processes: it is edgetop's own load, though not of this process."""
+
+_spent_s = 0.0
+
+
+def add(cpu_s: float) -> None:
+    """Of a helper that has ended."""
+    global _spent_s  # noqa: PLW0603  one process has one load
+    _spent_s += cpu_s
+
+
+def spent_s() -> float:
+    """Of all helpers so far."""
+    return _spent_s
