@@ -140,8 +140,8 @@ def _table(value: object) -> Mapping[str, Any]:
 
 def _keys(value: object) -> Mapping[str, str]:
     """The keys of bindings, by id, in the names that Textual has for them."""
-    from edgetop.ui.bindings import BINDINGS, IDS, conflict, remapped  # noqa: PLC0415  loads Textual
-    from edgetop.ui.keys import key_word  # noqa: PLC0415
+    from edgetop.ui.commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
+    from edgetop.ui.keys import conflict, key_word, remapped  # noqa: PLC0415
 
     keys: dict[str, str] = {}
     for binding_id, text in _table(value).items():
@@ -149,7 +149,7 @@ def _keys(value: object) -> Mapping[str, str]:
             raise _SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
         parts = _text(f"keys.{binding_id}", text).split(",")
         keys[binding_id] = ",".join(_key(binding_id, part.strip()) for part in parts)
-    if found := conflict(remapped(BINDINGS, keys)):
+    if found := conflict(remapped(COMMANDS, keys)):
         key, *both = found
         given, other = sorted(both, key=lambda holder: holder not in keys)
         raise _SettingError(f"keys.{given}: {key_word(key)} is the key of {other} too", f"give {other} another one")

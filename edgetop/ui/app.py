@@ -17,7 +17,9 @@ from edgetop.errors import InputError
 from edgetop.feeds.protocol import Feed
 from edgetop.formatting import clean
 from edgetop.notification import notification
+from edgetop.ui.commands import COMMANDS
 from edgetop.ui.driver import SteadyDriver
+from edgetop.ui.keys import remapped
 from edgetop.ui.look import suitable_look, suitable_theme
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.settings import ScreenSettings
@@ -39,11 +41,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     """
     ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False  # a terminal's own selection, with Shift, copies what is seen
-    BINDINGS: ClassVar[list[BindingType]] = [
-        # Also where a dialog or a note has the keyboard: Ctrl+C ends a program.
-        Binding("ctrl+c", "stop_and_leave", "stop and leave", id="interrupt", priority=True),
-        Binding("ctrl+c", "depart", "leave; the run goes on", id="interrupt-other", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "interrupt", priority=True)]
 
     def __init__(
         self, feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
@@ -59,7 +57,14 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self._themes = sorted(theme_files())
         self._theme_name = theme.name
         self._monitor = MonitorScreen(
-            feed, analysis, settings, look, theme, leave_now=lambda: self.terminal_lost or leave_now()
+            self,
+            feed,
+            analysis,
+            settings,
+            look,
+            theme,
+            remapped(COMMANDS, settings.keys),
+            leave_now=lambda: self.terminal_lost or leave_now(),
         )
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
@@ -72,14 +77,9 @@ class EdgetopApp(App[None], inherit_bindings=False):
         if self._screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._monitor.check_action(action, parameters)
-
-    def action_stop_and_leave(self) -> None:
-        self._monitor.action_stop_and_leave()
-
-    def action_depart(self) -> None:
-        self._monitor.action_depart()
+    def action_interrupt(self) -> None:
+        """Ctrl+C ends a program, also where a dialog or a note has the keyboard."""
+        self._monitor.interrupt()
 
     def action_redraw(self) -> None:
         """All of it, for something else wrote to the terminal: a kernel on its console, a talkative neighbour."""
@@ -90,7 +90,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     def theme_names(self) -> list[str]:
         return self._themes
 
-    def action_next_theme(self) -> None:
+    def use_next_theme(self) -> None:
         self.use_theme(self._themes[(self._themes.index(self._theme_name) + 1) % len(self._themes)])
 
     def use_theme(self, name: str) -> None:
@@ -106,7 +106,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self._monitor.use_theme(theme)
         self.notify(f"theme {clean(theme.name)}", timeout=2, markup=False)
 
-    def tell_person(self, title: str, text: str) -> None:
+    def notify_desktop(self, title: str, text: str) -> None:
         """By the terminal's bell and a desktop notification; nothing of the screen changes."""
         if self._driver:
             self._driver.write(notification(title, text, os.environ))

@@ -1,51 +1,262 @@
-"""Every command, in the help by its key and in the palette by its words."""
+"""Every command of the monitor screen: its keys, when it applies, and what it does.
 
+An entry of `COMMANDS` is all there is of a key: the bindings, the last line, the help, the palette and the settings of
+keys are made from this table. A key may stand for one thing on a live screen and for another in a replay: no feed has
+both. The order is that of the last line, where what is wanted most comes first, and of the help.
+"""
+
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual.binding import Binding
-
-from edgetop.ui.dialogs import HelpDialog
-from edgetop.ui.keys import key_lines, key_words
-from edgetop.ui.lists import ListsScreen
-from edgetop.ui.palette import Command, PaletteDialog
+from edgetop.feeds.protocol import Can
+from edgetop.formatting import clean, span
+from edgetop.session.orders import Order
+from edgetop.ui import playback, timeline
+from edgetop.ui.keys import Command, help_lines
+from edgetop.ui.layout import PANES
+from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.settings import WINDOWS_NS
 
-if TYPE_CHECKING:  # which imports the screen
-    from edgetop.ui.app import EdgetopApp
+if TYPE_CHECKING:
+    from edgetop.ui.palette import Entry
+
+REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+# Dialogs are loaded when they are opened: the first frame does not wait for them.
+# ruff: noqa: PLC0415
 
 
-class CommandsScreen(ListsScreen):
-    def use_window(self, window: int) -> None:
-        """Of the percentiles, by its place."""
-        raise NotImplementedError
+def _open_help(screen: MonitorScreen) -> None:
+    from edgetop.ui.dialogs import HelpDialog
 
-    def action_help(self) -> None:
-        self.app.push_screen(HelpDialog(key_lines(self.present([*self._bound.values(), *self.app.BINDINGS]))))
+    screen.app.push_screen(HelpDialog(help_lines(screen.present_commands())))
 
-    def action_palette(self) -> None:
-        dialog = PaletteDialog(self._commands(), ascii_only=self._look.ascii_only)
-        self.app.push_screen(dialog, lambda command: command.run() if command else None)
 
-    def _commands(self) -> list[Command]:
-        """What the keys do, and what they go round."""
-        alike: dict[str, list[Binding]] = {}
-        for binding in self.present(self._bound.values()):
-            alike.setdefault(binding.tooltip or binding.description, []).append(binding)
-        commands = [
-            Command(
-                words, " ".join(word for b in bound for word in key_words(b)), partial(self.run_action, bound[0].action)
-            )
-            for words, bound in alike.items()
-        ]
-        commands += [
-            Command(f"window of the percentiles: {name}", "", partial(self.use_window, i))
-            for i, name in enumerate(WINDOWS_NS)
-        ]
-        app: EdgetopApp = self.app  # type: ignore[assignment]
-        commands += [Command(f"theme {name}", "", partial(app.use_theme, name)) for name in app.theme_names]
-        commands += [
-            Command(f"export to {form}: {what}", "", partial(self.export_to, form))
-            for form, what in self.export_forms.items()
-        ]
-        return commands
+def _open_palette(screen: MonitorScreen) -> None:
+    from edgetop.ui.palette import PaletteDialog
+
+    dialog = PaletteDialog(palette_entries(screen), ascii_only=screen.look.ascii_only)
+    screen.app.push_screen(dialog, lambda entry: entry.run() if entry else None)
+
+
+def palette_entries(screen: MonitorScreen) -> "list[Entry]":
+    """What the keys do, and the choices that keys step through."""
+    from edgetop.ui.palette import Entry
+
+    alike: dict[str, list[Command]] = {}
+    for command in screen.present_commands():
+        alike.setdefault(command.words, []).append(command)
+    entries = [
+        Entry(words, " ".join(key for command in same for key in command.key_words), partial(same[0].run, screen))
+        for words, same in alike.items()
+    ]
+    windows = [
+        (f"window of the percentiles: {name}", partial(screen.use_window, ns)) for name, ns in WINDOWS_NS.items()
+    ]
+    themes = [(f"theme {name}", partial(screen.host.use_theme, name)) for name in screen.host.theme_names]
+    exports = [
+        (f"export to {form}: {what}", partial(screen.exports.begin, form))
+        for form, what in screen.exports.forms.items()
+    ]
+    return [*entries, *(Entry(words, "", run) for words, run in (*windows, *themes, *exports))]
+
+
+def _open_leave(screen: MonitorScreen) -> None:
+    if screen.analysis.progress.view().phase == "over" or Can.STOP not in screen.feed.can:
+        screen.app.exit()
+        return
+    from edgetop.ui.dialogs import leave_dialog
+
+    answers = {"stop": stop_and_leave, "go on": _leave}
+    dialog = leave_dialog(can_detach=Can.DETACH in screen.feed.can)
+    screen.app.push_screen(dialog, lambda answer: answers[answer](screen) if answer else None)
+
+
+def _leave(screen: MonitorScreen) -> None:
+    screen.app.exit()
+
+
+def stop_and_leave(screen: MonitorScreen) -> None:
+    if Can.STOP in screen.feed.can:
+        screen.feed.order(Order("stop"))
+    screen.app.exit()
+
+
+def _open_stop(screen: MonitorScreen) -> None:
+    from edgetop.ui.dialogs import stop_dialog
+
+    screen.app.push_screen(stop_dialog(), lambda is_sure: screen.feed.order(Order("stop")) if is_sure else None)
+
+
+def _open_filter(screen: MonitorScreen) -> None:
+    from edgetop.ui.dialogs import filter_dialog
+
+    pane = screen.listing_pane(lambda drawing: bool(drawing.rows))
+    screen.app.push_screen(
+        filter_dialog(pane.drawing.rows, pane.listing.words),
+        lambda words: None if words is None else pane.use_listing(replace(pane.listing, words=words)),
+    )
+
+
+def _sort(screen: MonitorScreen) -> None:
+    pane = screen.listing_pane(lambda drawing: bool(drawing.orders))
+    pane.use_listing(replace(pane.listing, order=pane.listing.order + 1))
+    if not pane.display:
+        screen.report(f"{pane.drawing.name}: {pane.listing.order_of(pane.drawing.orders)}")
+
+
+def _profile(screen: MonitorScreen) -> None:
+    operators = screen.live.operators
+    if operators.way:
+        screen.feed.order(Order("profile"))
+    else:
+        text = operators.reason or "they are not profiled: --profile-every 0"
+        screen.report(f"operators: {clean(text)}", seconds=5)
+
+
+def _open_mark(screen: MonitorScreen) -> None:
+    from edgetop.ui.dialogs import note_dialog
+
+    screen.app.push_screen(note_dialog(), lambda note: screen.feed.order(Order("mark", note)) if note else None)
+
+
+def _open_recording(screen: MonitorScreen) -> None:
+    from edgetop.ui.dialogs import recording_dialog
+
+    settings = screen.settings
+    dialog = recording_dialog(
+        settings.recording_now,
+        settings.recording_host,
+        screen.look,
+        paused=screen.live.recording_paused,
+        can_pause=Can.PAUSE_RECORDING in screen.feed.can and settings.recording is not None,
+    )
+    orders = {True: Order("pause"), False: Order("resume")}
+    screen.app.push_screen(dialog, lambda pause: None if pause is None else screen.feed.order(orders[pause]))
+
+
+def _reset(screen: MonitorScreen) -> None:
+    screen.analysis.reset()
+    screen.draw()
+    screen.report("statistics reset; the recording keeps everything", seconds=3)
+
+
+def _step_window(screen: MonitorScreen) -> None:
+    windows = list(WINDOWS_NS.values())
+    screen.use_window(windows[(windows.index(screen.window_ns) + 1) % len(windows)])
+
+
+def _step_refresh(screen: MonitorScreen, step: int) -> None:
+    nearest = min(range(len(REFRESHES_S)), key=lambda i: abs(REFRESHES_S[i] - screen.refresh_s))
+    screen.refresh_every(REFRESHES_S[min(max(nearest + step, 0), len(REFRESHES_S) - 1)])
+    screen.draw_frame()
+    screen.report(f"refresh every {_period(screen)}")
+
+
+def _period(screen: MonitorScreen) -> str:
+    return span(screen.refresh_s * 1e9)
+
+
+def _window_words(screen: MonitorScreen) -> str:
+    return next(name for name, window_ns in WINDOWS_NS.items() if window_ns == screen.window_ns)
+
+
+def _refresh_words(screen: MonitorScreen) -> str:
+    if screen.feed.player:
+        return ""
+    return "refresh" if screen.refresh_s == screen.settings.refresh_s else f"every {_period(screen)}"
+
+
+def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
+    """Of the pane that has the focus."""
+    pane = screen.focused
+    return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""
+
+
+_EVENTS, _SPEEDS = "next event, previous event", "slower, faster: 0.1x to 1000x"
+_PANES, _PANS, _ZOOMS = "next pane, previous pane", "timelines back, on", "timelines closer, wider"
+_SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end", "scroll to the top, to the end"
+_PAGE, _REFRESH = "scroll by a page", "refresh more often, less often"
+_RUN_GOES_ON = "leave; the run goes on"
+
+COMMANDS = (
+    Command("help", "question_mark,f1", "help", _open_help, footer="help"),
+    Command("leave", "q", "leave; a live run is stopped or goes on", _open_leave, footer="leave",
+            replaced_with=Can.VISIT),
+    Command("depart", "q,d", _RUN_GOES_ON, _leave, footer="leave", needs=Can.VISIT),
+    Command("stop", "Q", "stop and leave", stop_and_leave, replaced_with=Can.VISIT),
+    Command("stop-other", "Q", "stop the run; asks first", _open_stop, needs=Can.VISIT | Can.STOP),
+    Command("detach", "d", "leave; the run goes on, edgetop attach comes back", _leave, footer="detach",
+            needs=Can.DETACH),
+    # In a replay.
+    Command("play", "space", "play, pause", playback.play, footer=playback.play_words, needs=Can.SPEED),
+    Command("slower", "less_than_sign,minus", "play slower", lambda s: playback.step_speed(s, -1), help=_SPEEDS,
+            footer="speed", needs=Can.SPEED),
+    Command("faster", "greater_than_sign,plus,equals_sign", "play faster", lambda s: playback.step_speed(s, 1),
+            help=_SPEEDS, footer="speed", needs=Can.SPEED),
+    Command("back-10s", "left,h", "seek -10 s", lambda s: playback.seek_by(s, -10), help=_SEEKS, needs=Can.SEEK),
+    Command("on-10s", "right,l", "seek +10 s", lambda s: playback.seek_by(s, 10), help=_SEEKS, needs=Can.SEEK),
+    Command("back-1min", "shift+left", "seek -1 min", lambda s: playback.seek_by(s, -60), needs=Can.SEEK),
+    Command("on-1min", "shift+right", "seek +1 min", lambda s: playback.seek_by(s, 60), needs=Can.SEEK),
+    Command("start", "home", "seek to the start", lambda s: s.seek(0), help=_EDGES, needs=Can.SEEK),
+    Command("end", "end", "seek to the end", playback.seek_to_end, help=_EDGES, needs=Can.SEEK),
+    Command("next-event", "n,right_square_bracket", "next event", lambda s: playback.seek_event(s, 1), help=_EVENTS,
+            footer="event", needs=Can.SEEK),
+    Command("previous-event", "N,left_square_bracket", "previous event", lambda s: playback.seek_event(s, -1),
+            help=_EVENTS, footer="event", needs=Can.SEEK),
+    Command("throttling", "T", "first throttling", playback.seek_throttling, footer="throttled", needs=Can.SEEK),
+    Command("go-to", "g", "go to a time", playback.open_go_to, footer="go to", needs=Can.SEEK),
+    # Anywhere.
+    Command("freeze", "space", "freeze the screen; the run goes on", lambda s: s.toggle_freeze(),
+            footer=lambda s: "go on" if s.is_frozen else "freeze", replaced_with=Can.SPEED),
+    Command("closer", "z", "timelines closer", lambda s: timeline.zoom(s, 1), help=_ZOOMS, footer=timeline.zoom_words),
+    Command("wider", "Z", "timelines wider", lambda s: timeline.zoom(s, -1), help=_ZOOMS, footer=timeline.zoom_words),
+    Command("pan-back", "left_curly_bracket", "timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
+            footer=lambda s: "" if s.lens.is_plain else "pan"),
+    Command("pan-on", "right_curly_bracket", "timelines on", lambda s: timeline.pan(s, 1), help=_PANS,
+            footer=lambda s: "" if s.lens.is_plain else "pan"),
+    Command("pan-back-live", "left,h", "timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
+            replaced_with=Can.SEEK),
+    Command("pan-on-live", "right,l", "timelines on", lambda s: timeline.pan(s, 1), help=_PANS, replaced_with=Can.SEEK),
+    Command("timeline-whole", "0", "timelines as they were", timeline.reset,
+            footer=lambda s: "" if s.lens.is_plain else "reset timeline"),
+    Command("window", "w", "window of the percentiles", _step_window, footer=_window_words),
+    *(
+        Command(f"zoom-{name}", str(i), f"pane {name} alone", partial(MonitorScreen.zoom, name=name),
+                help="that pane alone", footer="panes")
+        for i, name in enumerate(PANES, 1)
+    ),
+    Command("back", "escape", "back", lambda s: s.back()),
+    Command("next-pane", "tab", "next pane", lambda s: s.step_pane(1), help=_PANES),
+    Command("previous-pane", "shift+tab", "previous pane", lambda s: s.step_pane(-1), help=_PANES),
+    Command("order", "s,o", "sort hotspots, sensors", _sort, footer=lambda s: _list_words(s, "sort", "orders")),
+    Command("filter", "slash", "filter events, hotspots, sensors", _open_filter,
+            footer=lambda s: _list_words(s, "filter", "rows")),
+    Command("profile", "p", "profile the operators now", _profile, needs=Can.PROFILE),
+    Command("mark", "m", "mark this moment with a note", _open_mark, footer="mark", needs=Can.MARK),
+    Command("palette", "ctrl+p", "search all commands", _open_palette, footer="commands"),
+    Command("recording", "r", "recording: path, size, pause", _open_recording, footer="recording"),
+    Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
+    Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
+    Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset"),
+    Command("theme", "t", "next theme", lambda s: s.host.use_next_theme(), footer="theme"),
+    Command("refresh-shorter", "minus", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
+            footer=_refresh_words, replaced_with=Can.SPEED),
+    Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,
+            footer=_refresh_words, replaced_with=Can.SPEED),
+    Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
+    Command("down", "down,j", "scroll down", lambda s: s.scroll_pane(1), help="scroll"),
+    Command("up", "up,k", "scroll up", lambda s: s.scroll_pane(-1), help="scroll"),
+    Command("page-down", "pagedown", "scroll down by a page", lambda s: s.scroll_pane(10), help=_PAGE),
+    Command("page-up", "pageup", "scroll up by a page", lambda s: s.scroll_pane(-10), help=_PAGE),
+    Command("top", "home", "scroll to the top", lambda s: s.scroll_pane(-100_000), help=_TOP_END,
+            replaced_with=Can.SEEK),
+    Command("bottom", "end", "scroll to the end", lambda s: s.scroll_pane(100_000), help=_TOP_END,
+            replaced_with=Can.SEEK),
+    # Ctrl+C ends a program, also where a dialog or a note has the keyboard: the app binds it.
+    Command("interrupt", "ctrl+c", "stop and leave", stop_and_leave, replaced_with=Can.VISIT, is_fixed=True),
+    Command("interrupt-other", "ctrl+c", _RUN_GOES_ON, _leave, needs=Can.VISIT, is_fixed=True),
+)  # fmt: skip
+IDS = tuple(command.id for command in COMMANDS if not command.is_fixed)

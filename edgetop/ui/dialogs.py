@@ -1,11 +1,12 @@
 """The few questions the screen asks, and what it shows on request. Text in them is never markup."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding, BindingsMap, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.scrollbar import ScrollBarRender
@@ -32,168 +33,129 @@ class Dialog(ModalScreen[T], Generic[T]):
     Dialog .title { text-style: bold; padding-bottom: 1; }
     Dialog Input { background: $background; & > .input--placeholder { color: $secondary; } }
     """
+    heading: str  # the title in its box
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "close", id="close"),
         Binding("ctrl+l", "app.redraw", "draw the screen anew", id="redraw-dialog"),
     ]
 
 
-class LeaveDialog(Dialog[str]):
-    """What becomes of the run when the screen goes: "stop", "go on", or None to stay."""
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[T]):
+    keys: str  # in Textual's names, separated by commas; the first is shown
+    words: str  # "": is not shown, such as another key that closes
+    answer: T | None
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,Q,ctrl+c", "dismiss('stop')", "stop", id="leave-stop"),
-        Binding("g,d", "dismiss('go on')", "go on", id="leave-go-on"),
-        Binding("q", "dismiss(None)", "stay", id="leave-stay"),
-    ]
 
-    def __init__(self, *, can_detach: bool) -> None:
+class ChoiceDialog(Dialog[T], Generic[T]):
+    """A title, what is to be known, and a line for each choice; gives the answer of the one that is made."""
+
+    def __init__(self, title: str, choices: Sequence[Choice[T]], *, above: str = "", below: str = "") -> None:
         super().__init__()
-        self._can_detach = can_detach
-
-    def compose(self) -> ComposeResult:
-        stop = "s    stop the run, finish its recording" if self._can_detach else "s    stop the run"
-        detached = "d    let the run go on; edgetop attach comes back"
-        go_on = detached if self._can_detach else "g    let the run go on here, with progress lines"
-        with Vertical(classes="box"):
-            yield Static("Leave the screen", classes="title", markup=False)
-            yield Static(f"{stop}\n{go_on}\nEsc  stay", markup=False)
-
-
-class StopDialog(Dialog[bool]):
-    """Whether to stop a run that is only watched here."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "dismiss(True)", "stop", id="stop-yes"),
-        Binding("q,Q,ctrl+c", "dismiss(None)", "let it go on", id="stop-no"),
-    ]
+        self.heading = title
+        self._choices = choices
+        lines = "\n".join(f"{choice.keys.split(',')[0]:<4} {choice.words}" for choice in choices if choice.words)
+        self._text = "\n\n".join(part for part in (above, lines) if part) + below
+        for i, choice in enumerate(choices):
+            self._bindings.key_to_bindings |= BindingsMap([(choice.keys, f"choose({i})", choice.words)]).key_to_bindings
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
-            yield Static("Stop the run", classes="title", markup=False)
-            yield Static("s    stop it, finish its recording\nEsc  let it go on", markup=False)
+            yield Static(self.heading, classes="title", markup=False)
+            yield Static(self._text, markup=False)
+
+    def action_choose(self, number: int) -> None:
+        self.dismiss(self._choices[number].answer)
 
 
-class NoteDialog(Dialog[str]):
-    """A note that becomes a mark in the session."""
+class InputDialog(Dialog[T], Generic[T]):
+    """A title, a line to type in, and a line below it; gives what `parse` makes of it, and shows why it cannot."""
 
-    def compose(self) -> ComposeResult:
-        note = Input(placeholder="what happened: fan on, door closed ...", max_length=500, compact=True)
-        note.cursor_blink = False  # a timer that redraws twice a second
-        with Vertical(classes="box"):
-            yield Static("Mark this moment", classes="title", markup=False)
-            yield note
-            yield Static("\nEnter marks, Esc does not", markup=False)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip() or "mark")
-
-
-class GoToDialog(Dialog[int]):
-    """A time of the session, in ns."""
-
-    def __init__(self, end_ns: int) -> None:
+    def __init__(
+        self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100
+    ) -> None:
         super().__init__()
-        self._end_ns = end_ns
+        self.heading = title
+        self._parse = parse
+        self._below = below
+        self._input = Input(text, placeholder=placeholder, max_length=length, compact=True)
+        self._input.cursor_blink = False  # a timer that redraws twice a second
 
     def compose(self) -> ComposeResult:
-        time = Input(placeholder="01:02:05, 90s, 1h02m ...", max_length=40, compact=True)
-        time.cursor_blink = False
         with Vertical(classes="box"):
-            yield Static(f"Go to a time up to {clock_time(self._end_ns)}", classes="title", markup=False)
-            yield time
-            yield Static("\nEnter goes there, Esc does not", id="advice", markup=False)
+            yield Static(self.heading, classes="title", markup=False)
+            yield self._input
+            yield Static(f"\n{self._below}", id="below", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         try:
-            self.dismiss(parse_clock_time(event.value))
+            self.dismiss(self._parse(event.value.strip()))
         except ValueError as error:
-            self.query_one("#advice", Static).update(f"\n{clean(str(error))}")
+            self.query_one("#below", Static).update(f"\n{clean(str(error))}")
 
 
-class FilterDialog(Dialog[str]):
-    """The words that a list is to be narrowed down to; none for all of it."""
-
-    def __init__(self, rows: str, words: str) -> None:
-        """`rows`: what it lists."""
-        super().__init__()
-        self._rows = rows
-        self._words = words
-
-    def compose(self) -> ComposeResult:
-        words = Input(self._words, placeholder=EXAMPLE_WORDS.get(self._rows, ""), max_length=100, compact=True)
-        words.cursor_blink = False
-        with Vertical(classes="box"):
-            yield Static(f"Show the {self._rows} with these words", classes="title", markup=False)
-            yield words
-            yield Static("\nEnter shows them, of no words all; Esc leaves it as it is", markup=False)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
+def leave_dialog(*, can_detach: bool) -> ChoiceDialog[str]:
+    """Gives "stop", "go on", or None to stay."""
+    detach = "let the run go on; edgetop attach comes back"
+    choices = [
+        Choice("s,Q,ctrl+c", "stop the run, finish its recording" if can_detach else "stop the run", "stop"),
+        Choice("d,g", detach, "go on") if can_detach else
+        Choice("g,d", "let the run go on here, with progress lines", "go on"),
+        Choice("q", "", None),
+    ]  # fmt: skip
+    return ChoiceDialog("Leave the screen", choices, below="\nEsc  stay")
 
 
-EXAMPLE_WORDS = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
+def stop_dialog() -> ChoiceDialog[bool]:
+    """Whether to stop a run that is only watched here."""
+    choices = [Choice("s", "stop it, finish its recording", True), Choice("q,Q,ctrl+c", "", None)]
+    return ChoiceDialog("Stop the run", choices, below="\nEsc  let it go on")
 
 
-class ExportDialog(Dialog[str]):
+def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
     """What to make of the session, as `edgetop export --to` calls it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *[Binding(str(i), f"choose({i})", "choose", id=f"export-{i}") for i in range(1, 10)],
-        Binding("e,q", "dismiss(None)", "close", id="export-close"),
-    ]
-
-    def __init__(self, forms: Mapping[str, str], where: str) -> None:
-        super().__init__()
-        self._forms = forms
-        self._where = where
-
-    def compose(self) -> ComposeResult:
-        lines = [f"{i}    {name:<10}{what}" for i, (name, what) in enumerate(self._forms.items(), 1)]
-        with Vertical(classes="box"):
-            yield Static("Export the session, as far as it has come", classes="title", markup=False)
-            yield Static("\n".join(lines), markup=False)
-            yield Static(f"\ninto {self._where}; Esc does not", markup=False)
-
-    def action_choose(self, number: int) -> None:
-        if number <= len(self._forms):
-            self.dismiss(list(self._forms)[number - 1])
+    choices = [Choice(str(i), f"{name:<10}{what}", name) for i, (name, what) in enumerate(forms.items(), 1)]
+    closing: Choice[str] = Choice("e,q", "", None)
+    title = "Export the session up to now"
+    return ChoiceDialog(title, [*choices, closing], below=f"\n\ninto {where}\nEsc  no export")
 
 
-class RecordingDialog(Dialog[bool]):
-    """Where the session is recorded and how large it is; gives whether to pause."""
+def recording_dialog(
+    folder: Path | None, host: str, look: Look, *, paused: bool, can_pause: bool
+) -> ChoiceDialog[bool]:
+    """Where the session is recorded and how large it is; gives whether to pause. `host`: "": this machine."""
+    words = "This session is not recorded (--no-record)."
+    if folder is not None:
+        state = "paused" if paused else "recording" if can_pause else "finished"
+        where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=look.ascii_only)
+        size_words = "" if host else f"{size(bytes_below(folder))} on the disk, "
+        words = f"{where}\n{size_words}{state}"
+    pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run goes on"
+    choices: list[Choice[bool]] = [Choice("r,q", "", None)]
+    if folder is not None and can_pause:
+        choices.insert(0, Choice("p", pause, not paused))
+    return ChoiceDialog("Recording", choices, above=words)
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "pause", "pause", id="recording-pause"),
-        Binding("r,q", "dismiss(None)", "close", id="recording-close"),
-    ]
 
-    def __init__(self, folder: Path | None, host: str, look: Look, *, paused: bool, can_pause: bool) -> None:
-        """`host`: the machine that it is on; "": this one."""
-        super().__init__()
-        self._host = host
-        self._look = look
-        self._folder = folder
-        self._paused = paused
-        self._can_pause = can_pause
+def note_dialog() -> InputDialog[str]:
+    """A note that becomes a mark in the session."""
+    placeholder = "what happened: fan on, door closed ..."
+    return InputDialog(
+        "Mark this moment", lambda text: text or "mark", "Enter marks, Esc cancels", placeholder=placeholder, length=500
+    )
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box"):
-            yield Static("Recording", classes="title", markup=False)
-            yield Static(self._words(), markup=False)
 
-    def _words(self) -> str:
-        if self._folder is None:
-            return "This session is not recorded (--no-record)."
-        pause = "\n\np    go on recording" if self._paused else "\n\np    pause: leaves a gap, the run goes on"
-        state = "paused" if self._paused else "going on" if self._can_pause else "finished"
-        where = clean(f"{self._host}:{self._folder}".removeprefix(":"), ascii_only=self._look.ascii_only)
-        size_words = "" if self._host else f"{size(bytes_below(self._folder))} on the disk, "
-        return f"{where}\n{size_words}{state}{pause if self._can_pause else ''}"
+def go_to_dialog(end_ns: int) -> InputDialog[int]:
+    """Gives a time of the session, in ns."""
+    title, placeholder = f"Go to a time up to {clock_time(end_ns)}", "01:02:05, 90s, 1h02m ..."
+    return InputDialog(title, parse_clock_time, "Enter goes there, Esc cancels", placeholder=placeholder, length=40)
 
-    def action_pause(self) -> None:
-        if self._can_pause:
-            self.dismiss(not self._paused)
+
+def filter_dialog(rows: str, words: str) -> InputDialog[str]:
+    """Gives the words that a list is to be narrowed down to. `rows`: what it lists."""
+    below = "Enter shows them, without words all; Esc cancels"
+    examples = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
+    return InputDialog(f"Show the {rows} with these words", str, below, placeholder=examples.get(rows, ""), text=words)
 
 
 class PlainScrollBar(ScrollBarRender):
@@ -207,6 +169,8 @@ class HelpDialog(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,question_mark,f1", "dismiss(None)", "close", id="help-close")]
 
+    heading = "Keys"
+
     def __init__(self, keys: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self._keys = keys
@@ -214,7 +178,7 @@ class HelpDialog(Dialog[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="box") as box:
             box.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
-            yield Static("Keys", classes="title", markup=False)
+            yield Static(self.heading, classes="title", markup=False)
             cells = max(len(keys) for keys, _ in self._keys) + 1
             yield Static("\n".join(f"{keys:<{cells}}{does}" for keys, does in self._keys), markup=False)
             yield Static(EXPLANATION, markup=False)

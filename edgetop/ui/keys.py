@@ -1,12 +1,47 @@
-"""Keys in words, for the help and the last line, made from the bindings themselves; and from words."""
+"""What a command of the monitor screen is, which commands apply, and how their keys are written and read."""
 
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from textual.binding import Binding
 from textual.keys import Keys, _character_to_key
 
-_SHOWN = {
+from edgetop.feeds.protocol import Can
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One entry for everything that a key has: its binding, its settings, and its words wherever they stand."""
+
+    id: str  # by which a user's settings give it other keys
+    keys: str  # in Textual's names, separated by commas
+    words: str  # what it does
+    run: Callable[[Any], object]  # is given the monitor screen
+    help: str = ""  # the line of the help that it shares with its neighbours; "": its words
+    footer: str | Callable[[Any], str] = ""  # its words in the last line, or how they are found; "": it is not there
+    needs: Can = Can.NOTHING  # of the feed
+    replaced_with: Can = Can.NOTHING  # with a feed that can do this, another command has its place
+    is_fixed: bool = False  # no settings give it other keys
+
+    def applies(self, can: Can) -> bool:
+        """Whether it makes sense with a feed that can do this."""
+        is_replaced = self.replaced_with and self.replaced_with in can
+        return self.needs in can and not is_replaced
+
+    @property
+    def key_words(self) -> list[str]:
+        """The name of each of its keys, as it stands on a keyboard."""
+        return [key_word(key) for key in self.keys.split(",")]
+
+    def footer_words(self, screen: object) -> str:
+        return self.footer if isinstance(self.footer, str) else self.footer(screen)
+
+
+# What every kind of feed can do: for which keys can be present together.
+FEEDS = (Can.NOTHING, Can.ORDERS, Can.ORDERS | Can.DETACH, Can.ORDERS | Can.VISIT, Can.SEEK | Can.SPEED)
+
+_NAMES = {
     "question_mark": "?",
     "slash": "/",
     "pagedown": "PgDn",
@@ -23,33 +58,55 @@ _SHOWN = {
 }
 
 
-def key_lines(bindings: Iterable[Binding]) -> list[tuple[str, str]]:
-    """What is pressed, and what it does. Neighbours that do the same kind of thing share a line."""
+def remapped(commands: Iterable[Command], keys: Mapping[str, str]) -> tuple[Command, ...]:
+    """The same with other keys, by id."""
+    return tuple(replace(command, keys=keys.get(command.id, command.keys)) for command in commands)
+
+
+def conflict(commands: Sequence[Command]) -> tuple[str, str, str] | None:
+    """A key that would do two things, and the ids of these; None: there is none."""
+    for can in FEEDS:
+        holders: dict[str, str] = {}
+        for command in commands:
+            for key in command.keys.split(",") if command.applies(can) else ():
+                holder = holders.setdefault(key, command.id)
+                if holder != command.id:
+                    return key, holder, command.id
+    return None
+
+
+def help_lines(commands: Iterable[Command]) -> list[tuple[str, str]]:
+    """Keys, and what they do. Neighbours that do the same kind of thing share a line."""
     lines: dict[str, list[str]] = {}
-    for binding in bindings:
-        lines.setdefault(binding.description, []).extend(key_words(binding))
-    return [(" ".join(names), does) for does, names in lines.items()]
+    for command in commands:
+        lines.setdefault(command.help or command.words, []).extend(command.key_words)
+    return [(" ".join(names), words) for words, names in lines.items()]
 
 
-def key_words(binding: Binding) -> list[str]:
-    """The name of each of its keys, as it stands on a keyboard."""
-    return [key_word(key) for key in binding.key.split(",")]
+def footer_keys(commands: Iterable[Command], screen: object) -> list[tuple[str, str]]:
+    """The first key of each command of the last line, and its words; those with the same words stand together."""
+    found: dict[str, list[str]] = {}
+    for command in commands:
+        if words := command.footer_words(screen):
+            key = command.key_words[0]
+            found.setdefault(words, []).append(key if len(key) == 1 or "+" in key else key.lower())
+    return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in found.items()]
 
 
 def key_word(key: str) -> str:
     *held, last = key.split("+") if len(key) > 1 else [key]
-    named = _SHOWN.get(last, last if len(last) == 1 else last.capitalize())
-    return "+".join([*(part.capitalize() for part in held), named.upper() if held and len(named) == 1 else named])
+    name = _NAMES.get(last, last if len(last) == 1 else last.capitalize())
+    return "+".join([*(part.capitalize() for part in held), name.upper() if held and len(name) == 1 else name])
 
 
 def key_names() -> Sequence[str]:
-    """Of keys that are no letters and no digits, as bindings call them."""
+    """The names in bindings of keys that are no letters and no digits."""
     punctuation = [_character_to_key(character) for character in string.punctuation]
     return [*(key.value for key in Keys if not key.value.startswith("<")), *punctuation]
 
 
 def parse_key(text: str) -> str | None:
-    """`f`, `?`, `F5`, `ctrl+p`, as bindings call it; None: there is no such key."""
+    """`f`, `?`, `F5`, `ctrl+p` in the names of bindings; None: there is no such key."""
     if len(text) == 1 and text.isprintable() and text != " ":
         return text if text.isalnum() else _character_to_key(text)
     return text.lower() if text.lower() in key_names() else None

@@ -1,37 +1,40 @@
-"""The monitor screen: one timer pulls from the feed, and every pane gets the same frozen view."""
+"""The monitor screen: one timer pulls from the feed, and every pane gets the same frozen view.
+
+What keys do is in `commands`: they are given to the screen, which knows none of them by name.
+"""
 
 import gc
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from textual.app import ComposeResult
-from textual.binding import BindingsMap, BindingType
+from textual.binding import Binding, BindingsMap
+from textual.screen import Screen
 from textual.timer import Timer
 
 from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.analysis.lens import Lens
-from edgetop.feeds.protocol import Can, Feed, Player
-from edgetop.formatting import clean, span
-from edgetop.ui.bindings import BINDINGS, remapped
-from edgetop.ui.commands import CommandsScreen
+from edgetop.feeds.protocol import Can, Feed, Player, Transport
+from edgetop.formatting import clean
+from edgetop.ui.keys import Command, footer_keys
 from edgetop.ui.layout import PANES, Place, arrange, is_tiny
 from edgetop.ui.look import Look
 from edgetop.ui.pane_widget import FrameWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
-from edgetop.ui.panes.pane import Area
+from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.status import status_line
-from edgetop.ui.playback import TransportWidget
+from edgetop.ui.panes.transport import time_at, transport_line
+from edgetop.ui.screenshot import Exports
 from edgetop.ui.settings import WINDOWS_NS, ScreenSettings
 from edgetop.ui.text import Line
 from edgetop.ui.themes import Theme
 
 NS = 1_000_000_000
-WINDOWS = tuple(WINDOWS_NS.items())
 OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not wait for a refresh
-REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
 
 
 def bare_panes(view: MonitorView) -> frozenset[str]:
@@ -40,54 +43,70 @@ def bare_panes(view: MonitorView) -> frozenset[str]:
     return frozenset(name for name, has in (("heat", has_heat), ("power", has_power)) if not has)
 
 
-class MonitorScreen(CommandsScreen):
+class Host(Protocol):
+    """What the app does for its screen."""
+
+    @property
+    def theme_names(self) -> Sequence[str]: ...
+
+    def use_theme(self, name: str) -> None: ...
+
+    def use_next_theme(self) -> None: ...
+
+    def action_redraw(self) -> None: ...
+
+    def notify_desktop(self, title: str, text: str) -> None: ...
+
+
+class MonitorScreen(Screen[None]):
     AUTO_FOCUS = ""  # a pane is marked when it is chosen
     BLANK = True  # of the screen itself only a column between panes is seen
-    BINDINGS: ClassVar[list[BindingType]] = [*BINDINGS]
 
     def __init__(
-        self, feed: Feed, analysis: Analysis, settings: ScreenSettings, look: Look, theme: Theme,
-        leave_now: Callable[[], bool],
+        self, host: Host, feed: Feed, analysis: Analysis, settings: ScreenSettings, look: Look, theme: Theme,
+        commands: Sequence[Command], leave_now: Callable[[], bool],
     ) -> None:  # fmt: skip
         super().__init__()
-        self._feed = feed
-        self._analysis = analysis
-        self._settings = settings
-        self._refresh_s = settings.refresh_s
-        bound = remapped(BINDINGS, settings.keys)
-        self._bound = {binding.id: binding for binding in bound if binding.id}
-        self._bindings = BindingsMap(bound)
-        self._look = look
+        self.host = host
+        self.feed = feed
+        self.analysis = analysis
+        self.settings = settings
+        self.look = look
+        self.exports = Exports(self, settings, look)
+        self.refresh_s = settings.refresh_s
+        self.window_ns = settings.window_ns
+        self.lens = Lens()
+        self.live = self.view = analysis.view(settings.window_ns)  # of now, and what panes show: of when it was frozen
+        self._commands = {command.id: command for command in commands}
+        self._bindings = BindingsMap([Binding(c.keys, f"command({c.id!r})", c.words, id=c.id) for c in commands])
         self._leave_now = leave_now
         self._header = FrameWidget(self._header_lines, theme, id="header")
         self._status = FrameWidget(self._status_lines, theme, id="status")
-        self._transport_line = TransportWidget(self.transport, theme, look)
+        self._transport = FrameWidget(self._transport_lines, theme, on_cell=self._seek_to_cell, id="transport")
         self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, look) for i, name in enumerate(PANES, 1)}
         self._selected = "events"
         self._zoomed: str | None = None
         self._bare: frozenset[str] = frozenset()
-        self._window = list(WINDOWS_NS.values()).index(settings.window_ns)
-        self._live = self._view = analysis.view(settings.window_ns)
-        self._frozen: tuple[MonitorView, ...] = ()  # the views of all windows at one moment; none: not frozen
-        self._shown_frozen: tuple[tuple[int, Lens, tuple[str, ...]], MonitorView] | None = None
+        self._frozen: dict[int | None, MonitorView] = {}  # at one moment, by window; none: not frozen
+        self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
         self._timer: Timer | None = None
         self._drawn_folds = -1
         self._is_opening = True  # nothing is measured yet
-        self._told_trouble = ""
+        self._trouble = ""  # of the feed, as it was drawn
         self._alert_news = AlertNews()
 
     def compose(self) -> ComposeResult:
         yield self._header
         yield from self._panes.values()
-        yield self._transport_line
+        yield self._transport
         yield self._status
 
     def on_mount(self) -> None:
-        self._timer = self.set_interval(min(OPENING_TICK_S, self._refresh_s), self.tick)
+        self._timer = self.set_interval(min(OPENING_TICK_S, self.refresh_s), self.tick)
         self._arrange()
         self.tick()
-        if self._feed.player:
-            self.call_later(self._look_ahead, self._feed.player, self._analysis.twin())
+        if self.feed.player:
+            self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
         """Piece by piece, with keys and refreshes in between: then one may go anywhere at once."""
@@ -101,60 +120,81 @@ class MonitorScreen(CommandsScreen):
         self._arrange()
 
     def use_theme(self, theme: Theme) -> None:
-        for widget in (self._header, self._status, self._transport_line, *self._panes.values()):
+        for widget in (self._header, self._status, self._transport, *self._panes.values()):
             widget.use_theme(theme)
+
+    def report(self, text: str, *, seconds: float = 2) -> None:
+        """In a line that stands over the screen for so long."""
+        self.notify(text, timeout=seconds, markup=False)
+
+    # Commands.
+
+    def present_commands(self) -> Iterator[Command]:
+        """Those that apply to this feed, now."""
+        return (command for command in self._commands.values() if command.applies(self.feed.can))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Textual's hook for which bindings there are."""
+        return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
+
+    def action_command(self, command_id: str) -> None:
+        self._commands[command_id].run(self)
+
+    def interrupt(self) -> None:
+        """Ctrl+C, wherever it is pressed."""
+        next(command for command in self.present_commands() if command.is_fixed).run(self)
 
     # Drawing.
 
     def tick(self) -> None:
         """Take in what has come, and draw it."""
-        self._analysis.catch_up(self._feed)
-        failed = self._feed.is_over and self._analysis.progress.view().end_reason == "input-error"
-        if self._leave_now() or (failed and self._feed.can is Can.NOTHING):
+        self.analysis.catch_up(self.feed)
+        failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
+        if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
             self.app.exit()
             return
-        if self._analysis.folds != self._drawn_folds:  # whoever folded
-            self._draw()
-        elif self._feed.player or self._feed.trouble != self._told_trouble:
-            self._draw_frame()
-        self._told_trouble = self._feed.trouble
-        if self._is_opening and (self._live.latency.session or self._live.progress.phase == "over"):
+        if self.analysis.folds != self._drawn_folds:  # whoever folded
+            self.draw()
+        elif self.feed.player or self.feed.trouble != self._trouble:
+            self.draw_frame()
+        self._trouble = self.feed.trouble
+        if self._is_opening and (self.live.latency.session or self.live.progress.phase == "over"):
             self._is_opening = False
             gc.freeze()  # the screen stays: to look through it for garbage takes 50 ms each time
-            self._refresh_every(self._refresh_s)
+            self.refresh_every(self.refresh_s)
 
-    def _refresh_every(self, seconds: float) -> None:
-        self._refresh_s = seconds
+    def refresh_every(self, seconds: float) -> None:
+        self.refresh_s = seconds
         if self._timer and not self._is_opening:
             self._timer.stop()
             self._timer = self.set_interval(seconds, self.tick)
 
-    def _draw(self) -> None:
-        """Draw the view of now, or of the moment of freezing; the frame always tells of now."""
-        lens, details = (PLAIN, ()) if self._frozen else (self._lens, self._details)
-        with self._analysis.lock:  # panes ask for their parts while they draw
-            self._drawn_folds = self._analysis.folds
-            self._live = self._analysis.view(WINDOWS[self._window][1], lens, details)
-            self._view = self._frozen_view() if self._frozen else self._live
-            self._tell_person()
+    def draw(self) -> None:
+        """Draw the view of now, or of the moment of freezing; the frame is always of now."""
+        lens, details = (PLAIN, ()) if self._frozen else (self.lens, self._details)
+        with self.analysis.lock:  # panes ask for their parts while they draw
+            self._drawn_folds = self.analysis.folds
+            self.live = self.analysis.view(self.window_ns, lens, details)
+            self.view = self._view_of_frozen() if self._frozen else self.live
+            self._notify_alerts()
             for pane in self._panes.values():
-                pane.show(self._view)
-            if self._zoomed is None and self._bare != bare_panes(self._view):
+                pane.show(self.view)
+            if self._zoomed is None and self._bare != bare_panes(self.view):
                 self._arrange()
-            self._draw_frame()
+            self.draw_frame()
 
-    def _tell_person(self) -> None:
-        if self._settings.notify:
-            for alert in self._alert_news.look(self._live.alerts):
-                self.app.tell_person(title_words(self._live.manifest), told_words(alert))  # type: ignore[attr-defined]
+    def _notify_alerts(self) -> None:
+        if self.settings.notify:
+            for alert in self._alert_news.look(self.live.alerts):
+                self.host.notify_desktop(title_words(self.live.manifest), told_words(alert))
 
-    def _frozen_view(self) -> MonitorView:
-        """The same object while nothing is looked at in another way."""
-        asked = self._window, self._lens, self._details
-        if self._shown_frozen is None or self._shown_frozen[0] != asked:
-            view, is_as_it_was = self._frozen[self._window], self._lens.is_plain and not self._details
-            self._shown_frozen = asked, view if is_as_it_was else self._analysis.along(view, self._lens, self._details)
-        return self._shown_frozen[1]
+    def _view_of_frozen(self) -> MonitorView:
+        """The same object while window, lens and pane are the same."""
+        key = self.window_ns, self.lens, self._details
+        if self._frozen_view is None or self._frozen_view[0] != key:
+            view, is_plain = self._frozen[self.window_ns], self.lens.is_plain and not self._details
+            self._frozen_view = key, view if is_plain else self.analysis.along(view, self.lens, self._details)
+        return self._frozen_view[1]
 
     @property
     def _details(self) -> tuple[str, ...]:
@@ -162,60 +202,38 @@ class MonitorScreen(CommandsScreen):
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
+        """Take in what has come, and draw it, also where nothing has."""
         self.tick()
-        self._draw()
+        self.draw()
 
-    def _draw_frame(self) -> None:
-        for widget in (self._header, self._transport_line, self._status):
+    def draw_frame(self) -> None:
+        for widget in (self._header, self._transport, self._status):
             widget.redraw()
 
     def _header_lines(self, columns: int, rows: int) -> list[Line]:
-        area = Area(columns, rows, self._look)
-        first = verdict_line(self._live, area, self._behind_ns())
+        area = Area(columns, rows, self.look)
+        behind_ns = self.live.progress.now_ns - self.view.progress.now_ns if self._frozen else None
+        first = verdict_line(self.live, area, behind_ns)
         if not is_tiny(*self.size):
-            words = self._recording_words()
-            return [first, identity_line(self._live, area, words, is_trouble=bool(self._feed.trouble))]
-        return [first, *tiny_lines(self._live)] if self._zoomed is None else [first]
-
-    def _status_lines(self, columns: int, rows: int) -> list[Line]:
-        return [status_line(self._live, Area(columns, rows, self._look), self._footer())]
-
-    def _behind_ns(self) -> int | None:
-        return self._live.progress.now_ns - self._view.progress.now_ns if self._frozen else None
+            return [first, identity_line(self.live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))]
+        return [first, *tiny_lines(self.live)] if self._zoomed is None else [first]
 
     def _recording_words(self) -> str:
-        if self._feed.trouble:
-            return clean(self._feed.trouble, ascii_only=self._look.ascii_only)
-        if self._settings.recording is None:
+        if self.feed.trouble:
+            return clean(self.feed.trouble, ascii_only=self.look.ascii_only)
+        if self.settings.recording is None:
             return "not recorded"
-        if Can.SEEK in self._feed.can:
+        if Can.SEEK in self.feed.can:
             return "recorded"
-        words = "REC paused" if self._live.recording_paused else "REC"
-        return f"attached  {words}" if Can.VISIT in self._feed.can else words
+        words = "REC paused" if self.live.recording_paused else "REC"
+        return f"attached  {words}" if Can.VISIT in self.feed.can else words
 
-    def _footer(self) -> list[tuple[str, str]]:
-        """The keys that apply, the most wanted first."""
-        window, _ = WINDOWS[self._window]
-        space = self._playback_keys() or [(self._pressed("freeze"), "go on" if self._frozen else "freeze")]
-        keys = [("help", "help"), ("leave", "leave")]
-        if Can.DETACH in self._feed.can:
-            keys.append(("detach", "detach"))
-        shown = [(self._pressed(name), does) for name, does in keys]
-        shown += [
-            *space,
-            *self._timeline_keys(),
-            (self._pressed("window"), window),
-            (f"1-{len(PANES)}", "panes"),
-            *self._list_keys(),
-        ]
-        after = [("mark", "mark")] if Can.MARK in self._feed.can else []
-        after += [("palette", "commands"), ("recording", "recording"), ("export", "export"), ("reset", "reset")]
-        shown += [(self._pressed(name), does) for name, does in (*after, ("theme", "theme"))]
-        if self._feed.player is None:
-            is_changed = self._refresh_s != self._settings.refresh_s
-            every = f"every {span(self._refresh_s * NS)}" if is_changed else "refresh"
-            shown.append((self._pressed("refresh-shorter", "refresh-longer"), every))
-        return shown
+    def _status_lines(self, columns: int, rows: int) -> list[Line]:
+        keys = footer_keys(self.present_commands(), self)
+        return [status_line(self.live, Area(columns, rows, self.look), keys)]
+
+    def _transport_lines(self, columns: int, rows: int) -> list[Line]:
+        return [transport_line(self.transport, Area(columns, rows, self.look))] if self.transport else []
 
     def _arrange(self) -> None:
         """Put every pane in its place for this size."""
@@ -225,10 +243,10 @@ class MonitorScreen(CommandsScreen):
         self._header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
         self._status.put(Place("status", 0, rows - 1, columns, 1))
         self._status.display = not tiny
-        self._bare = bare_panes(self._view)
-        more = 1 if self._feed.player else 0
-        self._transport_line.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
-        self._transport_line.display = bool(more)
+        self._bare = bare_panes(self.view)
+        more = 1 if self.feed.player else 0
+        self._transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
+        self._transport.display = bool(more)
         arranged = arrange(columns, rows, self._selected, self._zoomed, bare=self._bare, more_rows=more)
         places = {place.name: place for place in arranged}
         for name, pane in self._panes.items():
@@ -236,80 +254,101 @@ class MonitorScreen(CommandsScreen):
             pane.set_zoomed(is_zoomed=name == self._zoomed)
             if name in places:
                 pane.put(places[name])
-        self._draw_frame()
+        self.draw_frame()
 
-    # Keys.
+    # Time.
 
-    def action_freeze(self) -> None:
+    @property
+    def transport(self) -> Transport | None:
+        """Where a replay stands; None: this is none."""
+        return self.feed.player.transport if self.feed.player else None
+
+    def seek(self, t_ns: int) -> None:
+        if player := self.feed.player:
+            player.seek(t_ns)
+            self.follow_time()
+            self.redraw_all()
+
+    def _seek_to_cell(self, x: int) -> None:
+        transport = self.transport
+        t_ns = time_at(transport, Area(self.size.width, 1, self.look), x) if transport else None
+        if t_ns is not None:
+            self.seek(t_ns)
+
+    @property
+    def is_frozen(self) -> bool:
+        return bool(self._frozen)
+
+    def toggle_freeze(self) -> None:
         if self._frozen:
-            self._frozen = ()
-            self._follow_time()
+            self._frozen = {}
+            self.follow_time()
         else:
             self._freeze()
-        self._draw()
+        self.draw()
 
     def _freeze(self) -> None:
-        with self._analysis.lock:
-            self._frozen = tuple(self._analysis.view(window_ns).freeze() for window_ns in WINDOWS_NS.values())
-        self._shown_frozen = None
+        with self.analysis.lock:
+            self._frozen = {window_ns: self.analysis.view(window_ns).freeze() for window_ns in WINDOWS_NS.values()}
+        self._frozen_view = None
 
     def hold(self) -> None:
-        if player := self._feed.player:
+        """Let time stand, on the screen."""
+        if player := self.feed.player:
             player.play(playing=False)
         elif not self._frozen:
             self._freeze()
 
-    def action_window(self) -> None:
-        self.use_window((self._window + 1) % len(WINDOWS))
+    def follow_time(self) -> None:
+        """Time goes on: the timelines end now again, and are zoomed as before."""
+        self.lens = Lens(self.lens.span_s)
 
-    def use_window(self, window: int) -> None:
-        self._window = window
-        self._draw()
+    def use_lens(self, lens: Lens) -> None:
+        if lens != self.lens:
+            self.lens = lens
+            self.redraw_all()
 
-    def action_zoom(self, name: str) -> None:
+    def use_window(self, window_ns: int | None) -> None:
+        self.window_ns = window_ns
+        self.draw()
+
+    # Panes.
+
+    def zoom(self, name: str) -> None:
+        """That pane alone, or all again."""
         self._zoomed = None if self._zoomed == name else name
-        self._mark_pane(name if self._zoomed else None)
+        self._focus(name if self._zoomed else None)
 
     def on_pane_widget_zoom(self, message: PaneWidget.Zoom) -> None:
-        self.action_zoom(message.pane)
+        self.zoom(message.pane)
 
-    def action_back(self) -> None:
+    def back(self) -> None:
         self._zoomed = None
-        self._mark_pane(None)
+        self._focus(None)
 
-    def action_next_pane(self, step: int) -> None:
+    def step_pane(self, step: int) -> None:
         """The next pane: focused where it is seen, put where the selected one was where it is not."""
         name = PANES[(PANES.index(self._chosen()) + step) % len(PANES)]
         if self._zoomed:
             self._zoomed = name
         else:
             self._selected = name
-        self._mark_pane(name)
+        self._focus(name)
 
-    def _mark_pane(self, name: str | None) -> None:
-        self._draw()  # also what only a pane that is alone shows
+    def _focus(self, name: str | None) -> None:
+        self.draw()  # also what only a pane that is alone shows
         self._arrange()
         self.set_focus(self._panes[name] if name else None)
-        self._status.redraw()  # which tells its keys
+        self._status.redraw()  # which has its keys
 
-    def action_scroll_pane(self, by: int) -> None:
+    def scroll_pane(self, by: int) -> None:
         self._panes[self._chosen()].scroll_lines(by)
 
-    def action_scroll_to_edge(self, edge: int) -> None:
-        self.action_scroll_pane(edge * 100_000)
-
     def _chosen(self) -> str:
-        """The pane that keys are meant for: the one that is marked, or else the one put on a small screen."""
+        """The pane that keys are meant for: the one with the focus, or else the one put on a small screen."""
         return next((name for name, pane in self._panes.items() if pane.has_focus), self._selected)
 
-    def action_reset(self) -> None:
-        self._analysis.reset()
-        self._draw()
-        self.notify("statistics begin anew; the recording keeps all", timeout=3, markup=False)
-
-    def action_refresh_step(self, step: int) -> None:
-        """Draw more often, or less."""
-        nearest = min(range(len(REFRESHES_S)), key=lambda i: abs(REFRESHES_S[i] - self._refresh_s))
-        self._refresh_every(REFRESHES_S[min(max(nearest + step, 0), len(REFRESHES_S) - 1)])
-        self._draw_frame()
-        self.notify(f"drawn every {span(self._refresh_s * NS)}", timeout=2, markup=False)
+    def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
+        """The pane that a key for lists is meant for: the chosen one if it is one, else the first that is seen."""
+        able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
+        return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

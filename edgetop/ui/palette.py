@@ -22,14 +22,14 @@ KEY_CELLS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Entry:
     words: str  # what it does
     keys: str  # that do the same; "": none
     run: Callable[[], object]
 
 
-class PaletteDialog(Dialog[Command]):
-    """Gives the command that was chosen."""
+class PaletteDialog(Dialog[Entry]):
+    """Gives the entry that was chosen."""
 
     DEFAULT_CSS = """
     PaletteDialog .box { height: 100%; max-height: 24; }
@@ -47,10 +47,12 @@ class PaletteDialog(Dialog[Command]):
         Binding("pageup", "move(-10)", "previous page", id="palette-page-up"),
     ]
 
-    def __init__(self, commands: Sequence[Command], *, ascii_only: bool) -> None:
+    heading = "Commands"
+
+    def __init__(self, entries: Sequence[Entry], *, ascii_only: bool) -> None:
         super().__init__()
-        self._commands = commands
-        self._found = list(commands)
+        self._entries = entries
+        self._found = list(entries)
         self._ascii_only = ascii_only
 
     def compose(self) -> ComposeResult:
@@ -60,7 +62,7 @@ class PaletteDialog(Dialog[Command]):
         found.can_focus = False  # the keyboard is the input's
         found.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
         with Vertical(classes="box"):
-            yield Static("Commands", classes="title", markup=False)
+            yield Static(self.heading, classes="title", markup=False)
             yield words
             yield found
 
@@ -72,14 +74,14 @@ class PaletteDialog(Dialog[Command]):
 
     def _list(self, asked: str) -> None:
         words = asked.lower().split()
-        self._found = [command for command in self._commands if all(word in command.words.lower() for word in words)]
+        self._found = [entry for entry in self._entries if all(word in entry.words.lower() for word in words)]
         listed = self.query_one(OptionList)
         listed.clear_options()
         listed.add_options([Option(self._row(command)) for command in self._found] or [_NOTHING])
         listed.highlighted = 0 if self._found else None
 
-    def _row(self, command: Command) -> Text:
-        return Text(f"{command.keys:<{KEY_CELLS}}{clean(command.words, ascii_only=self._ascii_only)}", no_wrap=True)
+    def _row(self, entry: Entry) -> Text:
+        return Text(f"{entry.keys:<{KEY_CELLS}}{clean(entry.words, ascii_only=self._ascii_only)}", no_wrap=True)
 
     def action_move(self, by: int) -> None:
         listed = self.query_one(OptionList)

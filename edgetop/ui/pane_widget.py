@@ -96,9 +96,18 @@ class LineWidget(Widget):
 class FrameWidget(LineWidget):
     """A part of the screen's frame, which the screen itself draws."""
 
-    def __init__(self, draw: Callable[[int, int], Sequence[Line]], theme: Theme, **options: object) -> None:
+    def __init__(
+        self, draw: Callable[[int, int], Sequence[Line]], theme: Theme, on_cell: Callable[[int], None] | None = None,
+        **options: object,
+    ) -> None:  # fmt: skip
+        """`on_cell`: is given the column of a click."""
         super().__init__(theme, **options)
         self._draw = draw
+        self._on_cell = on_cell
+
+    def on_click(self, event: events.Click) -> None:
+        if self._on_cell:
+            self._on_cell(event.x)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         return self._draw(columns, rows)
@@ -131,7 +140,7 @@ class PaneWidget(LineWidget, can_focus=True):
     def listing(self) -> Listing:
         return self._listing
 
-    def list_so(self, listing: Listing) -> None:
+    def use_listing(self, listing: Listing) -> None:
         """List in this way from now on, from the top."""
         self._listing, self._offset = listing, 0
         self.redraw()

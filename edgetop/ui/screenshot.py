@@ -1,8 +1,4 @@
-"""What is taken away from the screen: the session in another format, and a picture of what is seen.
-
-Both say in a line where they are. An export goes on in a process of its own; the screen only asks now and then
-whether it is over.
-"""
+"""What leaves the screen as a file: the session in another format, and a screenshot. A line reports the path."""
 
 import contextlib
 import errno
@@ -10,91 +6,97 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from textual.screen import Screen
 from textual.timer import Timer
 
 from edgetop.formatting import clean
-from edgetop.ui.dialogs import ExportDialog
 from edgetop.ui.look import Look
-from edgetop.ui.playback import PlaybackScreen
 from edgetop.ui.settings import Export, ScreenSettings
 
-ASKED_EVERY_S = 0.25
-SHOWN_S = 8  # a line that says where something lies
-PICTURE_MODE = 0o600  # as that of recordings: it may show names that are nobody else's business
-MOST_PICTURES = 10_000
+POLL_S = 0.25
+REPORT_S = 8  # a line that says where something lies
+SCREENSHOT_MODE = 0o600  # as that of recordings: it may show names that are nobody else's business
+MAX_SCREENSHOTS = 10_000
 
 
-class ScreenshotScreen(PlaybackScreen):
-    _settings: ScreenSettings
-    _look: Look
-    _export: Export | None = None
-    _asking: Timer | None = None
+class Exports:
+    """Begins an export, which goes on in a process of its own, and looks now and then whether it is over."""
+
+    def __init__(self, screen: Screen[None], settings: ScreenSettings, look: Look) -> None:
+        self._screen = screen
+        self._settings = settings
+        self._look = look
+        self._export: Export | None = None
+        self._timer: Timer | None = None
 
     @property
-    def export_forms(self) -> Mapping[str, str]:
-        """What can be made of this session, here: of one on another machine, or that is not kept, nothing."""
+    def forms(self) -> Mapping[str, str]:
+        """What can be made of this session, here: of one on another machine, or that is not recorded, nothing."""
         settings = self._settings
         can_export = settings.recording and settings.exporter and not settings.recording_host
         return settings.exporter.forms if settings.exporter and can_export else {}
 
-    def action_export(self) -> None:
-        if self._settings.recording_host:
-            self._tell(f"the recording is on {self._settings.recording_host}: edgetop export there", is_failure=True)
-        elif not self.export_forms:
-            self._tell("this session is not recorded: there is nothing to export", is_failure=True)
-        elif self._export:
-            self._tell("an export is under way already")
-        else:
-            with self._told("no export"):
-                where = clean(str(Path.cwd()), ascii_only=self._look.ascii_only)
-                self.app.push_screen(ExportDialog(self.export_forms, where), self.export_to)
+    def open(self) -> None:
+        """Ask for the format."""
+        from edgetop.ui.dialogs import export_dialog  # noqa: PLC0415  not before it is opened
 
-    def export_to(self, form: str | None) -> None:
+        if self._settings.recording_host:
+            self._report(f"the recording is on {self._settings.recording_host}: edgetop export there", is_failure=True)
+        elif not self.forms:
+            self._report("this session is not recorded: there is nothing to export", is_failure=True)
+        elif self._export:
+            self._report("an export is running already")
+        else:
+            with self._reported("no export"):
+                where = clean(str(Path.cwd()), ascii_only=self._look.ascii_only)
+                self._screen.app.push_screen(export_dialog(self.forms, where), self.begin)
+
+    def begin(self, form: str | None) -> None:
+        """`form`: None: nothing was chosen."""
         recording, exporter = self._settings.recording_now, self._settings.exporter
         if form is None or recording is None or exporter is None or self._export:
             return
-        with self._told("no export"):
+        with self._reported("no export"):
             self._export = exporter.begin(recording, form)
-            self._tell(f"exporting to {form}; it goes on when you leave")
-            self._asking = self.set_interval(ASKED_EVERY_S, self._ask)
+            self._report(f"exporting to {form}; it goes on when you leave")
+            self._timer = self._screen.set_interval(POLL_S, self._poll)
 
-    def _ask(self) -> None:
-        """Whether the export is over, and how it ended."""
+    def _poll(self) -> None:
         result = self._export.result() if self._export else None
-        if result is not None and self._asking:
-            self._asking.stop()
-            self._export = self._asking = None
-            is_done, said = result
-            self._tell(said, is_failure=not is_done)
+        if result is not None and self._timer:
+            self._timer.stop()
+            self._export = self._timer = None
+            is_done, words = result
+            self._report(words, is_failure=not is_done)
 
-    def action_screenshot(self) -> None:
-        picture = self.app.export_screenshot(title="edgetop")
+    def save_screenshot(self) -> None:
+        svg = self._screen.app.export_screenshot(title="edgetop")
         recording = self._settings.recording_now
-        with self._told("no picture"):
-            path = write_picture(picture, Path.cwd(), recording.stem if recording else "edgetop")
-            self._tell(f"picture: {path}")
+        with self._reported("no screenshot"):
+            path = write_screenshot(svg, Path.cwd(), recording.stem if recording else "edgetop")
+            self._report(f"screenshot: {path}")
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        """What the system refuses is told in a line."""
+    def _reported(self, what: str) -> Iterator[None]:
+        """Report in a line what the system refuses."""
         try:
             yield
         except OSError as error:
             where = "the current folder" if error.filename is None else error.filename
-            self._tell(f"{what}: {where}: {error.strerror}", is_failure=True)
+            self._report(f"{what}: {where}: {error.strerror}", is_failure=True)
 
-    def _tell(self, text: str, *, is_failure: bool = False) -> None:
+    def _report(self, text: str, *, is_failure: bool = False) -> None:
         text = clean(text, ascii_only=self._look.ascii_only)
-        self.notify(text, severity="error" if is_failure else "information", timeout=SHOWN_S, markup=False)
+        self._screen.notify(text, severity="error" if is_failure else "information", timeout=REPORT_S, markup=False)
 
 
-def write_picture(svg: str, folder: Path, name: str) -> Path:
+def write_screenshot(svg: str, folder: Path, name: str) -> Path:
     """Under the first number that is free; only its owner may read it. Raises OSError."""
-    for number in range(1, MOST_PICTURES):
+    for number in range(1, MAX_SCREENSHOTS):
         path = folder / f"{name}-{number}.svg"
         with contextlib.suppress(FileExistsError):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PICTURE_MODE)
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, SCREENSHOT_MODE)
             with os.fdopen(file, "w", encoding="utf-8") as stream:
                 stream.write(svg)
             return path
-    raise FileExistsError(errno.EEXIST, "too many pictures lie here", str(folder))
+    raise FileExistsError(errno.EEXIST, "too many screenshots lie here", str(folder))

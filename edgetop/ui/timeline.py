@@ -3,60 +3,33 @@
 To look back, time must stand: a live screen is frozen, and a replay paused, by the first step back.
 """
 
-from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.lens import Lens
 from edgetop.formatting import span
-from edgetop.ui.screenshot import ScreenshotScreen
-
-NS = 1_000_000_000
+from edgetop.ui.monitor import NS, MonitorScreen
 
 
-class TimelineScreen(ScreenshotScreen):
-    _view: MonitorView
-    _lens = Lens()
+def zoom(screen: MonitorScreen, step: int) -> None:
+    """Closer, or for a negative step wider."""
+    change = screen.lens.closer if step > 0 else screen.lens.wider
+    screen.use_lens(change(_now_s(screen), whole=screen.window_ns is None))
 
-    def hold(self) -> None:
-        """Let time stand, on the screen."""
-        raise NotImplementedError
 
-    def action_zoom_time(self, step: int) -> None:
-        """Closer, or for a negative step wider."""
-        change = self._lens.closer if step > 0 else self._lens.wider
-        self._look_through(change(self._now_s, whole=self._is_whole))
+def pan(screen: MonitorScreen, step: int) -> None:
+    if step < 0:
+        screen.hold()
+    screen.use_lens(screen.lens.moved(step, _now_s(screen), whole=screen.window_ns is None))
 
-    def action_pan_time(self, step: int) -> None:
-        if step < 0:
-            self.hold()
-        self._look_through(self._lens.moved(step, self._now_s, whole=self._is_whole))
 
-    def action_pan_live(self, step: int) -> None:
-        """The arrows, which seek in a replay."""
-        self.action_pan_time(step)
+def reset(screen: MonitorScreen) -> None:
+    screen.use_lens(Lens())
 
-    def action_whole_time(self) -> None:
-        self._look_through(Lens())
 
-    def _look_through(self, lens: Lens) -> None:
-        if lens != self._lens:
-            self._lens = lens
-            self.redraw_all()
+def zoom_words(screen: MonitorScreen) -> str:
+    """For the last line, once the timelines are not as they were."""
+    if screen.lens.is_plain:
+        return ""
+    return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)
 
-    def _follow_time(self) -> None:
-        """Time goes on: what is looked at ends now again, as closely as before."""
-        self._lens = Lens(self._lens.span_s)
 
-    @property
-    def _now_s(self) -> float:
-        return self._view.progress.now_ns / NS
-
-    @property
-    def _is_whole(self) -> bool:
-        return self._view.latency.window_ns is None
-
-    def _timeline_keys(self) -> list[tuple[str, str]]:
-        """For the last line: once they were used, and where time stands."""
-        if self._lens.is_plain:
-            return []
-        words = "zoom" if self._lens.span_s is None else span(self._lens.span_s * NS)
-        keys = [(self._pressed("closer", "wider"), words), (self._pressed("pan-back", "pan-on"), "pan")]
-        return [*keys, (self._pressed("timeline-whole"), "timeline as it was")]
+def _now_s(screen: MonitorScreen) -> float:
+    return screen.view.progress.now_ns / NS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edgetop.cli.config import MAX_BYTES, Config, load_config
 from edgetop.cli.viewing import screen_settings
 from edgetop.errors import InputError
-from edgetop.ui.bindings import IDS
+from edgetop.ui.commands import IDS
 from edgetop.ui.keys import key_names, parse_key
 from tests.support import onnx_models
 from tests.support.commands import edgetop
@@ -70,7 +70,7 @@ def test_a_file_may_say_all_that_can_be_set(tmp_path: Path) -> None:
         ("[keys]\nfreeze = 'Ctrl+C'", "keys.freeze: Ctrl+C always stops and leaves"),
         ("[keys]\nfreeze = 'w'", "keys.freeze: w is the key of window too (give window another one)"),
         ("[keys]\nwindow = 'space'", "keys.window: Space is the key of freeze too (give freeze another one)"),
-        ("[keys]\nmark = 'z, /'", "keys.mark: / is the key of filter too (give filter another one)"),
+        ("[keys]\nmark = 'z, /'", "keys.mark: z is the key of closer too (give closer another one)"),
         ("[keys", "cannot be read: "),
         ("\udcff", "cannot be read: "),
     ],

@@ -37,7 +37,7 @@ class Replay(Opened):
     @property
     def at_s(self) -> float:
         """Where playback stands."""
-        return self.monitor.transport().t_ns / NS  # type: ignore[union-attr]
+        return self.monitor.transport.t_ns / NS  # type: ignore[union-attr]
 
 
 def replay_of(

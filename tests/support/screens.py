@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rich.style import Style
 from textual import events
-from textual.binding import Binding
 from textual.geometry import Size
 from textual.pilot import Pilot
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.feeds.protocol import Can
 from edgetop.ui.app import EdgetopApp
+from edgetop.ui.keys import Command
 from edgetop.ui.look import Look
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.panes.pane import Area
@@ -50,12 +50,13 @@ def text_of(lines: Iterable[Line]) -> str:
     return "\n".join(plain(line) for line in lines)
 
 
-_LEAVING = frozenset({"stop", "detach", "depart", "stop-other", "screenshot"})  # that one writes a file
+_LEAVING = frozenset({"stop", "detach", "depart", "stop-other", "interrupt", "interrupt-other"})
+_WRITING = frozenset({"screenshot"})
 
 
-def keys_that_stay(bindings: Iterable[Binding]) -> tuple[str, ...]:
+def keys_that_stay(commands: Iterable[Command]) -> tuple[str, ...]:
     """Every key of these by which nobody leaves the screen."""
-    return tuple(sorted({key for b in bindings if b.id not in _LEAVING for key in b.key.split(",")}))
+    return tuple(sorted({key for c in commands if c.id not in _LEAVING | _WRITING for key in c.keys.split(",")}))
 
 
 @dataclass(frozen=True, slots=True)

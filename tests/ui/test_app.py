@@ -9,18 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual.binding import Binding
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.widgets import Input
 
 from edgetop.feeds.protocol import Can
 from edgetop.session.batch import Batch
 from edgetop.session.orders import Order
-from edgetop.ui.app import EdgetopApp
-from edgetop.ui.bindings import MONITOR
+from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog, HelpDialog
 from edgetop.ui.layout import PANES, arrange
-from edgetop.ui.monitor import OPENING_TICK_S, MonitorScreen, bare_panes
+from edgetop.ui.monitor import OPENING_TICK_S, bare_panes
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 
@@ -28,7 +26,7 @@ from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measur
 def dialog(screen: Opened) -> str:
     """The name of the dialog that is open, or nothing."""
     top = screen.app.screen
-    return type(top).__name__ if isinstance(top, Dialog) else ""
+    return top.heading if isinstance(top, Dialog) else ""
 
 
 def has_left(screen: Opened) -> bool:
@@ -202,10 +200,8 @@ async def test_help_names_every_key_there_is(key: str) -> None:
     async with opened(measured(5), (100, 60)) as screen:
         await screen.press(key)
         shown = screen.text
-        for binding in screen.monitor.present([*MonitorScreen.BINDINGS, *EdgetopApp.BINDINGS]):
-            assert isinstance(binding, Binding)
-            assert binding.id
-            assert binding.description in shown
+        for command in screen.monitor.present_commands():
+            assert (command.help or command.words) in shown
         assert all(name in shown for name in ("? F1", "Q Ctrl+C", "PgDn PgUp", "Tab Shift+Tab", "Space", "Escape"))
         await screen.press("escape")
         assert dialog(screen) == ""
@@ -425,7 +421,7 @@ async def test_r_tells_where_the_recording_is_and_how_large(tmp_path: Path) -> N
     async with opened(measured(5), (120, 40), recording=folder) as screen:
         await screen.press("r")
         assert "x.edgetop" in screen.text
-        assert "2.0 KiB on the disk, going on" in screen.text
+        assert "2.0 KiB on the disk, recording" in screen.text
         await screen.press("r")
         assert dialog(screen) == ""
 
@@ -487,19 +483,19 @@ async def test_the_last_line_tells_the_keys_of_the_pane_that_is_looked_at() -> N
 
 
 async def test_keys_can_be_others_and_the_screen_tells_these() -> None:
-    async with opened(measured(5), (120, 60), keys={"freeze": "f", "theme": "f5", "zoom-heat": "h"}) as screen:
+    async with opened(measured(5), (120, 60), keys={"freeze": "f", "theme": "f5", "zoom-heat": "y"}) as screen:
         assert " f freeze " in screen.rows[-1]
         await screen.press("space", "t", "2")
         assert "FROZEN" not in screen.header
         assert screen.app.theme == "edgetop-dark"
-        await screen.press("h")
+        await screen.press("y")
         assert set(screen.panes) == {"heat"}
         await screen.press("f", "f5")
         assert "FROZEN" in screen.header
         assert screen.app.theme != "edgetop-dark"
         await screen.press("question_mark")
         assert re.search(r" f +freeze the screen", screen.text)
-        assert re.search(r" F5 +theme", screen.text)
+        assert re.search(r" F5 +next theme", screen.text)
 
 
 async def test_the_window_at_first_can_be_chosen() -> None:
@@ -533,10 +529,10 @@ async def test_once_it_stands_the_screen_is_not_looked_through_for_garbage(monke
 
 async def test_plus_and_minus_change_how_often_the_screen_is_drawn_and_say_so() -> None:
     async with opened(measured(5), (200, 60), notifications=True) as screen:
-        screen.monitor._refresh_every(1.0)
+        screen.monitor.refresh_every(1.0)
         assert screen.monitor._timer._interval == 1.0  # type: ignore[union-attr]
         await screen.press("plus")
-        assert "drawn every 2s" in screen.text
+        assert "refresh every 2s" in screen.text
         assert " -+ every 2s " in screen.rows[-1]
         assert screen.monitor._timer._interval == 2.0  # type: ignore[union-attr]
         await screen.press(*["minus"] * 9)
@@ -605,7 +601,7 @@ async def test_recording_can_be_paused_and_resumed(tmp_path: Path) -> None:
         assert screen.rows[1].endswith("  REC paused ")
         await screen.press("r")
         assert "paused" in screen.text
-        assert "go on recording" in screen.text
+        assert "resume the recording" in screen.text
         await screen.press("p")
     assert screen.feed.asked == [Order("pause"), Order("resume")]
 
@@ -638,7 +634,7 @@ async def test_x_begins_the_statistics_anew() -> None:
         assert screen.rows[5].startswith("session")
         await screen.press("x")
         assert screen.rows[5].split()[:3] == ["since", "x", "-"]
-        assert "statistics begin anew" in screen.text
+        assert "statistics reset" in screen.text
         await screen.go_on(10)
         assert screen.rows[5].startswith("since x")
         assert screen.rows[5].split()[-1] == "903"  # of 1000 inferences, those since the next whole second
@@ -695,7 +691,7 @@ async def test_with_ascii_alone_dialogs_and_messages_are_ascii_too(theme: str, s
             assert screen.text.isascii()
             await screen.press("escape")
         await screen.press("x")
-        assert "statistics begin anew" in screen.text
+        assert "statistics reset" in screen.text
         assert screen.text.isascii()
 
 
@@ -720,7 +716,7 @@ async def test_a_screen_smaller_than_anything_shows_the_verdict() -> None:
 def consistent(screen: Opened) -> bool:
     """Every pane stands where the arrangement says, and every row is as wide as the screen."""
     monitor, size = screen.monitor, screen.app.size
-    bare = bare_panes(monitor._view)
+    bare = bare_panes(monitor.view)
     places = arrange(size.width, size.height, monitor._selected, monitor._zoomed, bare=bare)
     expected = {place.name: (place.x, place.y, place.width, place.height) for place in places}
     rows = screen.rows
@@ -728,7 +724,7 @@ def consistent(screen: Opened) -> bool:
 
 
 sizes = st.tuples(st.integers(1, 210), st.integers(1, 62))
-steps = st.lists(sizes | st.sampled_from(("tick", *keys_that_stay(MONITOR))), max_size=14)
+steps = st.lists(sizes | st.sampled_from(("tick", *keys_that_stay(COMMANDS))), max_size=14)
 
 
 async def walk(script: Script, todo: list[tuple[int, int] | str]) -> None:
@@ -739,7 +735,7 @@ async def walk(script: Script, todo: list[tuple[int, int] | str]) -> None:
             elif step == "tick":
                 await screen.go_on(1)
             else:
-                await screen.press(*(["escape"] if dialog(screen) == "LeaveDialog" else []), step)
+                await screen.press(*(["escape"] if dialog(screen) == "Leave the screen" else []), step)
             assert not has_left(screen)
             assert consistent(screen) or dialog(screen)
         while dialog(screen):
@@ -823,5 +819,5 @@ async def test_where_a_session_is_recorded_on_another_machine_is_told_with_its_n
     async with opened(measured(5), recording=folder, recording_host="pi@board") as screen:
         await screen.press("r")
         assert "pi@board:/home/pi/soak-1.edgetop" in screen.text
-        assert "going on" in screen.text
+        assert "recording" in screen.text
         assert "on the disk" not in screen.text

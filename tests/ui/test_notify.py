@@ -25,7 +25,7 @@ async def test_an_alert_rings_once_where_that_was_asked(
     async with opened(measured(5), notify=notify) as screen:
         before = screen.text
         written = heard(screen, monkeypatch)
-        screen.feed.put(Batch(screen.monitor._live.progress.now_ns, events=(RULE,)))
+        screen.feed.put(Batch(screen.monitor.live.progress.now_ns, events=(RULE,)))
         await screen.go_on(3)
         await screen.go_on(3)
         rung = [text for text in written if "\a" in text]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
-from edgetop.ui.keys import key_words
 from edgetop.ui.palette import PaletteDialog
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
@@ -31,10 +30,10 @@ async def test_ctrl_p_opens_the_palette_and_escape_closes_it() -> None:
 async def test_every_key_that_applies_is_a_command_with_words_of_its_own() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("ctrl+p")
-        commands = screen.app.screen._commands  # type: ignore[attr-defined]
-        present = screen.monitor.present(screen.monitor._bound.values())
+        commands = screen.app.screen._entries  # type: ignore[attr-defined]
+        present = screen.monitor.present_commands()
         keys = " ".join(command.keys for command in commands).split()
-        assert sorted(keys) == sorted(word for binding in present for word in key_words(binding))
+        assert sorted(keys) == sorted(word for command in present for word in command.key_words)
         words = [command.words for command in commands]
         assert len(set(words)) == len(words)
         assert not any("throttling" in text for text in words)
@@ -46,7 +45,7 @@ async def test_words_narrow_the_commands_down_and_enter_runs_the_marked_one() ->
         assert found(screen) == ["window of the percentiles: 10m"]
         await screen.press("enter")
         assert not is_open(screen)
-        assert screen.monitor._view.latency.window_ns == 600 * 10**9
+        assert screen.monitor.view.latency.window_ns == 600 * 10**9
 
 
 @pytest.mark.parametrize(("words", "pane"), [("heat", "heat"), ("HOTSPOTS alone", "hotspots")])

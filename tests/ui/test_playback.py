@@ -12,7 +12,7 @@ from textual.widgets import Input
 from edgetop.feeds.protocol import Mark, Transport
 from edgetop.recording import by_time
 from edgetop.session.seconds import NS
-from edgetop.ui.bindings import MONITOR, PLAYBACK
+from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog
 from edgetop.ui.playback import SPEEDS, next_mark
 from tests.support.replays import Replay, replayed
@@ -38,7 +38,7 @@ def eventful() -> Script:
 
 def dialog(screen: Replay) -> str:
     top = screen.app.screen
-    return type(top).__name__ if isinstance(top, Dialog) else ""
+    return top.heading if isinstance(top, Dialog) else ""
 
 
 async def test_it_plays_by_the_clock(tmp_path: Path) -> None:
@@ -87,17 +87,17 @@ async def test_space_pauses_and_plays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("slower", "faster"), [("less_than_sign", "greater_than_sign"), ("minus", "plus")])
 async def test_speed_goes_up_and_down_its_steps(tmp_path: Path, slower: str, faster: str) -> None:
     async with replayed(eventful(), tmp_path) as screen:
-        speeds = [screen.monitor.transport().speed]  # type: ignore[union-attr]
+        speeds = [screen.monitor.transport.speed]  # type: ignore[union-attr]
         for key in [slower] * 4 + [faster] * (len(SPEEDS) + 1):
             await screen.press(key)
-            speeds.append(screen.monitor.transport().speed)  # type: ignore[union-attr]
+            speeds.append(screen.monitor.transport.speed)  # type: ignore[union-attr]
         assert speeds == [1, 0.5, 0.2, 0.1, 0.1, *SPEEDS[1:], 1000, 1000]
         assert " 1000x " in screen.transport
 
 
 async def test_a_speed_between_the_steps_goes_to_the_nearest_on_that_side(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path) as screen:
-        player = screen.monitor._feed.player
+        player = screen.monitor.feed.player
         assert player
         for key, speed in (("plus", 10), ("minus", 5)):
             player.set_speed(7)
@@ -167,7 +167,7 @@ async def test_the_first_throttling_is_a_command_of_the_palette_too(tmp_path: Pa
 async def test_where_nothing_throttled_it_is_said(tmp_path: Path) -> None:
     async with replayed(measured(5).end(), tmp_path) as screen:
         await screen.press("T")
-        assert "nothing throttled" in screen.text
+        assert "no throttling" in screen.text
         assert screen.at_s == 0
 
 
@@ -223,8 +223,8 @@ async def test_help_names_the_keys_of_a_replay_and_not_those_of_a_run(tmp_path: 
             "play, pause",
             "slower, faster",
             "Shift+Left",
-            "1 min back",
-            "to the first throttling",
+            "seek -1 min",
+            "first throttling",
             "go to a",
         ):
             assert words in screen.text
@@ -274,7 +274,7 @@ def test_the_nearest_event_on_either_side_is_the_next_one() -> None:
 
 
 sizes = st.tuples(st.integers(1, 210), st.integers(1, 62))
-PRESSED = tuple(key for key in keys_that_stay((*PLAYBACK, *MONITOR)) if key != "q")  # which leaves at once
+PRESSED = tuple(key for key in keys_that_stay(COMMANDS) if key != "q")  # which leaves at once
 
 
 async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:

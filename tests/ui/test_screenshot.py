@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.feeds.protocol import Can
-from edgetop.ui.dialogs import ExportDialog
-from edgetop.ui.screenshot import write_picture
+from edgetop.ui.dialogs import Dialog
+from edgetop.ui.screenshot import write_screenshot
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
@@ -38,7 +38,7 @@ class PlannedExporter:
 
 
 def asks(screen: Opened) -> bool:
-    return isinstance(screen.app.screen, ExportDialog)
+    return isinstance(screen.app.screen, Dialog) and screen.app.screen.heading.startswith("Export")
 
 
 async def test_e_asks_for_the_format_exports_and_says_where(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_e_asks_for_the_format_exports_and_says_where(tmp_path: Path) -> N
         assert "exporting to parquet" in screen.text
         await screen.press("e")
         assert not asks(screen)
-        assert "under way already" in screen.text
+        assert "running already" in screen.text
         exporter.export.end = True, "wrote [b]s.parquet[/b] (3 KiB)"
         await screen.wait_for("wrote [b]s.parquet[/b] (3 KiB)")
         await screen.press("e")
@@ -109,7 +109,7 @@ async def test_shift_s_saves_a_private_picture_of_what_is_seen_and_says_where(
     monkeypatch.chdir(tmp_path)
     async with opened(measured(20), (120, 40), recording=tmp_path / "soak.edgetop", notifications=True) as screen:
         await screen.press("S")
-        assert f"picture: {tmp_path}"[:40] in screen.text
+        assert f"screenshot: {tmp_path}"[:40] in screen.text
         await screen.press("S")
     assert_private_pictures(tmp_path, ["soak-1.svg", "soak-2.svg"])
 
@@ -132,7 +132,7 @@ async def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, monkeypa
     async with opened(measured(5), (120, 40), notifications=True) as screen:
         gone.rmdir()
         await screen.press("S")
-        await screen.wait_for("no picture: the current folder: No such file or directory")
+        await screen.wait_for("no screenshot: the current folder: No such file or directory")
     exporter = PlannedExporter()
     async with opened(measured(5), (120, 40), recording=tmp_path, exporter=exporter, notifications=True) as screen:
         await screen.press("e")
@@ -142,5 +142,5 @@ async def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, monkeypa
 
 def test_a_picture_is_never_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "x-1.svg").symlink_to(tmp_path / "victim")
-    assert write_picture("<svg/>", tmp_path, "x") == tmp_path / "x-2.svg"
+    assert write_screenshot("<svg/>", tmp_path, "x") == tmp_path / "x-2.svg"
     assert not (tmp_path / "victim").exists()

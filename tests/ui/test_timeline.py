@@ -27,7 +27,7 @@ async def test_z_looks_closer_in_all_panes_and_goes_on_with_time() -> None:
         assert len(axes(screen)) >= 4
         assert set(axes(screen)) == {("00:04:25", "00:05:25")}
         assert "FROZEN" not in screen.header
-        assert " zZ 1m  {} pan  0 timeline as it was " in screen.rows[-1]
+        assert " zZ 1m  {} pan  0 reset timeline " in screen.rows[-1]
         await screen.go_on(30)
         assert set(axes(screen)) == {("00:04:55", "00:05:55")}
         await screen.press("Z")

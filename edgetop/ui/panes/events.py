@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.events import EventsView
-from edgetop.formatting import clean
 from edgetop.session.events import Event
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
@@ -17,7 +16,7 @@ MARKS = {"info": " ", "warning": "!", "critical": "X"}  # so that colour is not 
 def title(view: MonitorView, area: Area) -> str:
     events = view.events
     counted = f"{events.total}   ! {events.warnings}   X {events.criticals}"
-    words = clean(area.listing.words, ascii_only=area.look.ascii_only)
+    words = area.clean(area.listing.words)
     return f"{counted}   with: {words}" if words else counted
 
 
@@ -38,8 +37,8 @@ def _searched(event: Event) -> str:
 
 
 def _lines(event: Event, area: Area) -> list[Line]:
-    message = clean(event.message, ascii_only=area.look.ascii_only)
-    source = clean(event.source, ascii_only=area.look.ascii_only)
+    message = area.clean(event.message)
+    source = area.clean(event.source)
     text = message if event.kind in _PLAIN_KINDS else f"{source}: {message}"
     prefix = f"{formatting.clock_time(event.t_ns)} {MARKS[event.severity]} "
     rows = wrapped(text, area.width - len(prefix), STYLES[event.severity]) or [BLANK]

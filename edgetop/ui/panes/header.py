@@ -6,7 +6,6 @@ from pathlib import PurePath
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
-from edgetop.formatting import clean
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import COLUMN_GAP, Line, Span, fit, line, spread, width
 
@@ -57,7 +56,7 @@ def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
     past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict.past)]
     figures = list(_figures(view))
     parts = [*details, *past, *figures] if is_over else [*details, *also, *figures, *past]
-    return [(rank, clean(text, ascii_only=area.look.ascii_only), style) for rank, text, style in parts]
+    return [(rank, area.clean(text), style) for rank, text, style in parts]
 
 
 def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
@@ -90,7 +89,7 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     runtime = " ".join(part for part in parts if part) if engine.runtime else absent
     board = manifest.board.model or manifest.board.cpu or ""
     names = (PurePath(manifest.model.path).name, runtime, board)
-    text = "   ".join(clean(name, ascii_only=area.look.ascii_only) for name in names if name)
+    text = "   ".join(area.clean(name) for name in names if name)
     told = line((f"  {recording} ", "warning" if is_trouble else "dim"))
     told = fit(told, area.width) if width(told) > area.width else told
     return (*fit(line((f" {text}", "dim")), max(0, area.width - width(told))), *told)

@@ -79,13 +79,13 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         return lines[: area.height]
     if area.width >= SIDE_BY_SIDE_CELLS:
         left = area.width - SIDE_CELLS - 2
-        timeline = _timeline(view, Area(left, room, area.look))
-        return [*lines, *beside(((timeline, left), (_histogram(view, Area(SIDE_CELLS, room, area.look)), SIDE_CELLS)))]
+        timeline = _timeline(view, area.resized(left, room))
+        return [*lines, *beside(((timeline, left), (_histogram(view, area.resized(SIDE_CELLS, room)), SIDE_CELLS)))]
     if room < STACKED_ROWS:
-        return [*lines, *_timeline(view, Area(area.width, room, area.look))]
+        return [*lines, *_timeline(view, area.resized(height=room))]
     upper = room * 3 // 5
-    timeline = _timeline(view, Area(area.width, upper, area.look))
-    return [*lines, *timeline, *_histogram(view, Area(area.width, room - upper - 1, area.look))]
+    timeline = _timeline(view, area.resized(height=upper))
+    return [*lines, *timeline, *_histogram(view, area.resized(height=room - upper - 1))]
 
 
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.memory import MemoryView
-from edgetop.analysis.timeline import Points
 from edgetop.analysis.tracks import TrackView
-from edgetop.formatting import UNKNOWN, clean
-from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, time_axis
+from edgetop.formatting import UNKNOWN
+from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import Block, course, stacked
+from edgetop.ui.panes.sensor_series import Block, stacked, with_chart
 from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
-CHART_MIN_ROWS = 4
 DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
 LABEL_CELLS = 12
 HOUR_NS = 3600e9
@@ -75,17 +74,7 @@ def _shown(track: TrackView | None, unit: str) -> str:
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    points = view.memory.rss_points
-    has_chart = points is not None and not points.is_empty
-    if points and has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
-        left = area.width - SIDE_CELLS - 2
-        rows = _rows(view.memory, Area(SIDE_CELLS, area.height, area.look))
-        return beside(((_chart(view, points, Area(left, area.height, area.look)), left), (rows, SIDE_CELLS)))
-    rows = _rows(view.memory, area)
-    room = area.height - len(rows)
-    if not points or not has_chart or room < CHART_MIN_ROWS:
-        return rows
-    return [*rows, *_chart(view, points, Area(area.width, room, area.look))]
+    return with_chart(view, view.memory.rss_points, "MiB", partial(_rows, view.memory), area, names_unit=False)
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
@@ -100,16 +89,10 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     ]
     if area.width >= SIDE_BY_SIDE_CELLS:
         left = area.width - SIDE_CELLS - 2
-        rows = _rows(memory, Area(SIDE_CELLS, area.height, area.look))
-        return beside(((stacked(view, blocks, Area(left, area.height, area.look)), left), (rows, SIDE_CELLS)))
+        rows = _rows(memory, area.resized(width=SIDE_CELLS))
+        return beside(((stacked(view, blocks, area.resized(width=left)), left), (rows, SIDE_CELLS)))
     rows = _rows(memory, area)
-    return [*rows, *stacked(view, blocks, Area(area.width, max(0, area.height - len(rows)), area.look))]
-
-
-def _chart(view: MonitorView, points: Points, area: Area) -> list[Line]:
-    """The engine's resident set over time, the axis in the last row."""
-    drawn = course(view, points, "MiB", Area(area.width, area.height - 1, area.look), names_unit=False)
-    return [*drawn, time_axis(points.axis, area.width)]
+    return [*rows, *stacked(view, blocks, area.resized(height=max(0, area.height - len(rows))))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +169,7 @@ def _line(row: Row, area: Area) -> Line:
     if row.track is None:
         notes = ("no such sensor here",)
     elif row.track.is_lost or row.track.value is None:
-        notes = (clean(row.track.reason, ascii_only=area.look.ascii_only),)
+        notes = (area.clean(row.track.reason),)
     pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
     start = line((f"{row.name:<{LABEL_CELLS}}", "dim"), (f"{_mib(row.track):>9}", row.style), "  ")
     whole = line(*start, *pieces)
@@ -217,7 +200,7 @@ def _stages(memory: MemoryView, area: Area) -> list[Line]:
     label = "by stage"
     pieces: list[str] = []
     for stage in memory.stages:
-        name = STAGE_NAMES.get(stage.stage) or clean(stage.stage, ascii_only=area.look.ascii_only)
+        name = STAGE_NAMES.get(stage.stage) or area.clean(stage.stage)
         piece = f"{', ' if pieces else ''}{name} {formatting.reading(stage.rss_mib, 'MiB')}"
         if pieces and LABEL_CELLS + 2 + width(line(*pieces, piece)) > area.width:
             lines.append(line((f"{label:<{LABEL_CELLS + 2}}", "dim"), *pieces))

@@ -8,8 +8,9 @@ from edgetop.analysis.operator_hints import fell_back, where
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.roofline import applicable, bound, rates
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import Column, Line, Piece, as_fits, fit, line, table, wrapped
 
@@ -25,13 +26,13 @@ def title(view: MonitorView, area: Area) -> str:
     if not operators:
         return ""
     shown = f"{len(operators)} operators by {_order(area)}"
-    words = clean(area.listing.words, ascii_only=area.look.ascii_only)
+    words = area.clean(area.listing.words)
     return f"{shown}, of these {len(_listed(view, area))} with: {words}" if words else shown
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if not view.operators.operators:
-        return wrapped(clean(_why_none(view), ascii_only=area.look.ascii_only), area.width, "dim")
+        return wrapped(area.clean(_why_none(view)), area.width, "dim")
     columns = _columns(area)
     largest = max(operator.share for operator in view.operators.operators)
     rows = [_cells(operator, largest, view, area) for operator in _listed(view, area)]
@@ -67,16 +68,9 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
     costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
     if operators.partitions and operators.partitions > 1:
         costs.append(f"; {operators.partitions} partitions")
-    types = [
-        f"{clean(of.op_type, ascii_only=area.look.ascii_only)} {formatting.percent(of.share)} ({of.count})  "
-        for of in operators.by_type
-    ]
+    types = [f"{area.clean(of.op_type)} {formatting.percent(of.share)} ({of.count})  " for of in operators.by_type]
     rows: list[list[Piece]] = [[(text, "dim") for text in texts] for texts in (bursts, costs, types)]
-    ended = (
-        []
-        if operators.way
-        else wrapped(clean(operators.reason, ascii_only=area.look.ascii_only), area.width, "warning")
-    )
+    ended = [] if operators.way else wrapped(area.clean(operators.reason), area.width, "warning")
     return [*ended, *(as_fits(area.width, *row) for row in rows), *_doubts(operators, area), *_where(view, area)]
 
 
@@ -105,7 +99,7 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
     doubt = "" if all(operator.settled for operator in found) else " ?"
     many = f"{len(found)} operator{'' if len(found) == 1 else 's'}"
     text = f"{many} fell back to {where(found)}, {share}{doubt}: {', '.join(short_name(o) for o in found)}"
-    return [fit(line((_clean(text, area), "warning")), area.width)]
+    return [fit(line((area.clean(text), "warning")), area.width)]
 
 
 def _label(way: str) -> str:
@@ -139,19 +133,19 @@ def _columns(area: Area) -> list[Column]:
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
     p50_ns = _p50_ns(view)
     us = UNKNOWN if p50_ns is None else f"{scaled_ns(operator, p50_ns) / 1e3:.1f}"
-    bar: Piece = (_bar(operator.share / largest if largest else 0.0, area), "graph")
+    length: Piece = (bar(operator.share / largest if largest else 0.0, BAR_CELLS, area.look), "graph")
     if not operator.settled:
-        bar = (formatting.interval_text(operator.share_ci95), "dim")
+        length = (formatting.interval_text(operator.share_ci95), "dim")
     share: Piece = (
         formatting.share_text(operator.share, settled=operator.settled),
         "text" if operator.settled else "dim",
     )
-    cells: list[Piece] = [share, bar, us, _change(operator), _clean(operator.provider, area)]
+    cells: list[Piece] = [share, length, us, _change(operator), area.clean(operator.provider)]
     if area.width >= WORK_FROM_CELLS:
         cells += _work(operator, view)
     if area.width >= TYPE_FROM_CELLS:
-        cells.append(_clean(operator.op_type, area))
-    return [*cells, _clean(full_name(operator), area)]
+        cells.append(area.clean(operator.op_type))
+    return [*cells, area.clean(full_name(operator))]
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
@@ -162,18 +156,6 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
     held_up = bound(operator.flops, operator.bytes, each_ns, applicable(view.operators.ceilings, precision))
     shown = UNKNOWN if flops_per_s is None else f"{flops_per_s / 1e9:.1f}"
     return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
-
-
-def _clean(text: str, area: Area) -> str:
-    return clean(text, ascii_only=area.look.ascii_only)
-
-
-def _bar(share: float, area: Area) -> str:
-    """Half cells where there is braille."""
-    halves = round(2 * BAR_CELLS * share)
-    if area.look.ascii_only:
-        return "#" * (halves // 2)
-    return "\u28ff" * (halves // 2) + "\u2847" * (halves % 2)
 
 
 def _change(operator: OperatorView) -> Piece:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgetop.analysis.analysis import MonitorView
+from edgetop.formatting import clean
 from edgetop.ui.look import Look
 from edgetop.ui.text import Line
 
@@ -30,6 +31,15 @@ class Area:
     height: int
     look: Look
     listing: Listing = Listing()
+
+    def clean(self, text: str) -> str:
+        """As this terminal can show it."""
+        return clean(text, ascii_only=self.look.ascii_only)
+
+    def resized(self, width: int | None = None, height: int | None = None) -> "Area":
+        """The same with other cells."""
+        width, height = (self.width if width is None else width), (self.height if height is None else height)
+        return Area(width, height, self.look, self.listing)
 
 
 def _whole(view: MonitorView) -> object:

@@ -1,18 +1,18 @@
 """Power: the total and what it leaves out, its parts, and what to do where nothing tells."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.energy import BatteryView, CostView
 from edgetop.analysis.power import RailView
-from edgetop.analysis.timeline import Points
-from edgetop.formatting import UNKNOWN, clean
-from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, bar, time_axis
+from edgetop.formatting import UNKNOWN
+from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import Block, course, stacked
-from edgetop.ui.text import Column, Line, Piece, as_fits, beside, line, table, wrapped
+from edgetop.ui.panes.sensor_series import Block, stacked, with_chart
+from edgetop.ui.text import Column, Line, Piece, as_fits, line, table, wrapped
 
 COLUMNS = (
     Column("rail", 16, right=False),
@@ -22,7 +22,6 @@ COLUMNS = (
     Column("by", 8, right=False),
     Column("", 12, right=False),
 )
-CHART_MIN_ROWS = 4
 DETAIL_ROWS = 8  # of a pane that is alone, for the course of each rail
 # Who measured, in a word: the whole name stands in the title.
 BY = {"external-shunt": "shunt", "on-board-monitor": "monitor", "firmware-estimate": "estimate"}
@@ -43,7 +42,7 @@ def title(view: MonitorView, area: Area) -> str:
 
 
 def _label(rail: RailView, area: Area) -> str:
-    return clean(rail.track.info.label, ascii_only=area.look.ascii_only)
+    return area.clean(rail.track.info.label)
 
 
 def _accuracy(rail: RailView) -> str:
@@ -82,17 +81,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         return _nothing(view, area)[: area.height]
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    points = power.points
-    has_chart = points is not None and not points.is_empty
-    if points and has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
-        left = area.width - SIDE_CELLS - 2
-        rows = _rows(view, Area(SIDE_CELLS, area.height, area.look))
-        return beside(((_chart(view, points, Area(left, area.height, area.look)), left), (rows, SIDE_CELLS)))
-    rows = _rows(view, area)
-    room = area.height - len(rows)
-    if not points or not has_chart or room < CHART_MIN_ROWS:
-        return rows
-    return [*rows, *_chart(view, points, Area(area.width, room, area.look))]
+    return with_chart(view, power.points, "W", partial(_rows, view), area)
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
@@ -100,17 +89,17 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     power = view.power
     rails = [power.total, *power.rails] if power.total else list(power.rails)
     note = power.leading.track.info.note if power.leading else None
-    said = wrapped(clean(note, ascii_only=area.look.ascii_only), area.width, "dim") if note else []
+    said = wrapped(area.clean(note), area.width, "dim") if note else []
     cost = [*_energy(view, area), *said]
     blocks = [Block(_figures(rail, area), view.sensor_series.get(rail.track.info.id), "W") for rail in rails]
-    sensor_series = stacked(view, blocks, Area(area.width, max(0, area.height - len(cost)), area.look))
+    sensor_series = stacked(view, blocks, area.resized(height=max(0, area.height - len(cost))))
     return [*cost, *sensor_series][: area.height]
 
 
 def _figures(rail: RailView, area: Area) -> Line:
     name = f"{_label(rail, area):<{COLUMNS[0].cells}} "
     if rail.track.is_lost or rail.track.value is None:
-        return line(name, (f"{UNKNOWN} {clean(rail.track.reason, ascii_only=area.look.ascii_only)}", "dim"))
+        return line(name, (f"{UNKNOWN} {area.clean(rail.track.reason)}", "dim"))
     watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}{_peak(rail)}, {_accuracy(rail)}"
     return as_fits(area.width, name, f"{_watts(rail.track.value):>7} W", (watts, "dim"))
 
@@ -124,17 +113,11 @@ def _nothing(view: MonitorView, area: Area) -> list[Line]:
     for missing in view.missing:
         if "power" in missing.what:
             fix = f" ({missing.fix})" if missing.fix else ""
-            text = clean(f"{missing.what}: {missing.why}{fix}", ascii_only=area.look.ascii_only)
+            text = area.clean(f"{missing.what}: {missing.why}{fix}")
             lines += wrapped(text, area.width, "dim")
     for advice in ADVICE:
         lines += wrapped(advice, area.width, "dim")
     return lines
-
-
-def _chart(view: MonitorView, points: Points, area: Area) -> list[Line]:
-    """The course of the leading rail, the axis in the last row."""
-    drawn = course(view, points, "W", Area(area.width, area.height - 1, area.look))
-    return [*drawn, time_axis(points.axis, area.width)]
 
 
 def _rows(view: MonitorView, area: Area) -> list[Line]:
@@ -144,7 +127,7 @@ def _rows(view: MonitorView, area: Area) -> list[Line]:
     lines = table(COLUMNS, [_cells(rail, power.total, area) for rail in rails], area.width)
     lines = [*lines, *_energy(view, area)][: area.height]
     note = power.leading.track.info.note if power.leading else None
-    said = wrapped(clean(note, ascii_only=area.look.ascii_only), area.width, "dim") if note else []
+    said = wrapped(area.clean(note), area.width, "dim") if note else []
     return [*lines, *said[: max(0, area.height - len(lines))]]
 
 
@@ -168,7 +151,7 @@ def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
         return wrapped(f"{label}{UNKNOWN} {cost.reason}", area.width, "dim")
     whose = "" if is_total else " a part"
     gross = f"{_mj(cost.gross_j)} +-{_half(cost.gross_j)} mJ"
-    accuracy = clean(_accuracy(cost.rail), ascii_only=area.look.ascii_only)
+    accuracy = area.clean(_accuracy(cost.rail))
     said = (f" an inference{whose}", ("  95 %, precision only", "dim"), (f"; accuracy: {accuracy}", "dim"))
     lines = [as_fits(area.width, (label, "dim"), gross, *said)]
     if cost.net_j and cost.idle_w:
@@ -198,7 +181,7 @@ def _lasts(battery: BatteryView) -> str:
 def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
     name, by = _label(rail, area), BY.get(rail.track.info.accuracy or "", UNKNOWN)
     if rail.track.is_lost or rail.track.value is None:
-        reason = clean(rail.track.reason, ascii_only=area.look.ascii_only)
+        reason = area.clean(rail.track.reason)
         return [(name, "dim"), UNKNOWN, _watts(rail.mean_w), _watts(rail.max_w), (reason, "dim")]
     figures = [_watts(value) for value in (rail.track.value, rail.mean_w, rail.max_w)]
     return [name, *figures, (by, "dim"), (_share(rail, total, area), "graph")]

@@ -1,19 +1,30 @@
 """One quantity over time, as every pane draws it: the same axis, and shades where board or model was slowed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.timeline import Axis, Points
-from edgetop.ui.charts import GUTTER, Shades, area_rows, chart, nice_scale, shades, time_axis
+from edgetop.ui.charts import (
+    GUTTER,
+    SIDE_BY_SIDE_CELLS,
+    SIDE_CELLS,
+    Shades,
+    area_rows,
+    chart,
+    nice_scale,
+    shades,
+    time_axis,
+)
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import Line, fit
+from edgetop.ui.text import Line, beside, fit
 
 NS = 1e9
 # What is not magnified: differences that are noise.
 LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
+CHART_MIN_ROWS = 4
 LEAST_ROWS = 2  # of a course that is worth its room
 
 
@@ -50,6 +61,30 @@ def course(view: MonitorView, points: Points, unit: str, area: Area, *, names_un
     return chart(rows, ends, shaded(view, points.axis, area.width))
 
 
+def with_chart(
+    view: MonitorView, points: Points | None, unit: str, figures: Callable[[Area], list[Line]], area: Area, *,
+    names_unit: bool = True,
+) -> list[Line]:  # fmt: skip
+    """Figures and the course of what leads: beside each other where there is room, else below, or the figures alone."""
+    if points is not None and not points.is_empty and area.height >= CHART_MIN_ROWS:
+        if area.width >= SIDE_BY_SIDE_CELLS:
+            left = area.width - SIDE_CELLS - 2
+            drawn = _with_axis(view, points, unit, area.resized(width=left), names_unit=names_unit)
+            return beside(((drawn, left), (figures(area.resized(width=SIDE_CELLS)), SIDE_CELLS)))
+        lines = figures(area)
+        room = area.height - len(lines)
+        if room >= CHART_MIN_ROWS:
+            return [*lines, *_with_axis(view, points, unit, area.resized(height=room), names_unit=names_unit)]
+        return lines
+    return figures(area)
+
+
+def _with_axis(view: MonitorView, points: Points, unit: str, area: Area, *, names_unit: bool) -> list[Line]:
+    """The axis in the last row."""
+    drawn = course(view, points, unit, area.resized(height=area.height - 1), names_unit=names_unit)
+    return [*drawn, time_axis(points.axis, area.width)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
     """One quantity of a pane that is alone: its figures in a line, and its course under it."""
@@ -75,7 +110,7 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line
         lines.append(fit(block.figures, area.width))
         if block in drawn[:charts]:
             rows = room // charts + (drawn.index(block) < room % charts)
-            lines += _course_of(view, block, Area(area.width, rows, area.look))
+            lines += _course_of(view, block, area.resized(height=rows))
     if charts:
         lines = [*lines[: area.height - 1], time_axis(view.latency.points.axis, area.width)]
     return lines[: area.height]

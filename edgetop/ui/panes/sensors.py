@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.tracks import TrackView
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Column, Line, Piece, table, wrapped
 
@@ -30,7 +30,7 @@ def title(view: MonitorView, area: Area) -> str:
     lost = sum(track.is_lost for track in view.sensors)
     counted = f"{len(view.sensors)} read, {lost} lost, {len(view.missing)} not there"
     order = "" if area.listing.order_of(ORDERS) == ORDERS[0] else f", {area.listing.order_of(ORDERS)}"
-    words = clean(area.listing.words, ascii_only=area.look.ascii_only)
+    words = area.clean(area.listing.words)
     return f"{counted}{order}, with: {words}" if words else f"{counted}{order}"
 
 
@@ -40,7 +40,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         if not area.listing.takes(f"{missing.what} {missing.why}"):
             continue
         fix = f" ({missing.fix})" if missing.fix else ""
-        text = clean(f"{UNKNOWN} {missing.what}: {missing.why}{fix}", ascii_only=area.look.ascii_only)
+        text = area.clean(f"{UNKNOWN} {missing.what}: {missing.why}{fix}")
         lines += [BLANK, *wrapped(text, area.width, "dim")]
     return lines
 
@@ -61,7 +61,7 @@ def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
 
 def _cells(track: TrackView, area: Area) -> list[Piece]:
     name, source, reason, unit = (
-        clean(text, ascii_only=area.look.ascii_only)
+        area.clean(text)
         for text in (track.info.id, _source(track), track.reason, ASCII_UNITS.get(track.info.unit, track.info.unit))
     )
     if track.is_lost or track.value is None or track.age_s is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.load_words import load_words
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
@@ -23,14 +23,14 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         return [line(("nothing has come yet", "dim"))]
     lines: list[Line] = []
     for notice in view.notices:
-        lines += wrapped(clean(f"! {notice.message}", ascii_only=area.look.ascii_only), area.width, "warning")
-        lines += wrapped(clean(notice.advice, ascii_only=area.look.ascii_only), area.width, "text", indent="  ")
+        lines += wrapped(area.clean(f"! {notice.message}"), area.width, "warning")
+        lines += wrapped(area.clean(notice.advice), area.width, "text", indent="  ")
         lines.append(BLANK)
     for gate in view.gates:
         style = "good" if gate.ok else "critical" if gate.fails_for_sure else "warning"
-        lines += wrapped(clean(f"gate {gate.reason}", ascii_only=area.look.ascii_only), area.width, style)
+        lines += wrapped(area.clean(f"gate {gate.reason}"), area.width, style)
     for label, text in _facts(view.manifest):
-        rows = wrapped(clean(text, ascii_only=area.look.ascii_only), max(8, area.width - LABEL_CELLS)) or [BLANK]
+        rows = wrapped(area.clean(text), max(8, area.width - LABEL_CELLS)) or [BLANK]
         lines.append(line((f"{label:<{LABEL_CELLS}}", "dim"), *rows[0]))
         lines += [line(" " * LABEL_CELLS, *row) for row in rows[1:]]
     return lines

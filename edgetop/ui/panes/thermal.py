@@ -11,7 +11,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.forecast.words import left, outlook, time_left
 from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN
 from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import Block, course, stacked, throttled
@@ -72,7 +72,7 @@ def _level(headroom: float | None) -> str:
 
 def _in_force(thermal: ThermalView, area: Area) -> list[str]:
     """Limits that slow the board now."""
-    return [clean(limit.label, ascii_only=area.look.ascii_only) for limit in thermal.limits if limit.is_in_force]
+    return [area.clean(limit.label) for limit in thermal.limits if limit.is_in_force]
 
 
 def _limits(thermal: ThermalView, area: Area) -> list[Line]:
@@ -94,14 +94,14 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
 
 
 def _names(thermal: ThermalView, area: Area, claim: Callable[[LimitView], bool | None]) -> list[str]:
-    return [clean(limit.label, ascii_only=area.look.ascii_only) for limit in thermal.limits if claim(limit)]
+    return [area.clean(limit.label) for limit in thermal.limits if claim(limit)]
 
 
 def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
     """`cpufreq-cpu4 5/11`: the state of each, of its highest; `8x Processor 3/10` where several are alike."""
     said: Counter[str] = Counter()
     for device in devices:
-        kind = clean(_NUMBER.sub("", device.info.label), ascii_only=area.look.ascii_only)
+        kind = area.clean(_NUMBER.sub("", device.info.label))
         of = "" if device.info.max_state is None else f"/{device.info.max_state}"
         said[f"{kind} {device.value:.0f}{of}"] += 1
     return [text if count == 1 else f"{count}x {text}" for text, count in said.items()]
@@ -112,13 +112,13 @@ _NUMBER = re.compile(r"^\d+-")  # of the device: another one after the next boot
 
 def _why_no_heat(view: MonitorView, area: Area) -> str:
     if view.thermal.zones:
-        return f"{UNKNOWN} {clean(view.thermal.zones[0].reason, ascii_only=area.look.ascii_only)}"
+        return f"{UNKNOWN} {area.clean(view.thermal.zones[0].reason)}"
     return _why_none(view, "temperature", area)
 
 
 def _why_none(view: MonitorView, what: str, area: Area) -> str:
     found = [missing.why for missing in view.missing if missing.what == what]
-    return f"{UNKNOWN} {clean(found[0], ascii_only=area.look.ascii_only) if found else 'not read yet'}"
+    return f"{UNKNOWN} {area.clean(found[0]) if found else 'not read yet'}"
 
 
 def _mhz(value: float | None) -> str:
@@ -130,7 +130,7 @@ def _now(clock: ClockView) -> str:
 
 
 def _label(clock: ClockView, area: Area) -> str:
-    return clean(clock.label, ascii_only=area.look.ascii_only)
+    return area.clean(clock.label)
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
@@ -140,7 +140,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     has_chart = any(points and not points.is_empty for points in (thermal.hottest_points, thermal.clock_points))
     if has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
         left = area.width - SIDE_CELLS - 2
-        tables = _squeezed(*_tables(view, Area(SIDE_CELLS, area.height, area.look)), area.height)
+        tables = _squeezed(*_tables(view, area.resized(width=SIDE_CELLS)), area.height)
         return beside(((_charts(view, left, area.height, area), left), (tables, SIDE_CELLS)))
     zones, clocks = _tables(view, area)
     room = area.height - len(zones) - 1 - len(clocks)
@@ -167,7 +167,7 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
         for clock in view.thermal.clocks
     ]
     limits = [*_limits(view.thermal, area), *_limit_row(view, area)]
-    sensor_series = stacked(view, [*zones, *clocks], Area(area.width, max(0, area.height - len(limits)), area.look))
+    sensor_series = stacked(view, [*zones, *clocks], area.resized(height=max(0, area.height - len(limits))))
     return [*limits, *sensor_series][: area.height]
 
 
@@ -181,7 +181,7 @@ def _zone_figures(zone: TrackView, area: Area) -> Line:
     margin = headroom_c(zone)
     name = (f"{_name(zone, area):<{ZONE_CELLS[0]}} ", "text")
     if zone.value is None or zone.is_lost:
-        return line(name, (f"{UNKNOWN} {clean(zone.reason, ascii_only=area.look.ascii_only)}", "dim"))
+        return line(name, (f"{UNKNOWN} {area.clean(zone.reason)}", "dim"))
     trip = f", {_headroom(margin)} at {_celsius((zone.info.trips or {}).get('passive'))}" if margin is not None else ""
     return as_fits(
         area.width, name, (f"{_celsius(zone.value):>6} C", _level(margin)), (f"  max {_celsius(zone.max)}", "dim"),
@@ -231,7 +231,7 @@ def _charts(view: MonitorView, width: int, height: int, area: Area) -> list[Line
     lines: list[Line] = []
     for i, (points, unit) in enumerate(shown):
         rows = (height - 1) // len(shown) + (i < (height - 1) % len(shown))
-        lines += course(view, points, unit, Area(width, rows, area.look))
+        lines += course(view, points, unit, area.resized(width, rows))
     return [*lines, time_axis(view.latency.points.axis, width)]
 
 
@@ -244,13 +244,13 @@ def _zones(zones: Sequence[TrackView], area: Area) -> list[Line]:
 
 
 def _name(zone: TrackView, area: Area) -> str:
-    return clean(zone.info.label, ascii_only=area.look.ascii_only)
+    return area.clean(zone.info.label)
 
 
 def _zone(zone: TrackView, area: Area) -> list[Piece]:
     name = _name(zone, area)
     if zone.value is None or zone.is_lost:
-        reason = clean(zone.reason, ascii_only=area.look.ascii_only)
+        reason = area.clean(zone.reason)
         return [(name, "dim"), UNKNOWN, _celsius(zone.max), (reason, "dim")]
     headroom = headroom_c(zone)
     trip = (zone.info.trips or {}).get("passive")

@@ -88,11 +88,11 @@ def test_a_pane_that_is_alone_fits_in_every_state_and_size(name: str, script: ob
 
 async def test_only_the_pane_that_is_alone_makes_the_view_dearer() -> None:
     async with opened(measured(20), (120, 40)) as screen:
-        assert screen.monitor._view.sensor_series == {}
+        assert screen.monitor.view.sensor_series == {}
         await screen.press("2")
-        assert {name.partition("/")[0] for name in screen.monitor._view.sensor_series} == {"temp", "freq", "freqcap"}
+        assert {name.partition("/")[0] for name in screen.monitor.view.sensor_series} == {"temp", "freq", "freqcap"}
         await screen.press("escape")
-        assert screen.monitor._view.sensor_series == {}
+        assert screen.monitor.view.sensor_series == {}
 
 
 async def test_a_frozen_pane_alone_shows_nothing_of_later() -> None:
@@ -102,4 +102,4 @@ async def test_a_frozen_pane_alone_shows_nothing_of_later() -> None:
         await screen.go_on(9)
         await screen.press("escape", "2")
         assert screen.rows[2:-1] == still
-        assert len(screen.monitor._view.sensor_series) > 3
+        assert len(screen.monitor.view.sensor_series) > 3
