@@ -176,19 +176,19 @@ def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
 
 
 _EVENTS, _SPEEDS = "next event, previous event", "slower, faster: 0.1x to 1000x"
-_PANES, _PANS, _ZOOMS = "next pane, previous pane", "timelines back, on", "timelines closer, wider"
+_PANES, _PANS, _ZOOMS = "next pane, previous pane", "move the timelines back, forward", "zoom the timelines in, out"
 _SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end", "scroll to the top, to the end"
 _PAGE, _REFRESH = "scroll by a page", "refresh more often, less often"
-_RUN_GOES_ON = "leave; the run goes on"
+_RUN_CONTINUES = "leave; the run continues"
 
 COMMANDS = (
     Command("help", "question_mark,f1", "help", _open_help, footer="help"),
-    Command("leave", "q", "leave; a live run is stopped or goes on", _open_leave, footer="leave",
+    Command("leave", "q", "leave; asks whether the run stops", _open_leave, footer="leave",
             replaced_with=Can.VISIT),
-    Command("depart", "q,d", _RUN_GOES_ON, _leave, footer="leave", needs=Can.VISIT),
+    Command("depart", "q,d", _RUN_CONTINUES, _leave, footer="leave", needs=Can.VISIT),
     Command("stop", "Q", "stop and leave", stop_and_leave, replaced_with=Can.VISIT),
     Command("stop-other", "Q", "stop the run; asks first", _open_stop, needs=Can.VISIT | Can.STOP),
-    Command("detach", "d", "leave; the run goes on, edgetop attach comes back", _leave, footer="detach",
+    Command("detach", "d", "detach: the run continues; edgetop attach returns", _leave, footer="detach",
             needs=Can.DETACH),
     # In a replay.
     Command("play", "space", "play, pause", playback.play, footer=playback.play_words, needs=Can.SPEED),
@@ -209,18 +209,21 @@ COMMANDS = (
     Command("throttling", "T", "first throttling", playback.seek_throttling, footer="throttled", needs=Can.SEEK),
     Command("go-to", "g", "go to a time", playback.open_go_to, footer="go to", needs=Can.SEEK),
     # Anywhere.
-    Command("freeze", "space", "freeze the screen; the run goes on", lambda s: s.toggle_freeze(),
-            footer=lambda s: "go on" if s.is_frozen else "freeze", replaced_with=Can.SPEED),
-    Command("closer", "z", "timelines closer", lambda s: timeline.zoom(s, 1), help=_ZOOMS, footer=timeline.zoom_words),
-    Command("wider", "Z", "timelines wider", lambda s: timeline.zoom(s, -1), help=_ZOOMS, footer=timeline.zoom_words),
-    Command("pan-back", "left_curly_bracket", "timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
+    Command("freeze", "space", "freeze the screen; the run continues", lambda s: s.toggle_freeze(),
+            footer=lambda s: "resume" if s.is_frozen else "freeze", replaced_with=Can.SPEED),
+    Command("closer", "z", "zoom the timelines in", lambda s: timeline.zoom(s, 1), help=_ZOOMS,
+            footer=timeline.zoom_words),
+    Command("wider", "Z", "zoom the timelines out", lambda s: timeline.zoom(s, -1), help=_ZOOMS,
+            footer=timeline.zoom_words),
+    Command("pan-back", "left_curly_bracket", "move the timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
             footer=lambda s: "" if s.lens.is_plain else "pan"),
-    Command("pan-on", "right_curly_bracket", "timelines on", lambda s: timeline.pan(s, 1), help=_PANS,
+    Command("pan-on", "right_curly_bracket", "move the timelines forward", lambda s: timeline.pan(s, 1), help=_PANS,
             footer=lambda s: "" if s.lens.is_plain else "pan"),
-    Command("pan-back-live", "left,h", "timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
+    Command("pan-back-live", "left,h", "move the timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
             replaced_with=Can.SEEK),
-    Command("pan-on-live", "right,l", "timelines on", lambda s: timeline.pan(s, 1), help=_PANS, replaced_with=Can.SEEK),
-    Command("timeline-whole", "0", "timelines as they were", timeline.reset,
+    Command("pan-on-live", "right,l", "move the timelines forward", lambda s: timeline.pan(s, 1), help=_PANS,
+            replaced_with=Can.SEEK),
+    Command("timeline-whole", "0", "reset the timelines", timeline.reset,
             footer=lambda s: "" if s.lens.is_plain else "reset timeline"),
     Command("window", "w", "window of the percentiles", _step_window, footer=_window_words),
     *(
@@ -236,7 +239,7 @@ COMMANDS = (
             footer=lambda s: _list_words(s, "filter", "rows")),
     Command("profile", "p", "profile the operators now", _profile, needs=Can.PROFILE),
     Command("mark", "m", "mark this moment with a note", _open_mark, footer="mark", needs=Can.MARK),
-    Command("palette", "ctrl+p", "search all commands", _open_palette, footer="commands"),
+    Command("palette", "ctrl+p", "command palette", _open_palette, footer="commands"),
     Command("recording", "r", "recording: path, size, pause", _open_recording, footer="recording"),
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
@@ -257,6 +260,6 @@ COMMANDS = (
             replaced_with=Can.SEEK),
     # Ctrl+C ends a program, also where a dialog or a note has the keyboard: the app binds it.
     Command("interrupt", "ctrl+c", "stop and leave", stop_and_leave, replaced_with=Can.VISIT, is_fixed=True),
-    Command("interrupt-other", "ctrl+c", _RUN_GOES_ON, _leave, needs=Can.VISIT, is_fixed=True),
+    Command("interrupt-other", "ctrl+c", _RUN_CONTINUES, _leave, needs=Can.VISIT, is_fixed=True),
 )  # fmt: skip
 IDS = tuple(command.id for command in COMMANDS if not command.is_fixed)

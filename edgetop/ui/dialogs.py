@@ -96,11 +96,11 @@ class InputDialog(Dialog[T], Generic[T]):
 
 def leave_dialog(*, can_detach: bool) -> ChoiceDialog[str]:
     """Gives "stop", "go on", or None to stay."""
-    detach = "let the run go on; edgetop attach comes back"
+    detach = "leave it running; edgetop attach comes back"
     choices = [
         Choice("s,Q,ctrl+c", "stop the run, finish its recording" if can_detach else "stop the run", "stop"),
         Choice("d,g", detach, "go on") if can_detach else
-        Choice("g,d", "let the run go on here, with progress lines", "go on"),
+        Choice("g,d", "leave it running here, with progress lines", "go on"),
         Choice("q", "", None),
     ]  # fmt: skip
     return ChoiceDialog("Leave the screen", choices, below="\nEsc  stay")
@@ -109,7 +109,7 @@ def leave_dialog(*, can_detach: bool) -> ChoiceDialog[str]:
 def stop_dialog() -> ChoiceDialog[bool]:
     """Whether to stop a run that is only watched here."""
     choices = [Choice("s", "stop it, finish its recording", True), Choice("q,Q,ctrl+c", "", None)]
-    return ChoiceDialog("Stop the run", choices, below="\nEsc  let it go on")
+    return ChoiceDialog("Stop the run", choices, below="\nEsc  leave it running")
 
 
 def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
@@ -130,7 +130,7 @@ def recording_dialog(
         where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=look.ascii_only)
         size_words = "" if host else f"{size(bytes_below(folder))} on the disk, "
         words = f"{where}\n{size_words}{state}"
-    pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run goes on"
+    pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run continues"
     choices: list[Choice[bool]] = [Choice("r,q", "", None)]
     if folder is not None and can_pause:
         choices.insert(0, Choice("p", pause, not paused))

@@ -52,7 +52,7 @@ async def test_q_and_g_leave_and_let_the_run_go_on_here_where_there_is_no_way_ba
         await screen.press("d")
         assert not has_left(screen)
         await screen.press("q")
-        assert "let the run go on here, with progress lines" in screen.text
+        assert "leave it running here, with progress lines" in screen.text
         await screen.press("g")
         assert has_left(screen)
 
@@ -97,7 +97,7 @@ async def test_help_names_the_keys_of_who_watches_anothers_run(tmp_path: Path) -
     async with opened(measured(5), (80, 60), more=Can.VISIT) as screen:
         await screen.press("question_mark")
         assert "q d Ctrl+C " in screen.text
-        assert "leave; the run goes on" in screen.text
+        assert "leave; the run continues" in screen.text
         assert "stop the run; asks first" in screen.text
         assert "stop and leave" not in screen.text
 
@@ -232,7 +232,7 @@ async def test_space_stops_the_view_and_not_the_run() -> None:
             await screen.go_on(4)
         assert screen.rows[2:-1] == still
         assert screen.header.startswith(" FROZEN 12.0s behind  STEADY")
-        assert "go on" in screen.rows[-1]
+        assert "resume" in screen.rows[-1]
         await screen.press("space")
         assert "FROZEN" not in screen.header
         assert screen.rows[2:-1] != still
