@@ -45,7 +45,7 @@ def command(
     from edgetop.cli.inspect_summary import inspect_summary  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
-    from edgetop.engines.reference import ask_shapes  # noqa: PLC0415
+    from edgetop.engines.reference import measure_shapes  # noqa: PLC0415
     from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
     from edgetop.models.document import inspection_document  # noqa: PLC0415
     from edgetop.models.inspection import inspected  # noqa: PLC0415
@@ -56,7 +56,7 @@ def command(
     sizes, assumptions = _input_shapes(declared, shapes, batch)
     head = {"path": str(model), "size_bytes": file.size_bytes}
     asked = EngineSpec(str(file.path), file.format, shapes={name: tuple(shape) for name, shape in sizes.items()})
-    document = inspection_document(inspected(declared, sizes, partial(ask_shapes, asked)))
+    document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)))
     document = {**document, "model": head | document["model"], "assumptions": assumptions}
     if as_json:
         click.echo(json.dumps(document, indent=1))

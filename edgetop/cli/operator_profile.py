@@ -12,7 +12,7 @@ from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, ove
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.threads import ThreadTally, ThreadView
 from edgetop.engines.protocol import BurstTaken, Loaded
-from edgetop.engines.reference import ask_shapes
+from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected
@@ -80,7 +80,7 @@ def put_together(
         view if origin is None else replace(view, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         for view, origin in zip(views, found, strict=True)
     )
-    providers = (*spec.asked, *profiled.loaded.providers)
+    providers = (*spec.requested, *profiled.loaded.providers)
     hints = operator_hints(views, profiled.p50_ns, providers, threads.view(), is_enough=tally.is_enough)
     return OperatorProfile(
         loaded=profiled.loaded,
@@ -145,7 +145,7 @@ def _inspected(spec: EngineSpec, loaded: Loaded, python: str | None) -> Inspecti
     try:
         declared = read_model(Path(spec.model), spec.format)
         shapes = {tensor.name: tensor.shape for tensor in loaded.inputs}
-        return inspected(declared, shapes, partial(ask_shapes, spec, python))
+        return inspected(declared, shapes, partial(measure_shapes, spec, python))
     except Exception:  # noqa: BLE001  a model that nobody has foreseen
         return None
 

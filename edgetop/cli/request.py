@@ -182,7 +182,7 @@ def first_manifest(
         engine=EngineInfo(
             threads=spec.threads,
             isolation=options["isolation"],
-            asked=spec.asked,
+            asked=spec.requested,
             xnnpack=None if spec.xnnpack else False,
         ),
         load=load_of(options, spec),

@@ -29,13 +29,12 @@ from edgetop.cli.summary import summary
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings
-from edgetop.engines.capture import OutputCapture
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
-from edgetop.engines.reference import ask_shapes
+from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
-from edgetop.engines.thread import ThreadEngine
+from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.background import BackgroundRecorder
@@ -159,7 +158,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         session_state=session_state,
         clock=clock,
         derived=ThrottleEvents().fold,
-        ask_shapes=partial(ask_shapes, spec, request.engine_python(options)),
+        measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
     if options["fail_fast"]:

@@ -44,7 +44,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
             elif kind in _MESSAGES:
                 messages.append(_MESSAGES[kind](json.loads(payload)))
     except (frames.FrameError, ValueError, KeyError, TypeError) as error:
-        messages.append(Failed("engine", f"the engine spoke gibberish: {one_line(error)}"))
+        messages.append(Failed("engine", f"invalid data from the engine: {one_line(error)}"))
     return EngineUpdate(np.concatenate(records) if records else NO_INFERENCES, tuple(messages))
 
 
@@ -85,8 +85,8 @@ def _burst(message: dict[str, Any]) -> Message:
         disturbed=bool(message.get("disturbed")),
         plain_disturbed=bool(message.get("plain_disturbed")),
         preempted=int(message.get("preempted", 0)),
-        waited_ns=_if_known(message.get("waited_ns")),
-        stolen_ns=_if_known(message.get("stolen_ns")),
+        waited_ns=_optional_int(message.get("waited_ns")),
+        stolen_ns=_optional_int(message.get("stolen_ns")),
     )
 
 
@@ -97,7 +97,7 @@ def _operators(rows: list[Any]) -> tuple[Operator, ...]:
     )
 
 
-def _if_known(value: Any) -> int | None:
+def _optional_int(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
@@ -109,17 +109,17 @@ def _slow(message: dict[str, Any]) -> Message:
         preempted=int(message["preempted"]),
         major_faults=int(message["major_faults"]),
         minor_faults=int(message["minor_faults"]),
-        waited_ns=_if_known(message.get("waited_ns")),
+        waited_ns=_optional_int(message.get("waited_ns")),
     )
 
 
-def _threads(told: dict[str, Any] | None) -> ThreadUse | None:
-    if told is None:
+def _threads(fields: dict[str, Any] | None) -> ThreadUse | None:
+    if fields is None:
         return None
     count, all_ns, wait_ns, moves, most_ns = (
-        int(told[name]) for name in ("count", "all_ns", "wait_ns", "moves", "most_ns")
+        int(fields[name]) for name in ("count", "all_ns", "wait_ns", "moves", "most_ns")
     )
-    return ThreadUse(count, all_ns, wait_ns, moves, str(told["most"]), most_ns)
+    return ThreadUse(count, all_ns, wait_ns, moves, str(fields["most"]), most_ns)
 
 
 _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {

@@ -6,6 +6,7 @@ protobuf ModelProto without a magic number, so its top-level fields are walked
 (onnx/onnx.proto; wire format: https://protobuf.dev/programming-guides/encoding/).
 """
 
+import mmap
 import os
 import stat
 from dataclasses import dataclass
@@ -13,14 +14,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from edgetop.errors import InputError
+from edgetop.models.limits import Budget, MalformedError
+from edgetop.models.protobuf import fields
 
 SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tflite"}
 
-_VARINT, _LENGTH_DELIMITED = 0, 2
-_MODEL_FIELDS = {  # number to wire type, of ModelProto, onnx 1.23
-    **dict.fromkeys((1, 5), _VARINT),
-    **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), _LENGTH_DELIMITED),
-}
+# Fields of ModelProto, onnx 1.23: numbers, and texts or messages.
+_NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
 # ir_version, graph, opset_import: no model can do without them (onnx/docs/IR.md), and the last of
 # them is written after the graph, so that a file which was cut there is told too.
 _REQUIRED = {1, 7, 8}
@@ -72,34 +72,19 @@ def _identify(file: BinaryIO, size: int) -> str | None:
     head = file.read(8)
     if head[4:8] == b"TFL3":
         return "tflite"
-    if head[4:8] == b"ORTM" or _is_onnx(file, size):
+    if head[4:8] == b"ORTM" or (size and _is_onnx(file)):
         return "onnx"
     return None
 
 
-def _is_onnx(file: BinaryIO, size: int) -> bool:
+def _is_onnx(file: BinaryIO) -> bool:
     """Whether the file is, from end to end, fields of a ModelProto, and all those that a model must have."""
-    position, missing = 0, set(_REQUIRED)
-    while position < size:
-        file.seek(position)
-        head = file.read(20)
-        tag, used = _varint(head)
-        field, wire_type = tag >> 3, tag & 7
-        if used == 0 or _MODEL_FIELDS.get(field) != wire_type:
-            return False
-        value, value_used = _varint(head[used:])
-        if value_used == 0:
-            return False
-        missing.discard(field)
-        position += used + value_used + (value if wire_type == _LENGTH_DELIMITED else 0)
-    return not missing and position == size
-
-
-def _varint(data: bytes) -> tuple[int, int]:
-    """The value and how many bytes it took; (0, 0) where there is none."""
-    value = 0
-    for i, byte in enumerate(data[:10]):
-        value |= (byte & 0x7F) << (7 * i)
-        if not byte & 0x80:
-            return value, i + 1
-    return 0, 0
+    missing, data = set(_REQUIRED), memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        for field, value in fields(data, Budget()):
+            if field not in (_NUMBERS if isinstance(value, int) else _MESSAGES):
+                return False
+            missing.discard(field)
+    except MalformedError:
+        return False
+    return not missing

@@ -38,9 +38,9 @@ class LineReader:
         if self._rest and (self._ended or len(self._rest) > READ_BYTES):
             complete, self._rest = [*complete, self._rest], b""
         texts = [text for text in (_decode(line) for line in complete) if text]
-        telling = [text for text in texts if not _STACK.match(text)]
-        if telling:
-            self.last_line = telling[-1]
+        informative = [text for text in texts if not _STACK.match(text)]
+        if informative:
+            self.last_line = informative[-1]
         lines = [LogLine(_severity(text), self._source, text) for text in texts[:MAX_LINES_A_POLL]]
         if len(texts) > MAX_LINES_A_POLL:
             skipped = len(texts) - MAX_LINES_A_POLL

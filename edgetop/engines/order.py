@@ -1,7 +1,7 @@
 """Records of several streams in the order in which their inferences began.
 
 Each stream reports when its inferences are done, so one that takes long comes after others that
-began later. What comes is held until every stream has come so far; but no longer than PATIENCE_NS
+began later. What comes is pending until every stream has come so far; but no longer than PATIENCE_NS
 behind the newest, lest a stream that hangs keep back what the others do.
 """
 
@@ -11,16 +11,16 @@ from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Reached
 from edgetop.session.records import NO_INFERENCES, Inferences
 
 PATIENCE_NS = 5_000_000_000
-MAX_HELD = 65_536
+MAX_PENDING = 65_536
 
 
 class InOrder:
     def __init__(self, streams: int) -> None:
         self._streams = streams
-        self._held: Inferences = NO_INFERENCES
+        self._pending: Inferences = NO_INFERENCES
         self._reached_ns = 0
 
-    def settle(self, update: EngineUpdate) -> EngineUpdate:
+    def release(self, update: EngineUpdate) -> EngineUpdate:
         """The update with the records of which none can come that began earlier."""
         if self._streams == 1:
             return update
@@ -28,16 +28,16 @@ class InOrder:
         self._reached_ns = max([self._reached_ns, *reached])
         is_over = any(isinstance(message, Ended | Failed | Died) for message in update.messages)
         messages = tuple(message for message in update.messages if not isinstance(message, Reached))
-        return EngineUpdate(self._settled(update.records, is_over=is_over), messages)
+        return EngineUpdate(self._released(update.records, is_over=is_over), messages)
 
-    def _settled(self, records: Inferences, *, is_over: bool) -> Inferences:
-        held = np.concatenate([self._held, records])
-        held = held[np.argsort(held["t_ns"], kind="stable")]
-        if is_over or not len(held):
-            cut = len(held)
+    def _released(self, records: Inferences, *, is_over: bool) -> Inferences:
+        pending = np.concatenate([self._pending, records])
+        pending = pending[np.argsort(pending["t_ns"], kind="stable")]
+        if is_over or not len(pending):
+            cut = len(pending)
         else:
-            until_ns = max(self._reached_ns, int(held["t_ns"][-1]) - PATIENCE_NS)
-            cut = max(int(np.searchsorted(held["t_ns"], until_ns)), len(held) - MAX_HELD)
-        self._held = held[cut:]
-        settled: Inferences = held[:cut]
-        return settled
+            until_ns = max(self._reached_ns, int(pending["t_ns"][-1]) - PATIENCE_NS)
+            cut = max(int(np.searchsorted(pending["t_ns"], until_ns)), len(pending) - MAX_PENDING)
+        self._pending = pending[cut:]
+        released: Inferences = pending[:cut]
+        return released

@@ -54,7 +54,7 @@ class ProcessEngine:
         self._control_fd = self._data_fd = -1
         self._order = InOrder(spec.streams)
         self._witness = OomWitness()
-        self._over = self._said_hello = self._began = False
+        self._over = self._is_up = self._began = False
 
     @property
     def pid(self) -> int | None:
@@ -84,7 +84,7 @@ class ProcessEngine:
         for stream in (self._process.stdout, self._process.stderr):
             widen(stream.fileno())  # what a runtime prints between two polls must not make it wait
         self._silent_until_s = time.monotonic() + self._hello_timeout_s
-        self._tell(self._spec.to_json())
+        self._send(self._spec.to_json())
 
     def _spawn(self, control_read: int, data_write: int) -> "subprocess.Popen[bytes]":
         environment = {
@@ -113,15 +113,15 @@ class ProcessEngine:
         if exit_status is not None and not self._over:
             self._over = True
             messages.append(self._died(exit_status))
-        elif not self._said_hello and time.monotonic() > self._silent_until_s:
+        elif not self._is_up and time.monotonic() > self._silent_until_s:
             self._over = True
             self._kill()
             messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
-        return self._order.settle(EngineUpdate(update.records, tuple(messages)))
+        return self._order.release(EngineUpdate(update.records, tuple(messages)))
 
     def _follow(self, messages: tuple[Message, ...]) -> None:
         for message in messages:
-            self._said_hello = True
+            self._is_up = True
             self._began |= isinstance(message, PhaseBegan)
             self._over |= isinstance(message, Ended | Failed)
             if isinstance(message, Failed):  # nonsense comes from what may not obey the control pipe either
@@ -145,7 +145,7 @@ class ProcessEngine:
 
     def _died(self, exit_status: int) -> Message:
         last_words = self._logs[1].last_line
-        if not self._said_hello:
+        if not self._is_up:
             return self._cannot_run(last_words or explain_exit(exit_status, self._witness))
         return Died(explain_exit(exit_status, self._witness), loading=not self._began, last_words=last_words)
 
@@ -157,12 +157,12 @@ class ProcessEngine:
         )
 
     def stop(self) -> None:
-        self._tell({"command": "stop"})
+        self._send({"command": "stop"})
 
     def profile(self) -> None:
-        self._tell({"command": "profile"})
+        self._send({"command": "profile"})
 
-    def _tell(self, command: dict[str, object]) -> None:
+    def _send(self, command: dict[str, object]) -> None:
         if self._control_fd < 0:
             return
         with contextlib.suppress(BrokenPipeError):  # it is gone; the next poll says so

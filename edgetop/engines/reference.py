@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0  # a large model on a slow board takes seconds for an inference without any delegate
 
 
-def ask_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = TIMEOUT_S) -> "RuntimeShapes | None":
+def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = TIMEOUT_S) -> "RuntimeShapes | None":
     """The shape of each tensor, after one inference in a process of its own. None where the runtime cannot tell.
 
     `python`: the interpreter that has the runtime; edgetop's own by default.

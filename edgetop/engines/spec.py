@@ -1,7 +1,8 @@
 """What an engine is asked to run: everything it needs to know, as plain JSON values."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 DEFAULT_WARMUP_RUNS = 50
@@ -37,36 +38,10 @@ class EngineSpec:
     virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def requested(self) -> tuple[str, ...]:
         """Who was asked to run the model, first choice first: providers, or paths of delegates."""
         return tuple(name for name, _ in (*self.providers, *self.delegates))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "format": self.format,
-            "engine": self.engine,
-            "threads": self.threads,
-            "batch": self.batch,
-            "providers": [[name, dict(options)] for name, options in self.providers],
-            "delegates": [[path, dict(options)] for path, options in self.delegates],
-            "xnnpack": self.xnnpack,
-            "whole": self.whole,
-            "inputs": dict(self.inputs),
-            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
-            "seed": self.seed,
-            "idle_ns": self.idle_ns,
-            "warmup_runs": self.warmup_runs,
-            "warmup_ns": self.warmup_ns,
-            "warmup_until_steady": self.warmup_until_steady,
-            "runs": self.runs,
-            "duration_ns": self.duration_ns,
-            "profile_every_ns": self.profile_every_ns,
-            "rate_hz": self.rate_hz,
-            "arrivals": self.arrivals,
-            "streams": self.streams,
-            "delay_ns": self.delay_ns,
-            "duty_ns": None if self.duty_ns is None else list(self.duty_ns),
-            "cpus": list(self.cpus),
-            "virtual_board": self.virtual_board,
-        }
+        fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return fields

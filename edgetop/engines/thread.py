@@ -4,11 +4,12 @@ It shares the app's GIL, memory and fate: p99 was measured 60 % too high beside 
 screen, so the child process is the default.
 """
 
+import contextlib
 import os
 import sys
 import threading
 
-from edgetop.engines.capture import OutputCapture
+from edgetop import streams
 from edgetop.engines.child.loop import Control
 from edgetop.engines.child.outlet import QueueOutlet
 from edgetop.engines.child.program import run_model
@@ -17,11 +18,52 @@ from edgetop.engines.lines import LineReader
 from edgetop.engines.order import InOrder
 from edgetop.engines.protocol import Ended, EngineUpdate, Failed, Message, Started
 from edgetop.engines.spec import EngineSpec
+from edgetop.errors import EdgetopError
 
 # Python's default of 5 ms is how long the screen may hold the GIL while an inference waits for
 # it; 0.1 ms was measured to bring p99 from +60 % to +13 %.
 SWITCH_INTERVAL_S = 0.0001
 CLOSE_TIMEOUT_S = 5.0
+
+
+class OutputCapture:
+    """While it is open, descriptors 1 and 2 are pipes whose other ends are `stdout_fd` and `stderr_fd`.
+
+    A runtime shares the app's descriptors here: what its native code prints would land on the screen. Python's
+    own streams are moved to duplicates of the real ones, so that the app goes on printing.
+    """
+
+    def __init__(self) -> None:
+        self.stdout_fd, self._stdout_write = os.pipe()
+        self.stderr_fd, self._stderr_write = os.pipe()
+        # A runtime that prints more than a pipe holds between two polls must not be made to wait.
+        os.set_blocking(self._stdout_write, False)
+        os.set_blocking(self._stderr_write, False)
+        self._streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+        self._saved = (-1, -1)
+
+    def __enter__(self) -> "OutputCapture":  # noqa: PYI034  Self is in typing from Python 3.11 on
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._saved = (os.dup(1), os.dup(2))
+        os.dup2(self._stdout_write, 1)
+        os.dup2(self._stderr_write, 2)
+        sys.stdout = sys.__stdout__ = streams.output(self._saved[0])  # type: ignore[misc]
+        sys.stderr = streams.talk(self._saved[1])
+        # What draws a screen writes here, and must notice that the terminal is gone.
+        sys.__stderr__ = open(self._saved[1], "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.dup2(self._saved[0], 1)
+        os.dup2(self._saved[1], 2)
+        for stream in (sys.stdout, sys.stderr, sys.__stderr__):
+            if stream not in self._streams:
+                with contextlib.suppress(OSError, EdgetopError):  # a terminal that is gone takes nothing more
+                    stream.close()  # type: ignore[union-attr]
+        sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
+        for fd in (*self._saved, self.stdout_fd, self.stderr_fd, self._stdout_write, self._stderr_write):
+            os.close(fd)
 
 
 class ThreadEngine:
@@ -52,7 +94,7 @@ class ThreadEngine:
         hello, self._hello = self._hello, ()
         logs = tuple(line for log in self._logs for line in log.read())
         self._over = any(isinstance(message, Ended | Failed) for message in update.messages)
-        return self._order.settle(EngineUpdate(update.records, (*hello, *logs, *update.messages)))
+        return self._order.release(EngineUpdate(update.records, (*hello, *logs, *update.messages)))
 
     def stop(self) -> None:
         self._control.stop_requested = True

@@ -79,7 +79,7 @@ def read_text(text: str) -> Summary:
 def _figures(
     stats: Sequence[tuple[str, str]], mean_us: str
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
-    """Of the measured inferences, and how many the warm-up had; by the mean, told again in the last line."""
+    """Of the measured inferences, and how many the warm-up had; by the mean, which the last line repeats."""
     figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
     place = next((i for i, (_, text) in enumerate(stats) if i and _mean_of(text) == number(mean_us)), None)
     if place is None and stats and _mean_of(stats[0][1]) == number(mean_us):
@@ -87,25 +87,25 @@ def _figures(
     if place is None:
         return figures, {}, None
     runs, text = stats[place]
-    told = {name: time_ms(value, _US) for name, value in _FIGURE.findall(text)}
-    if "avg" not in told:  # all the same
-        told |= dict.fromkeys(("min", "max"), told["curr"])
-    figures |= {key: told[name] for name, key in _KEYS.items() if name in told and name != "avg"}
+    printed = {name: time_ms(value, _US) for name, value in _FIGURE.findall(text)}
+    if "avg" not in printed:  # all the same
+        printed |= dict.fromkeys(("min", "max"), printed["curr"])
+    figures |= {key: printed[name] for name, key in _KEYS.items() if name in printed and name != "avg"}
     figures["count"] = count(runs)
-    more: dict[str, JsonValue] = {f"{name}_ms": told[name] for name in ("p5", "first") if name in told}
+    more: dict[str, JsonValue] = {f"{name}_ms": printed[name] for name in ("p5", "first") if name in printed}
     return figures, more, count(stats[0][0]) if place else None
 
 
 def _mean_of(text: str) -> float | None:
-    told = dict(_FIGURE.findall(text))
-    mean = told.get("avg", told.get("curr"))
+    printed = dict(_FIGURE.findall(text))
+    mean = printed.get("avg", printed.get("curr"))
     return None if mean is None else number(mean)
 
 
 def _memory(text: str) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {}
+    sizes: dict[str, JsonValue] = {}
     if delta := _MEMORY.search(text):
-        told |= {"memory_delta_init_mib": number(delta[1]), "memory_delta_overall_mib": number(delta[2])}
+        sizes |= {"memory_delta_init_mib": number(delta[1]), "memory_delta_overall_mib": number(delta[2])}
     if peak := _PEAK.search(text):
-        told["memory_peak_mib"] = number(peak[1])
-    return told
+        sizes["memory_peak_mib"] = number(peak[1])
+    return sizes

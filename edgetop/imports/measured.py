@@ -69,7 +69,7 @@ class SensorLog:
     values: tuple[npt.NDArray[np.float64], ...]
     end_ns: int
     memory_bytes: int | None  # of the board
-    told: str  # how its times are told, and what was left out
+    note: str  # how its times are told, and what was left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,12 +85,12 @@ def _latencies(text: str) -> dict[str, JsonValue]:
 
 
 def _more(text: str) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {}
+    more: dict[str, JsonValue] = {}
     if (cpu := found(_CPU, text)) is not None:
-        told["cpu_pct"] = number(cpu)
+        more["cpu_pct"] = number(cpu)
     if (peak := found(_PEAK, text)) is not None:
-        told["memory_peak_mib"] = number(peak) / 2**20
-    return told
+        more["memory_peak_mib"] = number(peak) / 2**20
+    return more
 
 
 def is_result(text: str) -> bool:

@@ -85,7 +85,7 @@ class Imported:
     def _manifests(self, now: datetime) -> tuple[Manifest, Manifest]:
         measured, origin = self._measured, self._measured.origin
         summary, log = measured.summary or NO_SUMMARY, measured.log
-        notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.told] if log else [])]
+        notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.note] if log else [])]
         first = Manifest(
             format_version=FORMAT_VERSION,
             id=str(uuid.uuid4()),
@@ -131,7 +131,7 @@ class Imported:
             reason = "" if way else "no profile was imported"
             yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
         if summary:
-            yield _told(summary, self._measured.origin.tool, is_all=times is None)
+            yield _summary_event(summary, self._measured.origin.tool, is_all=times is None)
         if times:
             yield from _coarse(times)
             if times.warmup:
@@ -206,9 +206,9 @@ def _coarse(times: Times) -> Iterator[Event]:
         yield replace(_event(0, "coarse-times", text, step_ns=times.step_ns), severity="warning")
 
 
-def _told(summary: Summary, tool: str, *, is_all: bool) -> Event:
+def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
     """The tool's own figures. Where there are no inferences to make any of, they are all that is known."""
-    words = ", ".join(_in_words(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
+    words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} tells single inferences"
     told = _event(
         0, "tool-summary", text, tool=tool, **summary.figures, **{f"more_{k}": v for k, v in summary.more.items()}
@@ -216,9 +216,9 @@ def _told(summary: Summary, tool: str, *, is_all: bool) -> Event:
     return replace(told, severity="warning") if is_all else told
 
 
-def _in_words(key: str, value: float) -> str:
+def _phrase(key: str, value: float) -> str:
     """
-    >>> _in_words("p50_ms", 1.1897), _in_words("throughput_hz", 1004.27), _in_words("count", 3015)
+    >>> _phrase("p50_ms", 1.1897), _phrase("throughput_hz", 1004.27), _phrase("count", 3015)
     ('p50 1.1897 ms', '1004.27/s', '3015 inferences')
     """
     if key == "throughput_hz":

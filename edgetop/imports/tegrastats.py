@@ -49,14 +49,14 @@ class _Columns:
             values.append(value)
         self.rails |= line.rails
 
-    def log(self, t_ns: Numbers, told: str) -> SensorLog:
+    def log(self, t_ns: Numbers, note: str) -> SensorLog:
         return SensorLog(
             sensors=tuple(_sensors(list(self._columns), frozenset(self.rails))),
             times_ns=tuple(t_ns[np.array(places, np.int64)] for places, _ in self._columns.values()),
             values=tuple(np.array(values, np.float64) for _, values in self._columns.values()),
             end_ns=int(t_ns[-1]),
             memory_bytes=self.memory_mib * 2**20,
-            told=told,
+            note=note,
         )
 
 
@@ -81,8 +81,8 @@ def read_text(text: str, interval_ns: int) -> SensorLog:
     if not columns.times:
         raise ValueError("no line of it is whole")
     t_ns = _t_ns(columns.times, interval_ns)
-    told = _how(columns.times[0], interval_ns) + (f"; {_lines(passed_over)} passed over" if passed_over else "")
-    return columns.log(t_ns, told)
+    note = _how(columns.times[0], interval_ns) + (f"; {_lines(passed_over)} passed over" if passed_over else "")
+    return columns.log(t_ns, note)
 
 
 def _lines(number: int) -> str:
@@ -97,13 +97,15 @@ def _how(began: datetime | None, interval_ns: int) -> str:
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
     """When each line was. Raises ValueError."""
-    told = [time for time in times if time is not None]
-    if 0 < len(told) < len(times):
+    stamped = [time for time in times if time is not None]
+    if 0 < len(stamped) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")
-    last_ns = (told[-1] - told[0]) // timedelta(microseconds=1) * 1000 if told else (len(times) - 1) * interval_ns
+    last_ns = (
+        (stamped[-1] - stamped[0]) // timedelta(microseconds=1) * 1000 if stamped else (len(times) - 1) * interval_ns
+    )
     if last_ns > MAX_NS:
         raise ValueError("it takes longer than a run can")
-    return _of_seconds(told) if told else np.arange(len(times), dtype=np.int64) * interval_ns
+    return _of_seconds(stamped) if stamped else np.arange(len(times), dtype=np.int64) * interval_ns
 
 
 def _of_seconds(times: Sequence[datetime]) -> Numbers:

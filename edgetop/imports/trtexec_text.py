@@ -106,8 +106,8 @@ def _key(name: str, percent: str | None) -> str:
 def _model(text: str) -> str | None:
     """Of the command line, which it prints first, or of the options as it took them."""
     running = _RUNNING.search(text)
-    told = found(_MODEL, running[2]) if running and running[2] else None
-    return told or found(_MODEL_OPTION, text)
+    named = found(_MODEL, running[2]) if running and running[2] else None
+    return named or found(_MODEL_OPTION, text)
 
 
 def _version(text: str) -> str | None:

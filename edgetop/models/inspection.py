@@ -31,16 +31,16 @@ class Inspection:
 
 
 def inspected(
-    declared: Model, inputs: Mapping[str, Sequence[int]], ask: Callable[[], RuntimeShapes | None] = lambda: None
+    declared: Model, inputs: Mapping[str, Sequence[int]], measure: Callable[[], RuntimeShapes | None] = lambda: None
 ) -> Inspection:
     """`inputs` are concrete shapes by the names of `input_names`.
 
-    `ask`, for a runtime, is called where the file of a TFLite model does not hold some shapes. Of tensors whose shapes
-    depend on values its answer is not used: it would hold for the values of one input alone.
+    `measure`, for a runtime, is called where the file of a TFLite model does not hold some shapes. Where shapes depend
+    on values its answer is not used: it would hold for the values of one input alone.
     """
     model, measured = with_shapes(declared, inputs), None
     if declared.format == "tflite" and _is_open(model):
-        measured = ask()
+        measured = measure()
         model = with_shapes(declared, inputs, measured.shapes) if measured else model
     operators = costs(model)
     return Inspection(

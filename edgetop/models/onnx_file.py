@@ -5,13 +5,58 @@ constant tensors, as ONNX Runtime makes initialisers of them when it loads a mod
 (onnxruntime/core/graph/graph.cc).
 """
 
+from dataclasses import replace
 from typing import Any
 
 from edgetop.models import onnx_values as values
 from edgetop.models import protobuf as wire
-from edgetop.models.drafts import Drafts
-from edgetop.models.graph import OMITTED, Graph, Model, Operator
-from edgetop.models.limits import MAX_DEPTH, MAX_OPERATORS, PART_STEPS, Budget, MalformedError
+from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor
+from edgetop.models.limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS, PART_STEPS, Budget, MalformedError
+
+
+class Drafts:
+    """Tensors of a graph while its file is read: found by name, declared and defined in any order."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._tensors: list[Tensor] = []
+
+    def place(self, name: str) -> int:
+        """Where the tensor of that name stands; a name not met before gets a place."""
+        place = self._places.get(name)
+        if place is None:
+            if len(self._tensors) >= MAX_TENSORS:
+                raise MalformedError("more tensors than any model has")
+            place = self._places[name] = len(self._tensors)
+            self._tensors.append(Tensor(name, None, None))
+        return place
+
+    def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
+        """What the file says of a tensor; a constant knows better itself."""
+        place = self.place(name)
+        if not self._tensors[place].is_constant:
+            self._tensors[place] = Tensor(name, dtype, shape)
+        return place
+
+    def define(self, name: str, constant: Tensor) -> None:
+        self._tensors[self.place(name)] = replace(constant, name=name)
+
+    def name(self, place: int) -> str:
+        return self._tensors[place].name
+
+    def has(self, name: str) -> bool:
+        return name in self._places
+
+    def tensor(self, name: str) -> Tensor:
+        """As far as it is known by now. Raises KeyError where no tensor has that name."""
+        return self._tensors[self._places[name]]
+
+    def is_constant(self, place: int) -> bool:
+        return self._tensors[place].is_constant
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(self._tensors)
+
 
 Scopes = tuple[Drafts, ...]  # the tensors of a graph, behind those of the graphs that it stands in
 
@@ -153,7 +198,7 @@ class _ModelReader:
         found: list[Operator] = []
         for data in nodes:
             operator = self._node(data, len(found), scopes)
-            if operator.op_type != "Constant" or operator.domain or not self._is_taken_as_tensor(operator, scopes[-1]):
+            if operator.op_type != "Constant" or operator.domain or not self._becomes_tensor(operator, scopes[-1]):
                 found.append(operator)
         return tuple(found)
 
@@ -162,7 +207,7 @@ class _ModelReader:
         if self._operators > MAX_OPERATORS:
             raise MalformedError("more operators than any model has")
 
-    def _is_taken_as_tensor(self, operator: Operator, drafts: Drafts) -> bool:
+    def _becomes_tensor(self, operator: Operator, drafts: Drafts) -> bool:
         constant = values.constant_of(operator.attributes)
         if constant is None or len(operator.outputs) != 1 or operator.outputs[0] == OMITTED:
             return False

@@ -19,7 +19,7 @@ DTYPES = {
 }  # fmt: skip
 
 # Types whose small constants are kept, and the field that holds them where raw_data does not.
-_KEPT = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
+_READ_DTYPES = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
 
 _RAW, _NAME, _EXTERNAL, _LOCATION = 9, 8, 13, 14
 
@@ -71,7 +71,7 @@ def read_tensor(data: memoryview, budget: Budget) -> Constant:
             name = wire.text(value, budget)
         elif number == _EXTERNAL:
             external.update([pair(wire.message(value), budget)])
-        elif number in {_RAW, *_KEPT.values()}:
+        elif number in {_RAW, *_READ_DTYPES.values()}:
             parts = contents.setdefault(number, [])
             if len(parts) <= MAX_VALUE_ELEMENTS:  # with more of them it is too long to be kept anyhow
                 parts.append(value)
@@ -102,7 +102,7 @@ def _value(
     dtype: str | None, shape: tuple[int, ...], contents: Mapping[int, Sequence[int | memoryview]], budget: Budget
 ) -> Array | None:
     elements = count(shape)
-    if dtype not in _KEPT or elements is None or elements > MAX_VALUE_ELEMENTS:
+    if dtype not in _READ_DTYPES or elements is None or elements > MAX_VALUE_ELEMENTS:
         return None
     if _RAW in contents:
         raw = wire.message(contents[_RAW][-1])
@@ -110,7 +110,7 @@ def _value(
             return None
         return small_value(np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")), dtype, shape)
     numbers: list[int] | list[float]
-    typed = contents.get(_KEPT[dtype], [])
+    typed = contents.get(_READ_DTYPES[dtype], [])
     if dtype == "float32":
         numbers = [number for part in typed for number in wire.reals(part, budget)]
     else:

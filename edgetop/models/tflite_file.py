@@ -21,7 +21,7 @@ from edgetop.models.limits import (
     MalformedError,
 )
 
-_KEPT = {"int32", "int64", "float32", "bool"}
+_READ_DTYPES = {"int32", "int64", "float32", "bool"}
 
 
 def read_tflite(data: memoryview) -> Model:
@@ -119,7 +119,7 @@ class _GraphReader:
     def _value(self, number: int, dtype: str | None, shape: Shape | None) -> Array | None:
         elements = count(shape)
         data = self._buffers[number].bytes_of(0)
-        if dtype not in _KEPT or elements is None or elements > MAX_VALUE_ELEMENTS:
+        if dtype not in _READ_DTYPES or elements is None or elements > MAX_VALUE_ELEMENTS:
             return None
         if len(data) != size_bytes(shape, dtype):
             return None

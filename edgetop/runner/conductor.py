@@ -81,11 +81,11 @@ class Conductor:
         clock: Clock,
         *,
         derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
-        ask_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
+        measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
         """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid.
 
-        `derived`: events that follow from what is handed on; they are recorded with it. `ask_shapes`: the
+        `derived`: events that follow from what is handed on; they are recorded with it. `measure_shapes`: the
         runtime, for what does not follow from the model's file.
         """
         self._engine = engine
@@ -98,7 +98,7 @@ class Conductor:
         self._clock = clock
         self._derived = derived
         self._fingerprint = Fingerprint(session_state.manifest.model.path)
-        self._work = Work(session_state.manifest.model, ask_shapes)
+        self._work = Work(session_state.manifest.model, measure_shapes)
         self._surroundings = Surroundings()
         load = session_state.manifest.load
         self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)

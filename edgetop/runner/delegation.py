@@ -32,7 +32,7 @@ class FullyDelegated:
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation
         self._engine = engine
-        self._asked = spec.asked
+        self._asked = spec.requested
         self._hosts: frozenset[str] = frozenset()  # who shall run nothing
         self._dropped = ""
         self._is_proven = self._is_over = False

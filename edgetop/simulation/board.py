@@ -80,7 +80,7 @@ class VirtualBoard:
             self._folder.write({**self._family.FIXED, **self._family.files(self.machine)})
             self.page_path = str(self._folder.path / "page")
             self._page = page.create(self.page_path)
-            self._page.integers[page.KEPT_AT_MOST] = _leak_limit()
+            self._page.integers[page.LEAK_LIMIT] = _leak_limit()
             if self._scenario.competes:
                 self._rival = Rival(self._cpus)
         except BaseException:
@@ -155,7 +155,7 @@ class VirtualBoard:
         """Let what is wrong with the board befall the engine."""
         machine, scenario = self.machine, self._scenario
         self._page.doubles[page.SLOWDOWN] = machine.slowdown
-        self._page.integers[page.KEPT_BYTES] = scenario.leaks_bytes if machine.is_troubled else 0
+        self._page.integers[page.LEAK_BYTES] = scenario.leaks_bytes if machine.is_troubled else 0
         self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
         if self._rival:
             self._rival.compete(machine.is_competed_with)

@@ -14,7 +14,6 @@ import numpy as np
 import psutil
 import pytest
 
-from edgetop.engines.capture import OutputCapture
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import (
     Ended,
@@ -30,7 +29,7 @@ from edgetop.engines.protocol import (
     Started,
 )
 from edgetop.engines.spec import EngineSpec
-from edgetop.engines.thread import ThreadEngine
+from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import PHASES
 from tests.support import onnx_models, tflite_models

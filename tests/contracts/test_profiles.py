@@ -14,12 +14,11 @@ import psutil
 import pytest
 from onnxruntime import __version__ as ort_version
 
-from edgetop.engines.capture import OutputCapture
 from edgetop.engines.child.profilers import onnx_runs
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import BurstTaken, Engine, PhaseBegan, ProfilerChosen, Started
 from edgetop.engines.spec import EngineSpec
-from edgetop.engines.thread import ThreadEngine
+from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models, tflite_models
 from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, hear_more, hear_until_measuring, take_burst

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgetop.engines.capture import OutputCapture
+from edgetop.engines.thread import OutputCapture
 from tests.support.descriptors import open_files
 
 

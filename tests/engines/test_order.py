@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.order import MAX_HELD, PATIENCE_NS, InOrder
+from edgetop.engines.order import MAX_PENDING, PATIENCE_NS, InOrder
 from edgetop.engines.protocol import Ended, EngineUpdate, Message, Reached
 from edgetop.session.records import INFERENCE, Inferences
 from tests.support.scripted_engine import inferences, said
@@ -13,7 +13,7 @@ ENDED = Ended("runs", 0)
 
 
 def settled(order: InOrder, starts_ns: list[int], *messages: Message) -> list[int]:
-    return order.settle(said(*messages, records=inferences(starts_ns))).records["t_ns"].tolist()
+    return order.release(said(*messages, records=inferences(starts_ns))).records["t_ns"].tolist()
 
 
 def test_what_an_earlier_one_may_still_come_before_is_held() -> None:
@@ -36,16 +36,16 @@ def test_a_stream_that_hangs_keeps_the_others_back_for_seconds_and_not_for_ever(
 
 def test_what_is_held_is_bounded() -> None:
     order = InOrder(2)
-    assert len(settled(order, list(range(MAX_HELD + 5)))) == 5
+    assert len(settled(order, list(range(MAX_PENDING + 5)))) == 5
 
 
 def test_one_stream_needs_no_order_and_is_handed_on_as_it_is() -> None:
     update = EngineUpdate(inferences([3, 4]))
-    assert InOrder(1).settle(update) is update
+    assert InOrder(1).release(update) is update
 
 
 def test_how_far_the_streams_are_is_the_engines_own_business() -> None:
-    assert InOrder(2).settle(said(Reached(5), ENDED)).messages == (ENDED,)
+    assert InOrder(2).release(said(Reached(5), ENDED)).messages == (ENDED,)
 
 
 @settings(deadline=None, max_examples=50)
@@ -64,6 +64,6 @@ def test_however_it_comes_it_leaves_in_order_and_whole(runs: list[tuple[int, int
     for row in records:
         done[int(row["stream"][0])] = int(row["t_ns"][0] + row["latency_ns"][0])
         told = (Reached(min(done)),) if data.draw(st.booleans()) else ()
-        left += order.settle(EngineUpdate(row, told)).records["t_ns"].tolist()
-    left += order.settle(said(ENDED)).records["t_ns"].tolist()
+        left += order.release(EngineUpdate(row, told)).records["t_ns"].tolist()
+    left += order.release(said(ENDED)).records["t_ns"].tolist()
     assert left == sorted(int(row["t_ns"][0]) for row in records)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from edgetop.engines.reference import ask_shapes
+from edgetop.engines.reference import measure_shapes
 from edgetop.models.inspection import inspected
 from edgetop.models.read import read_model
 from tests.support import tflite_models
@@ -19,7 +19,7 @@ def model(tmp_path):
 
 
 def test_litert_tells_every_shape_also_those_that_follow_from_an_inference_alone(model):
-    told = ask_shapes(spec_for(model, shapes={"x": (3, 8)}))
+    told = measure_shapes(spec_for(model, shapes={"x": (3, 8)}))
     assert told.runtime.startswith("litert ")
     assert [told.shapes[place] for place in range(4)] == [(3, 8), (3, 8, 8), (5, 8), (3, 8, 5)]
 
@@ -28,7 +28,7 @@ def test_a_delegate_hides_nothing(tmp_path):
     """XNNPACK takes all of it, and leaves the tensors between as the file has them."""
     path = tmp_path / "mobile.tflite"
     path.write_bytes(tflite_models.tflite_mobile())
-    told = ask_shapes(spec_for(path, shapes={"image": (2, 64, 64, 3)}))
+    told = measure_shapes(spec_for(path, shapes={"image": (2, 64, 64, 3)}))
     declared = read_model(path, "tflite")
     made = {place for operator in declared.graph.operators for place in operator.outputs}
     assert {told.shapes[place][0] for place in made} == {2}
@@ -37,21 +37,21 @@ def test_a_delegate_hides_nothing(tmp_path):
 
 @pytest.mark.parametrize("shapes", [{"x": (3, 9)}, {"y": (1,)}], ids=["refused", "no such input"])
 def test_what_the_runtime_refuses_is_not_known(shapes, model):
-    assert ask_shapes(spec_for(model, shapes=shapes)) is None
+    assert measure_shapes(spec_for(model, shapes=shapes)) is None
 
 
 def test_a_model_that_ends_the_process_and_an_interpreter_without_a_runtime_tell_nothing(model, tmp_path):
     (tmp_path / "broken.tflite").write_bytes(b"\x10\0\0\0TFL3" + bytes(64))
-    assert ask_shapes(spec_for(tmp_path / "broken.tflite")) is None
+    assert measure_shapes(spec_for(tmp_path / "broken.tflite")) is None
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     script.chmod(0o755)
-    assert ask_shapes(spec_for(model), str(script)) is None
-    assert ask_shapes(spec_for(model), str(tmp_path / "none")) is None
+    assert measure_shapes(spec_for(model), str(script)) is None
+    assert measure_shapes(spec_for(model), str(tmp_path / "none")) is None
 
 
 def test_one_that_takes_too_long_is_not_waited_for(model, tmp_path):
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\nexec sleep 600\n")
     script.chmod(0o755)
-    assert ask_shapes(spec_for(model), str(script), timeout_s=0.1) is None
+    assert measure_shapes(spec_for(model), str(script), timeout_s=0.1) is None

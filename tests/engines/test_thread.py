@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetop.engines.capture import OutputCapture
 from edgetop.engines.protocol import Ended, Failed, LogLine, Started
 from edgetop.engines.spec import EngineSpec
-from edgetop.engines.thread import ThreadEngine
+from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models
 from tests.support.engine_runs import hear_until_measuring, run_whole, spec_for
 

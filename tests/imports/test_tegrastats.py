@@ -32,13 +32,13 @@ def test_times_are_those_of_the_lines_and_several_in_a_second_share_it(tmp_path)
     told, found = readings(tmp_path, log(orin(10, 1000), orin(11, 2000), orin(11, 3000), orin(14, 4000)))
     assert told["power/VDD_IN"] == [(0.0, 1.0), (1.0, 2.0), (1.5, 3.0), (4.0, 4.0)]
     assert (found.end_ns, found.memory_bytes) == (4 * NS, 7620 * 2**20)
-    assert "from 2025-05-15 18:30:10 local time on" in found.told
+    assert "from 2025-05-15 18:30:10 local time on" in found.note
 
 
 def test_without_times_lines_are_an_interval_apart_and_that_is_said(tmp_path):
     told, found = readings(tmp_path, log(*[printed.NANO] * 3), interval_ns=NS // 2)
     assert [t for t, _ in told["load/gpu"]] == [0.0, 0.5, 1.0]
-    assert "its lines have no time: one each 0.5 s is assumed" in found.told
+    assert "its lines have no time: one each 0.5 s is assumed" in found.note
 
 
 def test_what_a_line_leaves_out_is_no_reading(tmp_path):
@@ -49,7 +49,7 @@ def test_what_a_line_leaves_out_is_no_reading(tmp_path):
 def test_other_lines_are_passed_over_and_counted(tmp_path):
     told, found = readings(tmp_path, log("Starting", orin(10), "[ 12.3] dmesg", orin(11)) + orin(12)[:150])
     assert len(told["power/VDD_IN"]) == 2
-    assert "3 lines of other text, or cut off, passed over" in found.told
+    assert "3 lines of other text, or cut off, passed over" in found.note
 
 
 def test_a_last_line_without_its_end_counts_where_it_is_whole(tmp_path):

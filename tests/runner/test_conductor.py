@@ -279,7 +279,7 @@ def test_what_the_user_gave_and_cannot_be_used_leaves_no_recording(tmp_path: Pat
     ("last", "words"),
     [
         (Failed("inference", "10 inferences in a row failed"), "the engine died: 10 inferences in a row failed"),
-        (Failed("engine", "the engine spoke gibberish"), "the engine died: the engine spoke gibberish"),
+        (Failed("engine", "invalid data from the engine"), "the engine died: invalid data from the engine"),
         (Died("killed by SIGKILL", loading=False), "the engine died: killed by SIGKILL"),
         (
             Died("killed by SIGSEGV", loading=True, last_words="Segmentation fault"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.child.virtual_board import CRASH, KEPT_AT_MOST, KEPT_BYTES, SLOWDOWN, Page
+from edgetop.engines.child.virtual_board import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, Page
 from edgetop.sensors.board import read_board
 from edgetop.sensors.root import Root
 from edgetop.simulation.board import LEAK_AT_MOST, VirtualBoard
@@ -70,10 +70,10 @@ def test_trouble_reaches_the_engine_s_page_and_the_sensors_files_and_is_told(sta
 
 def test_a_leak_is_asked_of_the_engine_within_bounds(stage: Open) -> None:
     leaking = stage("leak")
-    assert leaking.page.integers[KEPT_BYTES] == 0
+    assert leaking.page.integers[LEAK_BYTES] == 0
     leaking.advance(20)
-    assert leaking.page.integers[KEPT_BYTES] == 1024
-    assert 0 < leaking.page.integers[KEPT_AT_MOST] <= LEAK_AT_MOST
+    assert leaking.page.integers[LEAK_BYTES] == 1024
+    assert 0 < leaking.page.integers[LEAK_LIMIT] <= LEAK_AT_MOST
     assert leaking.page.doubles[SLOWDOWN] == 0.0
 
 

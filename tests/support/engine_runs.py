@@ -92,7 +92,7 @@ def hear_batch(python: str, specs: Mapping[str, EngineSpec]) -> Iterator[tuple[s
     for kind, payload in FrameReader().feed(done.stdout):
         if kind == batch_program.END:
             name, spec = next(asked)
-            update = InOrder(spec.streams).settle(decode(pairs))
+            update = InOrder(spec.streams).release(decode(pairs))
             yield name, Heard(list(update.messages), [update.records])
             pairs = []
         else:

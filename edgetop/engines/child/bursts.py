@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import frames
 from .errors import one_line
 from .profilers import Allowance, Profile, ProfilingError
-from .profilers.others import DISTURBED, Since, stolen_ns
+from .profilers.interference import DISTURBED, InterferenceWatch, stolen_ns
 
 MAX_DUTY = 0.01  # of the time since measuring began, from the first burst on
 RESERVE = 1.25  # a burst may take so much longer than the one before
@@ -55,12 +55,12 @@ class Bursts:
         self._clock = clock
         self._due_ns = NEVER
         self._failures_in_a_row = 0
-        self._since = Since()  # the last burst, or the beginning
+        self._watch = InterferenceWatch()  # the last burst, or the beginning
 
     def begin(self) -> None:
         """The measured phase begins."""
         self._began_ns, self._used_ns = self._clock(), 0
-        self._since = Since()
+        self._watch = InterferenceWatch()
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
@@ -75,7 +75,7 @@ class Bursts:
         is_asked_for, self._control.profile_requested = self._control.profile_requested, False
         if self._profiler is None:
             return
-        begin, plain_disturbed = self._clock(), self._since.was_busy()
+        begin, plain_disturbed = self._clock(), self._watch.was_busy()
         budget_ns = int(self._every_ns * MAX_DUTY)
         if not is_asked_for:  # the first one shows what they take: it has one inference
             earned_ns = int((begin - self._began_ns) * MAX_DUTY) - self._used_ns
@@ -93,7 +93,7 @@ class Bursts:
         if described and described["run_ns"]:
             described.update(t_ns=begin, duration_ns=took, plain_disturbed=plain_disturbed)
             self._outlet.send(frames.BURST, described)
-        self._since = Since()
+        self._watch = InterferenceWatch()
 
     def _full_ns(self, run_ns: List[int]) -> int:
         """How long the runtime may go on noting what threads do, at so long an inference."""

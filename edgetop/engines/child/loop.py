@@ -19,7 +19,7 @@ FLUSH_NS = 20_000_000
 SPARE_NS = 2_000_000  # a rest between two inferences in which there is time to send records
 MAX_FAILURES_IN_A_ROW = 10
 # Every other inference may fail, thousands a second: the records count them, and words come no oftener.
-TELL_FAILURE_NS = 1_000_000_000
+REPORT_FAILURE_NS = 1_000_000_000
 
 Call = Callable[[], Any]
 Clock = Callable[[], int]
@@ -100,7 +100,7 @@ class Loop:
         bursts = self.bursts if phase == frames.PHASE_MEASURE else None
         if bursts is not None:
             bursts.begin()
-        slow_ns = NEVER if slowest is None else slowest.look(now())
+        slow_ns = NEVER if slowest is None else slowest.checkpoint(now())
         announce()
         begun = now()
         if until_ns is None:
@@ -145,7 +145,7 @@ class Loop:
             outlet.flush(offset // size, max(done, intended))
             offset, flush_at = 0, done + FLUSH_NS
             if slowest is not None:
-                slow_ns = slowest.look(done)
+                slow_ns = slowest.checkpoint(done)
             if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
                 text = "%d inferences in a row failed: %s" % (self._failures_in_a_row, self._last_failure)
                 raise EngineError("inference", text)
@@ -162,9 +162,9 @@ class Loop:
                 done = now()
                 flush_at = done + FLUSH_NS
                 if pace is not None:
-                    intended = pace.excuse(intended, begun, done)
+                    intended = pace.postpone(intended, begun, done)
                 if slowest is not None:
-                    slow_ns = slowest.look(done)
+                    slow_ns = slowest.checkpoint(done)
 
     def _prepare_next(self, phase: int, packed: int) -> Call:
         """The call for the next input. Where that fails in mid-run, what was packed so far is sent first."""
@@ -185,7 +185,7 @@ class Loop:
         self._failures_in_a_row += 1
         self._last_failure = text
         if now >= self._silent_until:
-            self._silent_until = now + TELL_FAILURE_NS
+            self._silent_until = now + REPORT_FAILURE_NS
             self._outlet.send(frames.LOG, {"severity": "warning", "kind": "inference-failed", "message": text})
         return self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW
 

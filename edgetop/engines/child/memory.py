@@ -19,14 +19,14 @@ INTERPRETER, RUNTIME, MODEL, FIRST, STEADY = "interpreter", "runtime", "model", 
 _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "RssShmem": "shmem_kib"}
 
 
-def tell(outlet: Any, stage: str) -> None:
+def report(outlet: Any, stage: str) -> None:
     """Send what is held now; nothing where the kernel does not say."""
-    sizes = held()
+    sizes = resident()
     if sizes:
         outlet.send(frames.MEMORY, dict(sizes, stage=stage, t_ns=time.monotonic_ns()))
 
 
-def held(status: str = STATUS) -> Dict[str, int]:
+def resident(status: str = STATUS) -> Dict[str, int]:
     """Resident memory and its parts in KiB; empty where the file cannot be read."""
     sizes = {}
     try:

@@ -53,17 +53,17 @@ class PipeOutlet:
         if self._waiting and self._waiting_bytes + size > self._max_waiting:
             self._lost += count
             return
-        self._tell_loss()
+        self._report_loss()
         header = frames.HEADER.pack(frames.MAGIC, frames.VERSION, frames.RECORDS, size)
         if self._waiting:
-            self._keep(header + records)
+            self._enqueue(header + records)
         else:
-            self._write_or_keep(header, records)
+            self._write_or_enqueue(header, records)
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         self._drain()
-        self._tell_loss()
-        self._keep(frames.pack_message(kind, message))
+        self._report_loss()
+        self._enqueue(frames.pack_message(kind, message))
         self._drain()
 
     def finish(self) -> None:
@@ -76,14 +76,14 @@ class PipeOutlet:
             select.select([], [self._fd], [])
             self._drain()
 
-    def _tell_loss(self) -> None:
+    def _report_loss(self) -> None:
         """In its place among the records, and so before the end, after which nobody listens."""
         if self._lost:
             lost, self._lost = self._lost, 0
-            self._keep(frames.pack_message(frames.LOST, {"count": lost}))
+            self._enqueue(frames.pack_message(frames.LOST, {"count": lost}))
             self._drain()
 
-    def _write_or_keep(self, header: bytes, payload: memoryview) -> None:
+    def _write_or_enqueue(self, header: bytes, payload: memoryview) -> None:
         try:
             written = os.writev(self._fd, [header, payload])
         except BlockingIOError:
@@ -91,9 +91,9 @@ class PipeOutlet:
         except OSError:  # the reader is gone; the control pipe will say so
             return
         if written < len(header) + len(payload):
-            self._keep((header + payload)[written:])
+            self._enqueue((header + payload)[written:])
 
-    def _keep(self, data: bytes) -> None:
+    def _enqueue(self, data: bytes) -> None:
         self._waiting.append(data)
         self._waiting_bytes += len(data)
 
@@ -138,15 +138,15 @@ class QueueOutlet:
         if self._queued - self._taken + size > self._max_waiting:
             self._lost += count
             return
-        self._tell_loss()
+        self._report_loss()
         self._queued += size
         self._queue.append((frames.RECORDS, bytes(records)))
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:
-        self._tell_loss()
+        self._report_loss()
         self._put(kind, message)
 
-    def _tell_loss(self) -> None:
+    def _report_loss(self) -> None:
         if self._lost:
             lost, self._lost = self._lost, 0
             self._put(frames.LOST, {"count": lost})

@@ -60,7 +60,7 @@ class Closed:
         t_ns = done_ns + self._delay_ns
         return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
 
-    def excuse(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
+    def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
         """When the next one is to start, after a pause of the engine's own."""
         return next_ns
 
@@ -84,14 +84,14 @@ class Open:
         start = next(self._starts)
         return self._begin_ns + (start if self._duty is None else self._duty.spread(start))
 
-    def excuse(self, next_ns: int, from_ns: int, to_ns: int) -> int:
+    def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:
         """Move the plan by the time in which the engine, busy with a profile, kept the next inference from starting.
 
         So that one waits as long as it would have without the profile, and those behind it too.
         """
-        kept_ns = max(0, to_ns - max(from_ns, next_ns))
-        self._begin_ns += kept_ns
-        return next_ns + kept_ns
+        delay_ns = max(0, to_ns - max(from_ns, next_ns))
+        self._begin_ns += delay_ns
+        return next_ns + delay_ns
 
 
 def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:

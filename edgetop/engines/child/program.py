@@ -63,15 +63,15 @@ def _fail(outlet: Any, stage: str, message: str, advice: str = "") -> None:
 
 
 def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
-    memory.tell(outlet, memory.INTERPRETER)
+    memory.report(outlet, memory.INTERPRETER)
     begin = time.monotonic_ns()
     adapter, why = choose(spec["engine"], spec["format"], spec["providers"])
-    adapter.open(spec, lambda: memory.tell(outlet, memory.RUNTIME))
+    adapter.open(spec, lambda: memory.report(outlet, memory.RUNTIME))
     shapes, assumptions = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
     refuse_too_large(adapter.inputs, shapes)
     adapter.reshape(shapes)
     loaded = time.monotonic_ns()
-    memory.tell(outlet, memory.MODEL)
+    memory.report(outlet, memory.MODEL)
     inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"])
     _announce(outlet, adapter, why, shapes, assumptions, loaded - begin, inputs.length)
     if spec.get("rate_hz") is not None or spec.get("delay_ns") or spec.get("duty_ns"):
@@ -138,7 +138,7 @@ def _stepper(bind: Bind, inputs: InputSet) -> Optional[Callable[[], Any]]:
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, make_bursts: Callable[[], Any]) -> str:
     _begin(outlet, "first")
     reason: str = loop.repeat(frames.PHASE_FIRST, runs=1)
-    memory.tell(outlet, memory.FIRST)
+    memory.report(outlet, memory.FIRST)
     if reason != "stop" and spec["idle_ns"]:
         # Before the bursts are made ready, which may start a helper: nothing but the board itself may draw power.
         _begin(outlet, "idle")
@@ -149,7 +149,7 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
         _begin(outlet, "warmup")
         reason = warm_up(loop, spec["warmup_runs"], spec["warmup_ns"], spec["warmup_until_steady"])
     if reason != "stop":
-        memory.tell(outlet, memory.STEADY)
+        memory.report(outlet, memory.STEADY)
         reason = loop.repeat(
             frames.PHASE_MEASURE,
             runs=spec["runs"],

@@ -34,16 +34,16 @@ def main(control_fd: int, data_fd: int) -> int:
         adapter, _ = choose(asked["spec"]["engine"], asked["spec"]["format"])
         module = importlib.import_module(".profilers." + asked["service"], __package__)
         service = module.Service(asked["spec"], adapter)
-        _say(data_fd, {"way": service.way})
+        _send(data_fd, {"way": service.way})
         while True:
             request = requests.get()
             begin = time.monotonic_ns()
             service.make_ready()
             # The pause is long for the sake of making ready as it is: as much again brings more for little.
             budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
-            _say(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])).describe())
+            _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])).describe())
     except Exception as error:  # a runtime's own, whatever it is
-        _say(data_fd, {"refused": one_line(error)})
+        _send(data_fd, {"refused": one_line(error)})
     return 0
 
 
@@ -55,7 +55,7 @@ def _listen(control_fd: int, requests: Any) -> None:
     os._exit(0)
 
 
-def _say(data_fd: int, message: Dict[str, Any]) -> None:
+def _send(data_fd: int, message: Dict[str, Any]) -> None:
     left = json.dumps(message).encode() + b"\n"
     while left:
         left = left[os.write(data_fd, left) :]

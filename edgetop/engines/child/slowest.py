@@ -27,7 +27,7 @@ ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
 
 
-def share_told(windows: int) -> float:
+def report_share(windows: int) -> float:
     return min(MOST, max(LEAST, ENOUGH / max(windows, 1)))
 
 
@@ -54,24 +54,24 @@ class Slowest:
 
     def close(self) -> None:
         """Tell of the last window. The watch is over."""
-        self._tell()
+        self._report()
         if self._fd >= 0:
             os.close(self._fd)
 
-    def look(self, now_ns: int) -> int:
+    def checkpoint(self, now_ns: int) -> int:
         """Between two inferences, now and then. Gives the latency from which on `note` is to be called."""
         self._before = self._count(now_ns)
         if now_ns // WINDOW_NS != self._window:
-            self._tell()
+            self._report()
             self._window = now_ns // WINDOW_NS
         return self._slow_ns()
 
     def note(self, start_ns: int, done_ns: int) -> int:
-        """An inference took longer than any other of its window. Gives what `look` gives."""
+        """An inference took longer than any other of its window. Gives what `checkpoint` gives."""
         now, before = self._count(done_ns), self._before
         self._before = now
         if start_ns // WINDOW_NS != self._window:  # the window is over, and nobody has looked since
-            self._tell()
+            self._report()
             self._window = start_ns // WINDOW_NS
         waited = None if now[4] is None or before[4] is None else now[4] - before[4]
         self._found = {
@@ -88,12 +88,12 @@ class Slowest:
     def _slow_ns(self) -> int:
         return max(int(self._threshold_ns), self._found["latency_ns"] if self._found else 0)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """What stands out of the window that is over."""
         found, self._found = self._found, None
         self._windows += 1
         if found is None:
-            share = share_told(self._windows)
+            share = report_share(self._windows)
             self._threshold_ns *= RISE ** (-share / (1 - share))
             return
         self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else found["latency_ns"] / RISE

@@ -22,7 +22,7 @@ class Lanes:
         self._outlet = outlet
         self._lock = threading.Lock()
         self._next_ns = [NEVER] * streams  # of each stream: none that it reports later began before
-        self._told_ns = 0
+        self._reported_ns = 0
         self.all = [Lane(self, stream, outlet.capacity) for stream in range(streams)]
 
     def begin(self, now_ns: int) -> None:
@@ -39,8 +39,8 @@ class Lanes:
             self._outlet.put(records, count)
             self._next_ns[stream] = next_ns
             reached = min(self._next_ns)
-            if self._told_ns < reached < NEVER:
-                self._told_ns = reached
+            if self._reported_ns < reached < NEVER:
+                self._reported_ns = reached
                 self._outlet.send(frames.REACHED, {"t_ns": reached})
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:

@@ -24,8 +24,8 @@ VERSION = 1
 # The words of the page, in this order. SLOWDOWN is a double, the others are int64.
 VERSION_WORD = 0
 SLOWDOWN = 1  # by how much of itself each inference takes longer: fastest clock / clock - 1
-KEPT_BYTES = 2  # what each inference keeps for ever
-KEPT_AT_MOST = 3  # bytes; from there on nothing more is kept
+LEAK_BYTES = 2  # what each inference keeps for ever
+LEAK_LIMIT = 3  # bytes; from there on nothing more is kept
 CRASH = 4  # not 0: the engine dies after the inference in hand
 WORDS = 5
 
@@ -79,8 +79,8 @@ class VirtualBoard:
             )
         self._page = page
         self._clock = clock
-        self._kept: List[bytes] = []
-        self._kept_bytes = 0
+        self._leaked: List[bytes] = []
+        self._leaked_bytes = 0
 
     def running(self, call: Call) -> Call:
         """The call as it is on this board."""
@@ -95,18 +95,18 @@ class VirtualBoard:
                 until = end + int((end - begin) * slowdown)
                 while now() < until:
                     pass
-            if integers[KEPT_BYTES]:
-                self._keep(integers[KEPT_BYTES], integers[KEPT_AT_MOST])
+            if integers[LEAK_BYTES]:
+                self._leak(integers[LEAK_BYTES], integers[LEAK_LIMIT])
             if integers[CRASH]:
                 _crash()
             return outputs
 
         return run
 
-    def _keep(self, count: int, at_most: int) -> None:
-        if self._kept_bytes + count <= at_most:
-            self._kept.append(b"\x01" * count)  # written to: memory that is only asked for is not held
-            self._kept_bytes += count
+    def _leak(self, count: int, at_most: int) -> None:
+        if self._leaked_bytes + count <= at_most:
+            self._leaked.append(b"\x01" * count)  # written to: memory that is only asked for is not held
+            self._leaked_bytes += count
 
 
 def _crash() -> None:

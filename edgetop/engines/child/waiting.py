@@ -28,7 +28,7 @@ def sharpen_timers() -> None:
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
 
 
-def look_away() -> None:
+def yield_cpu() -> None:
     """Let other threads run, without sleeping: `time.sleep(0)` arms a timer, and takes 65 us of Python 3.11."""
     select.select((), (), (), 0)
 
@@ -41,7 +41,7 @@ class Waiter:
         control: Any,
         clock: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
-        spin: Callable[[], None] = look_away,
+        spin: Callable[[], None] = yield_cpu,
     ) -> None:
         self._control = control
         self._clock, self._sleep, self._spin = clock, sleep, spin
@@ -54,10 +54,10 @@ class Waiter:
         while left_ns > self.margin_ns:
             if self._control.stop_requested:
                 return False
-            asked_ns = min(left_ns - self.margin_ns, SLICE_NS)
-            self._sleep(asked_ns / 1e9)
+            sleep_ns = min(left_ns - self.margin_ns, SLICE_NS)
+            self._sleep(sleep_ns / 1e9)
             before_ns, left_ns = left_ns, t_ns - clock()
-            self._learn(before_ns - left_ns - asked_ns)
+            self._learn(before_ns - left_ns - sleep_ns)
         while clock() < t_ns:
             self._spin()
         return True

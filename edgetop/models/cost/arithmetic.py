@@ -62,7 +62,7 @@ def _local_response(node: Node) -> int:
 def _resize(node: Node) -> int:
     """One multiply-accumulate for each neighbour: two an axis for linear, four for cubic."""
     taps = {"nearest": 0, "linear": 2, "cubic": 4}[node.attribute("mode", "nearest")]
-    axes = sum(a != b for a, b in zip(node.known(0), node.out_sizes(), strict=True))
+    axes = sum(a != b for a, b in zip(node.full_sizes(0), node.out_sizes(), strict=True))
     return 2 * taps**axes * node.out if taps else 0
 
 
@@ -73,17 +73,17 @@ def _recurrent(node: Node) -> int:
     (1 - z) * n + z * h. RNN: one function.
     """
     gates = GATES[node.operator.op_type]
-    hidden = node.known(2)[2]
+    hidden = node.full_sizes(2)[2]
     joining = {"LSTM": 9, "GRU": 8, "RNN": 1}[node.operator.op_type]
-    return math.prod(node.known(0)[:2]) * node.known(1)[0] * hidden * (2 * gates + joining)
+    return math.prod(node.full_sizes(0)[:2]) * node.full_sizes(1)[0] * hidden * (2 * gates + joining)
 
 
 def _attention_softmax(node: Node) -> int:
     """Five for each score of each head."""
     heads = node.attribute("num_heads")
     if heads is None:
-        heads = node.known(0)[1]
-    sizes, keys = node.known(0), node.known(1)
+        heads = node.full_sizes(0)[1]
+    sizes, keys = node.full_sizes(0), node.full_sizes(1)
     if node.operator.op_type == "MultiHeadAttention":
         return 5 * int(heads) * sizes[0] * sizes[1] * keys[1]
     if node.operator.domain:

@@ -17,16 +17,16 @@ Rule = Callable[[Node], int]
 
 def _convolution(node: Node) -> int:
     """Weights are [outputs, inputs / groups, kernel...], and TFLite's [outputs, kernel..., inputs / groups]."""
-    return node.out * math.prod(node.known(WEIGHTS.get(node.operator.op_type, 1))[1:])
+    return node.out * math.prod(node.full_sizes(WEIGHTS.get(node.operator.op_type, 1))[1:])
 
 
 def _transposed(node: Node) -> int:
     """Each input is multiplied with all that it is spread over."""
-    return node.elements(0) * math.prod(node.known(1)[1:])
+    return node.elements(0) * math.prod(node.full_sizes(1)[1:])
 
 
 def _matmul(node: Node) -> int:
-    a = node.known(0)
+    a = node.full_sizes(0)
     return node.out * a[-2 if node.attribute("transA") else -1]
 
 
@@ -41,13 +41,13 @@ def _einsum(node: Node) -> int:
         raise UnknownError
     sizes: dict[str, int] = {}
     for place, labels in enumerate(terms):
-        sizes.update(zip(labels, node.known(place), strict=True))
+        sizes.update(zip(labels, node.full_sizes(place), strict=True))
     return math.prod(sizes.values())
 
 
 def _recurrent(node: Node) -> int:
     """In every step each gate sees the input and the last state: weights W and R."""
-    steps_times_batch = math.prod(node.known(0)[:2])
+    steps_times_batch = math.prod(node.full_sizes(0)[:2])
     return steps_times_batch * (node.elements(1) + node.elements(2))
 
 
@@ -55,8 +55,8 @@ def _attention(node: Node) -> int:
     """com.microsoft's: projections, scores, weighted values. With past keys their number is not known."""
     if node.has(4):
         raise UnknownError
-    batch, length, width = node.known(0)
-    projected = node.known(1)[1]
+    batch, length, width = node.full_sizes(0)
+    projected = node.full_sizes(1)[1]
     queries, _, values = node.attribute("qkv_hidden_sizes", (projected // 3,) * 3)
     return batch * length * (width * projected + length * int(queries + values))
 
@@ -65,48 +65,48 @@ def _multi_head(node: Node) -> int:
     """Scores and weighted values; the projections are operators of their own."""
     if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
         raise UnknownError
-    (batch, length, width), keys, values = node.known(0), node.known(1), node.known(2)
+    (batch, length, width), keys, values = node.full_sizes(0), node.full_sizes(1), node.full_sizes(2)
     if not len(keys) == len(values) == 3:
         raise UnknownError
     return batch * length * keys[1] * (width + values[2])
 
 
 def _onnx_attention(node: Node) -> int:
-    if node.has(4) or len(node.known(0)) != 4:
+    if node.has(4) or len(node.full_sizes(0)) != 4:
         raise UnknownError
-    (batch, heads, length, width), keys, values = node.known(0), node.known(1), node.known(2)
+    (batch, heads, length, width), keys, values = node.full_sizes(0), node.full_sizes(1), node.full_sizes(2)
     return batch * heads * length * keys[2] * (width + values[3])
 
 
 def _depthwise(node: Node) -> int:
     """TFLite: weights are [1, kernel height, kernel width, outputs]."""
-    _, height, width, _ = node.known(1)
+    _, height, width, _ = node.full_sizes(1)
     return node.out * height * width
 
 
 def _tflite_transposed(node: Node) -> int:
     """Weights are [outputs, kernel height, kernel width, inputs]; the input comes third."""
-    *others, _ = node.known(1)
+    *others, _ = node.full_sizes(1)
     return node.elements(2) * math.prod(others)
 
 
 def _fully_connected(node: Node) -> int:
-    return node.out * node.known(1)[1]
+    return node.out * node.full_sizes(1)[1]
 
 
 def _batch_matmul(node: Node) -> int:
-    a = node.known(0)
+    a = node.full_sizes(0)
     return node.out * a[-2 if node.attribute("adj_x") else -1]
 
 
 def _convolution_3d(node: Node) -> int:
     """Weights are [depth, height, width, inputs, outputs]."""
-    return node.out * math.prod(node.known(1)[:-1])
+    return node.out * math.prod(node.full_sizes(1)[:-1])
 
 
 def _svdf(node: Node) -> int:
     """Features, then their weighted sum over time (tensorflow/lite/kernels/svdf.cc)."""
-    return node.known(0)[0] * (node.elements(1) + node.elements(2))
+    return node.full_sizes(0)[0] * (node.elements(1) + node.elements(2))
 
 
 def _tflite_recurrent(node: Node) -> int:
@@ -114,7 +114,7 @@ def _tflite_recurrent(node: Node) -> int:
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
     projection = node.elements(16) if node.has(16) else 0
-    return math.prod(node.known(0)[:2]) * (weights + projection)
+    return math.prod(node.full_sizes(0)[:2]) * (weights + projection)
 
 
 ONNX: dict[str, Rule] = {

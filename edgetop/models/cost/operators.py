@@ -108,8 +108,8 @@ def weight_places(graph: Graph, operator: Operator) -> list[int]:
 
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
     """Whether the operator reads parameters from it: int32 ones are biases where the operator is a product."""
-    kept = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and _has_products(operator))
-    return tensor.is_constant and kept
+    is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and _has_products(operator))
+    return tensor.is_constant and is_parameter
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:

@@ -42,9 +42,9 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
     return Totals(
         len(operators),
         sum(cost.is_folded for cost in operators),
-        *_known(cost.macs for cost in operators),
-        *_known(cost.flops for cost in operators),
-        *_known(cost.bytes for cost in operators),
+        *_sum_known(cost.macs for cost in operators),
+        *_sum_known(cost.flops for cost in operators),
+        *_sum_known(cost.bytes for cost in operators),
     )
 
 
@@ -58,7 +58,7 @@ def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
     return dict(sorted(found.items(), key=lambda item: (-item[1].flops, -item[1].bytes, item[0])))
 
 
-def _known(numbers: Iterable[int | None]) -> tuple[int, int]:
+def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
     found = list(numbers)
     known = [number for number in found if number is not None]
     return sum(known), len(found) - len(known)

@@ -26,12 +26,12 @@ def _as_shaped(node: Node, sizes: tuple[int, ...]) -> Sequence[Any]:
 
 
 def _shape(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
-    sizes = node.known()
+    sizes = node.full_sizes()
     return [np.asarray(sizes[node.attribute("start", 0) : node.attribute("end", len(sizes))], np.int64)]
 
 
 def _size(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
-    return [np.asarray(count(node.known()), np.int64)]
+    return [np.asarray(count(node.full_sizes()), np.int64)]
 
 
 def _gather(node: Node, _: tuple[int, ...]) -> Sequence[Any]:

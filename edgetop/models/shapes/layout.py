@@ -14,11 +14,11 @@ def reshape(node: Node) -> list[Sizes | None]:
         raise UnknownError
     sizes = node.sizes()
     if not node.attribute("allowzero", 0):
-        wanted = [_kept(sizes, axis) if size == 0 else size for axis, size in enumerate(wanted)]
+        wanted = [_copied(sizes, axis) if size == 0 else size for axis, size in enumerate(wanted)]
     return [filled(sizes, wanted)]
 
 
-def _kept(sizes: Sizes, axis: int) -> int:
+def _copied(sizes: Sizes, axis: int) -> int:
     size = sizes[axis]
     if size is None:
         raise UnknownError
@@ -50,8 +50,8 @@ def squeeze(node: Node) -> list[Sizes | None]:
     sizes, axes = node.sizes(), node.ints("axes", 1)
     if axes is None:
         return [tuple(size for size in complete(sizes) if size != 1)]
-    gone = {axis_of(axis, len(sizes)) for axis in axes}
-    return [tuple(size for axis, size in enumerate(sizes) if axis not in gone)]
+    removed = {axis_of(axis, len(sizes)) for axis in axes}
+    return [tuple(size for axis, size in enumerate(sizes) if axis not in removed)]
 
 
 def unsqueeze(node: Node) -> list[Sizes | None]:
@@ -147,12 +147,12 @@ def expand(node: Node) -> list[Sizes | None]:
 
 
 def tile(node: Node) -> list[Sizes | None]:
-    return [tuple(size * int(times) for size, times in zip(node.known(), node.value(1).reshape(-1), strict=True))]
+    return [tuple(size * int(times) for size, times in zip(node.full_sizes(), node.value(1).reshape(-1), strict=True))]
 
 
 def resize(node: Node) -> list[Sizes | None]:
     """Resize and, before it, Upsample: by sizes or by scales, of all axes or of those named."""
-    sizes = node.known()
+    sizes = node.full_sizes()
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError
     axes = node.attribute("axes", tuple(range(len(sizes))))
@@ -176,13 +176,13 @@ def _scales(node: Node) -> list[float]:
 
 
 def depth_to_space(node: Node) -> list[Sizes | None]:
-    batch, channels, *sides = node.known()
+    batch, channels, *sides = node.full_sizes()
     block = node.attribute("blocksize", 1)
     return [(batch, channels // block**2, *(side * block for side in sides))]
 
 
 def space_to_depth(node: Node) -> list[Sizes | None]:
-    batch, channels, *sides = node.known()
+    batch, channels, *sides = node.full_sizes()
     block = node.attribute("blocksize", 1)
     return [(batch, channels * block**2, *(side // block for side in sides))]
 
@@ -223,5 +223,5 @@ def arg_reduce(node: Node) -> list[Sizes | None]:
 
 
 def reduced(sizes: Sizes, axes: list[int], *, keep: bool) -> Sizes:
-    gone = {axis_of(axis, len(sizes)) for axis in axes}
-    return tuple(1 if axis in gone else size for axis, size in enumerate(sizes) if keep or axis not in gone)
+    removed = {axis_of(axis, len(sizes)) for axis in axes}
+    return tuple(1 if axis in removed else size for axis, size in enumerate(sizes) if keep or axis not in removed)

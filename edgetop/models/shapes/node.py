@@ -44,12 +44,12 @@ class Node:
         """The shape of an input. Raises UnknownError where the rank is not known."""
         return _sizes(self.tensor(place))
 
-    def known(self, place: int = 0) -> tuple[int, ...]:
+    def full_sizes(self, place: int = 0) -> tuple[int, ...]:
         """Raises UnknownError unless every size is known."""
         return complete(self.sizes(place))
 
     def elements(self, place: int = 0) -> int:
-        return math.prod(self.known(place))
+        return math.prod(self.full_sizes(place))
 
     def out_sizes(self) -> tuple[int, ...]:
         """The shape of the first output. Raises UnknownError unless every size is known."""
@@ -69,7 +69,7 @@ class Node:
             return tensor.value
         if tensor.shape is None or 0 not in tensor.shape or None in tensor.shape:
             raise UnknownError
-        return np.empty(self.known(place), np.int32)  # of no element, as the shape of a scalar is
+        return np.empty(self.full_sizes(place), np.int32)  # of no element, as the shape of a scalar is
 
     def attribute(self, name: str, default: Any = None) -> Any:
         value = self.operator.attributes.get(name)

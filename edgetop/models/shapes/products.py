@@ -50,7 +50,7 @@ def einsum_labels(node: Node) -> tuple[list[str], str, dict[str, int]]:
         raise UnknownError
     sizes: dict[str, int] = {}
     for place, labels in enumerate(inputs):
-        for label, size in zip(labels, node.known(place), strict=True):
+        for label, size in zip(labels, node.full_sizes(place), strict=True):
             sizes[label] = max(size, sizes.get(label, 1))
     if not arrow:
         out = "".join(sorted(label for label in sizes if terms.count(label) == 1))
@@ -65,7 +65,7 @@ def einsum(node: Node) -> list[Sizes | None]:
 def recurrent(node: Node) -> list[Sizes | None]:
     """LSTM, GRU, RNN: all hidden states, the last one, and LSTM's last cell."""
     first, second, _ = node.sizes()
-    directions, rows, _ = node.known(1)
+    directions, rows, _ = node.full_sizes(1)
     hidden = rows // GATES[node.operator.op_type]
     if node.attribute("layout", 0):
         last: Sizes = (first, directions, hidden)
@@ -82,7 +82,7 @@ def attention(node: Node) -> list[Sizes | None]:
 
 def value_width(node: Node) -> int:
     sizes = node.attribute("qkv_hidden_sizes")
-    return int(sizes[2]) if sizes else node.known(1)[1] // 3
+    return int(sizes[2]) if sizes else node.full_sizes(1)[1] // 3
 
 
 def multi_head_attention(node: Node) -> list[Sizes | None]:

@@ -72,13 +72,13 @@ class Window:
 
 
 def convolution(node: Node) -> list[Sizes | None]:
-    weights = node.known(WEIGHTS[node.operator.op_type])
+    weights = node.full_sizes(WEIGHTS[node.operator.op_type])
     batch, _, *spatial = node.sizes()
     return [(batch, weights[0], *Window.of(node, weights[2:]).places(tuple(spatial)))]
 
 
 def transposed_convolution(node: Node) -> list[Sizes | None]:
-    weights = node.known(1)
+    weights = node.full_sizes(1)
     batch, _, *spatial = node.sizes()
     channels = weights[1] * node.attribute("group", 1)
     given = node.attribute("output_shape")

@@ -24,7 +24,7 @@ from edgetop.engines.child.bursts import (
 from edgetop.engines.child.loop import Control, Loop
 from edgetop.engines.child.outlet import QueueOutlet
 from edgetop.engines.child.profilers import MAX_RUNS, Allowance, Profile, ProfilingError
-from edgetop.engines.child.profilers.others import Taken
+from edgetop.engines.child.profilers.interference import Interference
 from edgetop.session.records import INFERENCE
 
 MS = 1_000_000
@@ -88,9 +88,9 @@ class Bench:
     def measure(self, seconds: float, phase: int = frames.PHASE_MEASURE) -> np.ndarray:
         self.began = self.clock()
         self.loop.repeat(phase, until_ns=self.began + int(seconds * SECOND))
-        taken = list(self.outlet.take())
-        self.said += [(kind, json.loads(payload)) for kind, payload in taken if kind != frames.RECORDS]
-        return np.concatenate([np.frombuffer(p, INFERENCE) for kind, p in taken if kind == frames.RECORDS])
+        sent = list(self.outlet.take())
+        self.said += [(kind, json.loads(payload)) for kind, payload in sent if kind != frames.RECORDS]
+        return np.concatenate([np.frombuffer(p, INFERENCE) for kind, p in sent if kind == frames.RECORDS])
 
     @property
     def bursts(self) -> list[dict[str, object]]:
@@ -287,18 +287,18 @@ def test_an_allowance_gives_one_run_and_then_what_fits() -> None:
     assert [stopped.takes_another() for _ in range(2)] == [True, False]
 
 
-def described(*runs: tuple[int, int, Taken | None]) -> dict[str, Any]:
+def described(*runs: tuple[int, int, Interference | None]) -> dict[str, Any]:
     """Each so long, of which the convolution took so much, and others so much."""
     profile = Profile()
-    for run_ns, conv_ns, taken in runs:
-        profile.begin_run(run_ns, taken)
+    for run_ns, conv_ns, interference in runs:
+        profile.begin_run(run_ns, interference)
         profile.add("conv", "Conv", "CPU", conv_ns)
         profile.add("add", "Add", "CPU", 10)
     return profile.describe()
 
 
 def test_runs_from_which_others_took_do_not_count_and_those_that_took_longer_by_themselves_do() -> None:
-    found = described((100, 60, Taken(0, 1)), (150, 60, Taken(2, 40)), (900, 850, Taken(0, 0)))
+    found = described((100, 60, Interference(0, 1)), (150, 60, Interference(2, 40)), (900, 850, Interference(0, 0)))
     assert found == {
         "run_ns": [100, 900],
         "left_out_ns": [150],
@@ -311,6 +311,6 @@ def test_runs_from_which_others_took_do_not_count_and_those_that_took_longer_by_
 
 
 def test_where_others_took_from_each_run_all_are_told_and_that_it_is_so() -> None:
-    found = described((100, 60, Taken(1, 50)), (120, 60, Taken(1, 60)))
+    found = described((100, 60, Interference(1, 50)), (120, 60, Interference(1, 60)))
     assert (found["run_ns"], found["left_out_ns"], found["disturbed"]) == ([100, 120], [], True)
     assert found["operators"][0] == ["conv", "Conv", "CPU", 2, 120]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.capture import OutputCapture
 from edgetop.engines.child import frames, memory
 from edgetop.engines.child.outlet import QueueOutlet
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Loaded, PhaseBegan, StageMemory
 from edgetop.engines.spec import EngineSpec
-from edgetop.engines.thread import ThreadEngine
+from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models
 from tests.support.engine_runs import Heard, run_whole, spec_for
 
@@ -68,7 +67,7 @@ def test_a_model_that_cannot_be_loaded_tells_what_it_came_to(tmp_path: Path) -> 
 def test_the_resident_set_and_its_parts_are_read(tmp_path: Path) -> None:
     status = tmp_path / "status"
     status.write_text(STATUS)
-    assert memory.held(str(status)) == {"rss_kib": 57604, "anon_kib": 25900, "file_kib": 31704, "shmem_kib": 0}
+    assert memory.resident(str(status)) == {"rss_kib": 57604, "anon_kib": 25900, "file_kib": 31704, "shmem_kib": 0}
 
 
 @pytest.mark.parametrize(
@@ -77,13 +76,13 @@ def test_the_resident_set_and_its_parts_are_read(tmp_path: Path) -> None:
 def test_without_a_resident_set_nothing_is_held_to_be_known(tmp_path: Path, content: str) -> None:
     status = tmp_path / "status"
     status.write_text(content)
-    assert memory.held(str(status)) == {}
-    assert memory.held(str(tmp_path / "none")) == {}
+    assert memory.resident(str(status)) == {}
+    assert memory.resident(str(tmp_path / "none")) == {}
 
 
 def test_it_is_sent_as_a_frame_of_its_own() -> None:
     outlet = QueueOutlet()
-    memory.tell(outlet, memory.FIRST)
+    memory.report(outlet, memory.FIRST)
     ((kind, payload),) = outlet.take()
     assert kind == frames.MEMORY
     assert b'"stage": "first"' in payload

@@ -34,14 +34,14 @@ class Run:
         self.slowest = Slowest(self.heard, schedstat)
         self.now_ns = 0
         self.asked = 0
-        self._slow_ns = self.slowest.look(0)
+        self._slow_ns = self.slowest.checkpoint(0)
 
     def infer(self, latency_ns: int) -> None:
         start_ns, self.now_ns = self.now_ns, self.now_ns + latency_ns
         if latency_ns > self._slow_ns:
             self.asked += 1
             self._slow_ns = self.slowest.note(start_ns, self.now_ns)
-        self._slow_ns = self.slowest.look(self.now_ns)
+        self._slow_ns = self.slowest.checkpoint(self.now_ns)
 
     def end(self) -> list[int]:
         self.slowest.close()

@@ -10,7 +10,7 @@ import pytest
 from edgetop.engines.child import frames, virtual_board
 from edgetop.engines.child.loop import Control, Loop
 from edgetop.engines.child.outlet import QueueOutlet
-from edgetop.engines.child.virtual_board import CRASH, KEPT_AT_MOST, KEPT_BYTES, SLOWDOWN, VERSION_WORD, Page
+from edgetop.engines.child.virtual_board import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, VERSION_WORD, Page
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Died
 from edgetop.session.records import INFERENCE
@@ -102,21 +102,21 @@ def test_a_leak_keeps_so_much_an_inference_and_ends_at_its_limit(page: Page) -> 
     clock, board = Clock(), virtual_board.VirtualBoard(page)
     call = board.running(clock.infer)
     call()
-    assert board._kept == []
-    page.integers[KEPT_BYTES], page.integers[KEPT_AT_MOST] = 1000, 2500
+    assert board._leaked == []
+    page.integers[LEAK_BYTES], page.integers[LEAK_LIMIT] = 1000, 2500
     kept = []
     for _ in range(4):
         call()
-        kept.append(sum(map(len, board._kept)))
+        kept.append(sum(map(len, board._leaked)))
     assert kept == [1000, 2000, 2000, 2000]
 
 
 def test_what_the_calls_of_several_inputs_leak_is_counted_together(page: Page) -> None:
-    page.integers[KEPT_BYTES], page.integers[KEPT_AT_MOST] = 1000, 10_000
+    page.integers[LEAK_BYTES], page.integers[LEAK_LIMIT] = 1000, 10_000
     board = virtual_board.VirtualBoard(page)
     for feeds in range(20):
         board.running(bind(feeds))()
-    assert sum(map(len, board._kept)) == 10_000
+    assert sum(map(len, board._leaked)) == 10_000
 
 
 def test_a_page_of_another_version_is_refused(page: Page, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Waiting for a moment, on a machine whose sleeps end late."""
 
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.waiting import MAX_MARGIN_NS, MIN_MARGIN_NS, SLICE_NS, Waiter, look_away, sharpen_timers
+from edgetop.engines.child.waiting import MAX_MARGIN_NS, MIN_MARGIN_NS, SLICE_NS, Waiter, sharpen_timers, yield_cpu
 
 US = 1_000
 MS = 1_000_000
@@ -78,4 +78,4 @@ def test_a_stop_ends_the_wait_within_a_slice() -> None:
 
 def test_the_real_ones_return() -> None:
     sharpen_timers()
-    look_away()
+    yield_cpu()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .interference import Interference, measured
 from .onnx_threads import added
-from .others import Taken, watched
 
 MAX_RUNS = 20  # of a burst; operators of under a microsecond are told in whole ones, and want an average
 
@@ -52,23 +52,23 @@ class Profile:
 
     def __init__(self) -> None:
         self.run_ns: List[int] = []  # how long each instrumented run took as a whole
-        self._taken: List[Optional[Taken]] = []  # by others, from each; None: not known
+        self._interference: List[Optional[Interference]] = []  # of each; None: not known
         self._runs: List[List[Tuple[Key, int]]] = []  # the operators of each, and what they took
         self._threads: List[Optional[Dict[str, Any]]] = []  # what each tells of its threads
         self._run = -1  # that in hand
 
-    def begin_run(self, ns: int, taken: Optional[Taken] = None) -> None:
+    def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
         """What is added from here on belongs to a run that took so long."""
         self._run = len(self.run_ns)
         self.run_ns.append(ns)
-        self._taken.append(taken)
+        self._interference.append(interference)
         self._runs.append([])
         self._threads.append(None)
 
     def timed(self, call: Callable[[], Any]) -> Any:
         """Begin a run with this call, and give what it gives."""
-        result, ns, taken = watched(call)
-        self.begin_run(ns, taken)
+        result, ns, interference = measured(call)
+        self.begin_run(ns, interference)
         return result
 
     def return_to(self, run: int) -> None:
@@ -89,31 +89,34 @@ class Profile:
         `first_run` has what ran in the first of them, one after another: [place in `operators`, ns].
         `threads`, where the runtime tells of them: how they shared the work.
         """
-        whole = [taken is None or not taken.disturbs(ns) for ns, taken in zip(self.run_ns, self._taken)]
+        whole = [
+            interference is None or not interference.disturbs(ns)
+            for ns, interference in zip(self.run_ns, self._interference)
+        ]
         counts = whole if any(whole) else [True] * len(whole)
-        kept = [run for run, is_kept in enumerate(counts) if is_kept]
-        uses = [use for use in (self._threads[run] for run in kept) if use]
+        counted = [run for run, is_counted in enumerate(counts) if is_counted]
+        uses = [use for use in (self._threads[run] for run in counted) if use]
         totals: Dict[Key, List[int]] = {}
-        for run in kept:
+        for run in counted:
             for key, ns in self._runs[run]:
                 total = totals.setdefault(key, [0, 0])
                 total[0] += 1
                 total[1] += ns
         places = {key: place for place, key in enumerate(totals)}
         return {
-            "run_ns": [self.run_ns[run] for run in kept],
-            "left_out_ns": [ns for ns, is_kept in zip(self.run_ns, counts) if not is_kept],
+            "run_ns": [self.run_ns[run] for run in counted],
+            "left_out_ns": [ns for ns, is_counted in zip(self.run_ns, counts) if not is_counted],
             "disturbed": not any(whole),
-            **self._taken_in_all(),
-            "first_run": [[places[key], max(0, ns)] for key, ns in self._runs[kept[0]]] if kept else [],
+            **self._total_interference(),
+            "first_run": [[places[key], max(0, ns)] for key, ns in self._runs[counted[0]]] if counted else [],
             "operators": [[*key, calls, max(0, ns)] for key, (calls, ns) in totals.items()],
             **({"threads": added(uses)} if uses else {}),
         }
 
-    def _taken_in_all(self) -> Dict[str, Any]:
-        known = [taken for taken in self._taken if taken is not None]
-        waits = [taken.waited_ns for taken in known if taken.waited_ns is not None]
+    def _total_interference(self) -> Dict[str, Any]:
+        known = [interference for interference in self._interference if interference is not None]
+        waits = [interference.waited_ns for interference in known if interference.waited_ns is not None]
         return {
-            "preempted": sum(taken.preempted for taken in known),
-            "waited_ns": sum(waits) if waits and len(waits) == len(self._taken) else None,
+            "preempted": sum(interference.preempted for interference in known),
+            "waited_ns": sum(waits) if waits and len(waits) == len(self._interference) else None,
         }

@@ -61,24 +61,24 @@ class Helper:
             os.close(control_read)
             os.close(data_write)
         try:
-            self._tell({"service": service, "spec": spec})
-            self.way = str(self._answer(READY_PATIENCE_S, lambda: False)["way"])
+            self._send({"service": service, "spec": spec})
+            self.way = str(self._receive(READY_PATIENCE_S, lambda: False)["way"])
         except BaseException:
             self.close()
             raise
 
     def burst(self, allowance: Allowance) -> Profile:
-        self._tell({"budget_ns": allowance.budget_ns, "max_runs": allowance.max_runs})
-        answer = self._answer(BURST_PATIENCE_S + allowance.budget_ns / 1e9, allowance.is_stopped)
+        self._send({"budget_ns": allowance.budget_ns, "max_runs": allowance.max_runs})
+        answer = self._receive(BURST_PATIENCE_S + allowance.budget_ns / 1e9, allowance.is_stopped)
         return _Received(answer)
 
-    def _tell(self, message: Dict[str, Any]) -> None:
+    def _send(self, message: Dict[str, Any]) -> None:
         try:
             os.write(self._control_fd, json.dumps(message).encode() + b"\n")
         except OSError:
-            raise ProfilingError(self._epitaph()) from None
+            raise ProfilingError(self._exit_reason()) from None
 
-    def _answer(self, patience_s: float, is_stopped: Any) -> Dict[str, Any]:
+    def _receive(self, patience_s: float, is_stopped: Any) -> Dict[str, Any]:
         """The next line. Raises ProfilingError where it says so, or says nothing."""
         give_up_at = time.monotonic() + patience_s
         while b"\n" not in self._pending:
@@ -89,7 +89,7 @@ class Helper:
             if select.select([self._data_fd], [], [], POLL_S)[0]:
                 piece = os.read(self._data_fd, 1 << 20)
                 if not piece:
-                    raise ProfilingError(self._epitaph())
+                    raise ProfilingError(self._exit_reason())
                 self._pending += piece
         line, self._pending = self._pending.split(b"\n", 1)
         answer: Dict[str, Any] = json.loads(line.decode())
@@ -97,7 +97,7 @@ class Helper:
             raise ProfilingError(str(answer["refused"]))
         return answer
 
-    def _epitaph(self) -> str:
+    def _exit_reason(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         return "the helper process ended with status %s" % self._process.poll()

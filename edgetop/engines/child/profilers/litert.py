@@ -24,7 +24,7 @@ WARMUP_RUNS = 2
 CPU = 1  # kLiteRtHwAcceleratorCpu
 BUILTIN = 2  # CpuKernelMode.BUILTIN (ai_edge_litert/cpu_kernel_mode.py): the CPU's own kernels, and no delegate
 WRITE = 1  # kLiteRtTensorBufferLockModeWrite
-KNOWN_TYPES = frozenset((1, OPERATOR, DELEGATE, INSIDE_DELEGATE, 16, 32, 64, 128, 256, 512, 1024))
+EVENT_TYPES = frozenset((1, OPERATOR, DELEGATE, INSIDE_DELEGATE, 16, 32, 64, 128, 256, 512, 1024))
 MAX_RANK = 8
 
 _P = ctypes.c_void_p
@@ -110,7 +110,7 @@ class Service:
 def require_sense(events: List[Event], run_ns: int) -> None:
     """Structures that have changed would be read as nonsense."""
     within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
-    if any(event.kind not in KNOWN_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
+    if any(event.kind not in EVENT_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
         raise ProfilingError("LiteRT's profiler tells of events that make no sense: another version of its structures")
 
 
@@ -152,7 +152,7 @@ class Run:
     def __init__(self, library: Library, model: Any, cpu_options: str, inputs: List[Any]) -> None:
         """`cpu_options`: TOML. `inputs`: an array for each input of the model."""
         self._library = library
-        self._kept: List[Any] = []  # what the options point to
+        self._alive: List[Any] = []  # what the options point to
         self._buffers: List[Any] = []
         options = library.made("LiteRtCreateOptions")
         library.call("LiteRtSetOptionsHardwareAccelerators", options, CPU)
@@ -167,7 +167,7 @@ class Run:
 
     def _add_options(self, options: Any, name: str, toml: str) -> None:
         text, free = ctypes.create_string_buffer(toml.encode()), _Free(lambda _: None)
-        self._kept += [text, free]
+        self._alive += [text, free]
         opaque = self._library.made("LiteRtCreateOpaqueOptions", name.encode(), ctypes.cast(text, _P), free)
         self._library.call("LiteRtAddOpaqueOptions", options, opaque)
 

@@ -163,8 +163,8 @@ def _api(library: Any, version: str) -> int:
     """The address of the table of functions."""
     # OrtApiBase is {GetApi, GetVersionString}.
     base = library.OrtGetApiBase()
-    tell_version = ctypes.CFUNCTYPE(ctypes.c_char_p)(_entry(base, 1))
-    _require(tell_version() == version.encode(), "the C library says that it is another version")
+    get_version = ctypes.CFUNCTYPE(ctypes.c_char_p)(_entry(base, 1))
+    _require(get_version() == version.encode(), "the C library says that it is another version")
     get_api = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(_entry(base, 0))
     api = get_api(int(version.split(".")[1]))
     _require(bool(api), "the C library has no such API")

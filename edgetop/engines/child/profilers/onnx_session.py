@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict
 
 from ..shapes import bound
 from . import Allowance, Profile
+from .interference import measured
 from .onnx_trace import add_runs, make_folder, read_events
-from .others import watched
 
 WARMUP_RUNS = 2  # the first allocates, the second runs in what the first has allocated
 
@@ -46,11 +46,11 @@ class Service:
         """The runs that are allowed, and the end of the session."""
         profile = Profile()
         try:
-            taken = []
+            interference = []
             while allowance.takes_another():
-                taken.append(watched(self._call)[2])
+                interference.append(measured(self._call)[2])
             with open(self._adapter.end_profiling(), encoding="utf-8", errors="backslashreplace") as file:
-                add_runs(profile, read_events(file), taken)
+                add_runs(profile, read_events(file), interference)
         finally:
             self._adapter = None
             del self._call

@@ -65,9 +65,9 @@ def use_of(kernels: List[Dict[str, Any]], names: List[str]) -> Optional[Dict[str
 
 def loops_of(kernels: List[Dict[str, Any]]) -> int:
     """How many loops the threads shared in these kernels."""
-    told = [event["args"].get("thread_scheduling_stats") for event in kernels]
+    stats = [event["args"].get("thread_scheduling_stats") for event in kernels]
     numbers = [
-        stats["main_thread"].get("block_size") for stats in told if isinstance(stats, dict) and "main_thread" in stats
+        stats["main_thread"].get("block_size") for stats in stats if isinstance(stats, dict) and "main_thread" in stats
     ]
     return sum(number for number in numbers if isinstance(number, int))
 

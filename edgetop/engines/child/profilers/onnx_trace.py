@@ -17,8 +17,8 @@ import time
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from . import Profile
+from .interference import Interference
 from .onnx_threads import use_of
-from .others import Taken
 
 _KERNEL = "_kernel_time"
 _BLOCKS = '"block_size": ['
@@ -97,9 +97,9 @@ def is_run(event: Event) -> bool:
     return bool(event["cat"] == "Session" and event["name"] == "model_run")
 
 
-def add_runs(profile: Profile, events: List[Event], taken: Sequence[Optional[Taken]]) -> None:
-    """Put the last runs into the profile, as many as it is known of what others `taken` from them."""
-    for run, lost in zip([event for event in events if is_run(event)][-len(taken) :], taken):
+def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optional[Interference]]) -> None:
+    """Put the last runs into the profile, as many as `interference` is given for: what others took from each."""
+    for run, lost in zip([event for event in events if is_run(event)][-len(interference) :], interference):
         end = run["ts"] + run["dur"]
         profile.begin_run(run["dur"] * 1000, lost)
         add_kernels(profile, [e for e in events if run["ts"] <= e["ts"] <= end and not is_run(e)])

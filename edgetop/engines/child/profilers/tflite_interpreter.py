@@ -53,7 +53,7 @@ class Listener:
             ctypes.CFUNCTYPE(None, _P, _TEXT, _I32, _U64, _I64, _I64)(self._add),
             ctypes.CFUNCTYPE(None, _P, _TEXT, _I32, _P)(self._nothing),
         ]
-        self._functions = functions  # kept, for the table only has their addresses
+        self._functions = functions  # alive as long as the table, which only has their addresses
         self._table = (_P * len(functions))(*[ctypes.cast(function, _P) for function in functions])
         self._object = (_P * 1)(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)

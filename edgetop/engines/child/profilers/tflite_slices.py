@@ -15,14 +15,14 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from ..errors import one_line
 from ..shapes import bound
 from . import Allowance, Profile, ProfilingError
-from .others import Taken, watched
+from .interference import Interference, measured
 from .tflite_file import Part, TfliteFile, parts
 
 WARMUP_RUNS = 2
 RUNS = 15
 ENOUGH_RUNS, ENOUGH_NS = 3, 20_000_000  # of one operator that takes long
 TRIES = 2  # of an operator that others disturb
-UNDISTURBED = Taken(0, 0)
+UNDISTURBED = Interference(0, 0)
 
 
 class Slice:
@@ -112,11 +112,11 @@ class Service:
         """Runs of the medians of the operators, as many as each operator had at least."""
         allowance.takes_another()
         timed = [_timed(self._opened(slice_).invoke) for slice_ in self._slices]
-        taken = Taken(sum(of.preempted for _, of in timed), _sum(of.waited_ns for _, of in timed))
+        interference = Interference(sum(of.preempted for _, of in timed), _sum(of.waited_ns for _, of in timed))
         profile = Profile()
         for _ in range(min(len(times) for times, _ in timed)):
             took = [int(statistics.median(times)) for times, _ in timed]
-            profile.begin_run(sum(took), taken)
+            profile.begin_run(sum(took), interference)
             for slice_, ns in zip(self._slices, took):
                 profile.add(slice_.name, slice_.op_type, slice_.provider, ns)
         return profile
@@ -134,14 +134,14 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
     interpreter.invoke()
 
 
-def _timed(invoke: Any) -> Tuple[List[int], Taken]:
+def _timed(invoke: Any) -> Tuple[List[int], Interference]:
     """How long the operator took each time, and what others took from it: from the least disturbed of some tries."""
     for _ in range(WARMUP_RUNS - 1):
         invoke()
     tries = []
     for _ in range(TRIES):
-        times, ns, taken = watched(lambda: _times(invoke))
-        tries.append((times, taken if taken.disturbs(ns) else UNDISTURBED))
+        times, ns, interference = measured(lambda: _times(invoke))
+        tries.append((times, interference if interference.disturbs(ns) else UNDISTURBED))
         if tries[-1][1] is UNDISTURBED:
             break
     return tries[-1]

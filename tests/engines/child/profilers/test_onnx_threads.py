@@ -7,10 +7,10 @@ import onnxruntime
 import pytest
 
 from edgetop.engines.child.profilers import Allowance, Profile
+from edgetop.engines.child.profilers.interference import Interference
 from edgetop.engines.child.profilers.onnx_runs import FIRST_VERSION, RunProfiler
 from edgetop.engines.child.profilers.onnx_threads import loops_of
 from edgetop.engines.child.profilers.onnx_trace import add_kernels
-from edgetop.engines.child.profilers.others import Taken
 from tests.support import onnx_models
 
 US = 1_000
@@ -28,10 +28,10 @@ def node(name: str, dur: int, told: object) -> dict[str, Any]:
     return {"cat": "Node", "name": f"{name}_kernel_time", "ts": 0, "dur": dur, "args": args}
 
 
-def described(*runs: list[dict[str, Any]], taken: tuple[Taken | None, ...] = ()) -> dict[str, Any]:
+def described(*runs: list[dict[str, Any]], interference: tuple[Interference | None, ...] = ()) -> dict[str, Any]:
     profile = Profile()
     for i, kernels in enumerate(runs):
-        profile.begin_run(1000 * US, taken[i] if taken else None)
+        profile.begin_run(1000 * US, interference[i] if interference else None)
         add_kernels(profile, kernels)
     return profile.describe()
 
@@ -72,7 +72,7 @@ def test_between_runs_nothing_is_a_move() -> None:
 
 def test_runs_that_something_disturbed_do_not_count() -> None:
     runs = [node("a", 10, stats(0, 1))], [node("a", 90, stats(0, 80))]
-    found = described(*runs, taken=(None, Taken(1, 800 * US)))
+    found = described(*runs, interference=(None, Interference(1, 800 * US)))
     assert found["threads"]["wait_ns"] == 1 * US
 
 

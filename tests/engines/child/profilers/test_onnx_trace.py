@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.engines.child.profilers import Profile
+from edgetop.engines.child.profilers.interference import Interference
 from edgetop.engines.child.profilers.onnx_trace import add_kernels, add_runs, is_run, make_folder, read_events
-from edgetop.engines.child.profilers.others import Taken
 
 
 def node(name: str, ts: int, dur: int, op: str = "Conv", provider: str = "CPUExecutionProvider") -> dict[str, object]:
@@ -83,7 +83,7 @@ def test_the_last_runs_of_a_session_are_told_apart() -> None:
     events = [session("model_run", 100 * i, 50) for i in range(4)]
     events += [node("a", 100 * i + 5, 10 + i) for i in range(4)]
     profile = Profile()
-    add_runs(profile, read_events(lines(*events)), [Taken(), Taken(3, 20_000)])
+    add_runs(profile, read_events(lines(*events)), [Interference(), Interference(3, 20_000)])
     assert profile.describe() == {
         "run_ns": [50_000],
         "left_out_ns": [50_000],

@@ -8,28 +8,28 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgetop.engines.child.profilers.others import SLICE_NS, Since, Taken, stolen_ns, watched
+from edgetop.engines.child.profilers.interference import SLICE_NS, Interference, InterferenceWatch, measured, stolen_ns
 
 MS = 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("taken", "run_ms", "disturbs"),
+    ("interference", "run_ms", "disturbs"),
     [
-        (Taken(0, 0), 10, False),
-        (Taken(1, MS // 10), 10, False),  # 1 %
-        (Taken(1, MS), 10, True),
-        (Taken(0, MS), 10, False),  # threads that are woken wait a little, though nobody took their CPU
-        (Taken(0, 3 * MS), 10, True),
-        (Taken(1, None), 10, True),  # the kernel keeps no account of waiting
-        (Taken(0, None), 10, False),
-        (Taken(1, None), 1000, False),
+        (Interference(0, 0), 10, False),
+        (Interference(1, MS // 10), 10, False),  # 1 %
+        (Interference(1, MS), 10, True),
+        (Interference(0, MS), 10, False),  # threads that are woken wait a little, though nobody took their CPU
+        (Interference(0, 3 * MS), 10, True),
+        (Interference(1, None), 10, True),  # the kernel keeps no account of waiting
+        (Interference(0, None), 10, False),
+        (Interference(1, None), 1000, False),
     ],
 )
 def test_what_disturbs_is_what_others_took_beside_the_time_of_the_inference(
-    taken: Taken, run_ms: int, disturbs: bool
+    interference: Interference, run_ms: int, disturbs: bool
 ) -> None:
-    assert taken.disturbs(run_ms * MS) is disturbs
+    assert interference.disturbs(run_ms * MS) is disturbs
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def work(for_ns: int) -> None:
 
 @pytest.mark.usefixtures("shared_cpu")
 def test_a_process_that_takes_the_cpu_is_seen() -> None:
-    since = Since()
-    _, took, taken = watched(lambda: work(100 * MS))
-    assert taken.preempted > 0
-    assert taken.disturbs(took)
-    assert since.was_busy()
-    assert Taken(taken.preempted, None).disturbs(SLICE_NS)
+    watch = InterferenceWatch()
+    _, took, interference = measured(lambda: work(100 * MS))
+    assert interference.preempted > 0
+    assert interference.disturbs(took)
+    assert watch.was_busy()
+    assert Interference(interference.preempted, None).disturbs(SLICE_NS)
 
 
 def test_what_a_hypervisor_gave_to_others_is_a_time_or_is_not_known(tmp_path: object) -> None:

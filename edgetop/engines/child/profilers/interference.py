@@ -23,7 +23,7 @@ SLICE_NS = 3_000_000
 TASKS = "/proc/self/task"
 
 
-class Taken(NamedTuple):
+class Interference(NamedTuple):
     preempted: int = 0  # involuntary switches of the engine's threads
     waited_ns: Optional[int] = None  # of all these threads; None: the kernel keeps no account
 
@@ -34,14 +34,14 @@ class Taken(NamedTuple):
         return self.waited_ns > (DISTURBED if self.preempted else DISTURBED_AWAKE) * run_ns
 
 
-class Since:
+class InterferenceWatch:
     """What others take from this process from now on."""
 
     def __init__(self) -> None:
         self._before = _counted()
         self._begin_ns = time.monotonic_ns()
 
-    def taken(self) -> Tuple[int, Taken]:
+    def measure(self) -> Tuple[int, Interference]:
         """How many ns have passed, and what they took in these."""
         span_ns = time.monotonic_ns() - self._begin_ns
         (preempted_before, before), (preempted, after) = self._before, _counted()
@@ -49,20 +49,20 @@ class Since:
         if before and after:
             # A thread that was not there before counts from its beginning.
             waited = sum(max(0, ns - before.get(task, 0)) for task, ns in after.items())
-        return span_ns, Taken(preempted - preempted_before, waited)
+        return span_ns, Interference(preempted - preempted_before, waited)
 
     def was_busy(self) -> bool:
         """Whether they took so much that the median of what ran in this time tells of them too."""
-        span_ns, taken = self.taken()
-        lost_ns = taken.preempted * SLICE_NS if taken.waited_ns is None else taken.waited_ns
+        span_ns, interference = self.measure()
+        lost_ns = interference.preempted * SLICE_NS if interference.waited_ns is None else interference.waited_ns
         return lost_ns > BUSY * span_ns
 
 
-def watched(call: Callable[[], Any]) -> Tuple[Any, int, Taken]:
+def measured(call: Callable[[], Any]) -> Tuple[Any, int, Interference]:
     """What the call gives, how many ns it took, and what others took from it."""
-    since = Since()
+    watch = InterferenceWatch()
     result = call()
-    return (result, *since.taken())
+    return (result, *watch.measure())
 
 
 def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
