@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from edgetop.errors import InputError
-from edgetop.sensors.ina import Ina219, Ina226, Ina228, Ina260, Ina3221
+from edgetop.sensors.ina import TOLERANCE, Bus, Chip, Ina219, Ina226, Ina228, Ina260, Ina3221, Registers
 from edgetop.sensors.protocol import Found, Gap, Source, Values, sensor
-from edgetop.sensors.registers import TOLERANCE, Bus, Chip, Registers
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 

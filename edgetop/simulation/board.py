@@ -12,20 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import psutil
-
 from edgetop.engines.child import virtual_board as page
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_hardware, discover_system
+from edgetop.sensors.load import cpu_s
 from edgetop.sensors.memory import read_meminfo
-from edgetop.sensors.protocol import Found, join
-from edgetop.sensors.root import Root
+from edgetop.sensors.processes import HOST
+from edgetop.sensors.protocol import Found, Reader, join
+from edgetop.sensors.root import File, Root
 from edgetop.session.clock import Clock, SystemClock
 from edgetop.session.manifest import Board
 from edgetop.simulation.families import jetson, raspberry_pi
 from edgetop.simulation.folder import BoardFolder, home, remove_abandoned
 from edgetop.simulation.machine import new_machine
-from edgetop.simulation.marked import marked
 from edgetop.simulation.rival import Rival
 from edgetop.simulation.scenarios import Scenario
 
@@ -63,7 +62,7 @@ class VirtualBoard:
         self._clock = clock or SystemClock()
         self.machine = new_machine(scenario, ambient_c)
         self._family = FAMILIES[scenario.family]
-        self._engine: psutil.Process | None = None
+        self._engine: File | None = None  # its /proc/PID/stat
         self._cpu_s = 0.0
         self._before_ns = 0
         self._rival: Rival | None = None
@@ -110,8 +109,7 @@ class VirtualBoard:
         return join([marked(discover_hardware(self.root)), discover_system(Root())])
 
     def engine_started(self, pid: int) -> None:
-        with contextlib.suppress(psutil.Error):  # it ended as soon as it had begun
-            self._engine = psutil.Process(pid)
+        self._engine = HOST.file(f"proc/{pid}/stat")
 
     def live(self, tell: Tell) -> None:
         """Begin to live, and tell in words what happens. `tell` is called from the board's thread."""
@@ -144,11 +142,9 @@ class VirtualBoard:
         """CPU time of the engine since the last time."""
         if self._engine is None:
             return 0.0
-        try:
-            times = self._engine.cpu_times()
-        except psutil.Error:
-            return 0.0
-        before, self._cpu_s = self._cpu_s, float(times.user + times.system)
+        before = self._cpu_s
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            self._cpu_s = cpu_s(self._engine)
         return self._cpu_s - before
 
     def _act(self) -> None:
@@ -159,6 +155,14 @@ class VirtualBoard:
         self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
         if self._rival:
             self._rival.compete(machine.is_competed_with)
+
+
+def marked(found: Found) -> Found:
+    """The sensors, each of which says of itself that it is simulated. What a virtual board has not, nobody can mend."""
+    readers = (source for source in found.sources if isinstance(source, Reader))
+    return Found(
+        tuple(replace(each, sensors=tuple(replace(s, simulated=True) for s in each.sensors)) for each in readers)
+    )
 
 
 def _leak_limit() -> int:

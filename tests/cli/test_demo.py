@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from edgetop.simulation.folder import PREFIX
-from edgetop.simulation.hardware import HARDWARE
+from edgetop.simulation.machine import HARDWARE
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.waiting import wait_until

@@ -16,17 +16,16 @@ from edgetop import sensors
 from edgetop.sensors import cgroup
 from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import PowerMonitor, parse_spec
-from edgetop.sensors.ina import Ina226
+from edgetop.sensors.ina import Ina226, Registers
 from edgetop.sensors.jetson_stats import Helper, JetsonStats
 from edgetop.sensors.memory import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
 from edgetop.sensors.pace import Paced, paced
 from edgetop.sensors.power_log import LogSpec, PowerLog
 from edgetop.sensors.protocol import Closable, Found, Gap, Source
-from edgetop.sensors.registers import Registers
 from edgetop.sensors.root import Root
 from edgetop.session.kinds import UNIT_OF_KIND
-from edgetop.simulation.marked import marked
+from edgetop.simulation.board import marked
 from tests.support.fake_nvml import FakeNvml, discrete
 from tests.support.ina_bus import FakeBus, FakeIna226
 from tests.support.trees import plant

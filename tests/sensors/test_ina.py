@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from edgetop.sensors.ina import Ina219, Ina226, Ina228, Ina260, Ina3221
+from edgetop.sensors.ina import NOT_READY, OVERFLOW, Chip, Ina219, Ina226, Ina228, Ina260, Ina3221, Measured, Registers
 from edgetop.sensors.protocol import Gap
-from edgetop.sensors.registers import NOT_READY, OVERFLOW, Chip, Measured, Registers
 from tests.support.ina_bus import (
     FakeBus,
     FakeChip,

@@ -10,7 +10,7 @@ from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.simulation.board import FAMILIES
-from edgetop.simulation.families.common import Files
+from edgetop.simulation.families import Files
 from edgetop.simulation.folder import BoardFolder
 from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import SCENARIOS

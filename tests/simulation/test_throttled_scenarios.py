@@ -23,10 +23,9 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS, SECOND, Seconds
-from edgetop.simulation.board import FAMILIES
+from edgetop.simulation.board import FAMILIES, marked
 from edgetop.simulation.folder import BoardFolder
 from edgetop.simulation.machine import new_machine
-from edgetop.simulation.marked import marked
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.sessions import ended_event, make_manifest, make_readings, phase_event
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from edgetop.simulation.machine import Timetable
 from edgetop.simulation.scenarios import SCENARIOS
-from edgetop.simulation.timetable import Timetable
 
 PLAIN = replace(SCENARIOS["power-cap"], calm_s=10.0, trouble_s=20.0, rest_s=30.0)
 

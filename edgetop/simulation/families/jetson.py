@@ -4,28 +4,13 @@
 frequency limit); what over-current protection does is in no clock (nvidia-oot, tegra23x-oc-event.c).
 """
 
-from edgetop.simulation.families.common import (
-    HWMON,
-    THERMAL,
-    Files,
-    chip_name,
-    clock,
-    clocks,
-    cooling_device,
-    cooling_state,
-    critical,
-    device_tree,
-    fan,
-    fan_trips,
-    temperature,
-    zone,
-)
-from edgetop.simulation.hardware import FAN_TRIPS, HARDWARE
-from edgetop.simulation.machine import Machine
+from edgetop.simulation import families as common
+from edgetop.simulation.families import HWMON, THERMAL, Files
+from edgetop.simulation.machine import FAN_TRIPS, HARDWARE, Machine
 
 _HARDWARE = HARDWARE["jetson"]
 assert _HARDWARE.passive
-_TRIPS = [("passive", _HARDWARE.passive), critical(_HARDWARE.critical_c), *fan_trips()]
+_TRIPS = [("passive", _HARDWARE.passive), common.critical(_HARDWARE.critical_c), *common.fan_trips()]
 _CPUFREQ, _ALERT, _FAN = range(3)  # the numbers of the cooling devices
 _PWMFAN, _INA, _OC = range(3)  # of the hwmon chips
 _RAILS = ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC")
@@ -38,19 +23,19 @@ _BOUND = ((_CPUFREQ, 0), (_ALERT, 0), *((_FAN, 2 + level) for level in range(len
 LINKS = {f"{THERMAL}/thermal_zone0/cdev{i}": f"../cooling_device{device}" for i, (device, _) in enumerate(_BOUND)}
 
 FIXED: Files = {
-    **device_tree("Virtual board, after a Jetson Orin Nano", "edgetop,virtual-board", "nvidia,tegra234"),
+    **common.device_tree("Virtual board, after a Jetson Orin Nano", "edgetop,virtual-board", "nvidia,tegra234"),
     "etc/nvpmodel.conf": "< POWER_MODEL ID=2 NAME=MAXN_SUPER >\n",
     "var/lib/nvpmodel/status": "pmode:0002\n",
-    **zone(0, "cpu-thermal", _TRIPS),
-    **zone(1, "soc0-thermal", [critical(_HARDWARE.critical_c)]),
+    **common.zone(0, "cpu-thermal", _TRIPS),
+    **common.zone(1, "soc0-thermal", [common.critical(_HARDWARE.critical_c)]),
     **{f"{THERMAL}/thermal_zone0/cdev{i}_trip_point": f"{trip}\n" for i, (_, trip) in enumerate(_BOUND)},
-    **cooling_device(_CPUFREQ, "cpufreq-cpu0", len(_HARDWARE.clocks_mhz) - 1),
-    **cooling_device(_ALERT, "cpu-throttle-alert", 1),
-    **cooling_device(_FAN, "pwm-fan", len(FAN_TRIPS)),
-    **clocks(_HARDWARE, "tegra194", "schedutil", "0 1 2 3 4 5"),
-    **chip_name(_PWMFAN, "pwmfan"),
-    **chip_name(_INA, "ina3221"),
-    **chip_name(_OC, "soctherm_oc"),
+    **common.cooling_device(_CPUFREQ, "cpufreq-cpu0", len(_HARDWARE.clocks_mhz) - 1),
+    **common.cooling_device(_ALERT, "cpu-throttle-alert", 1),
+    **common.cooling_device(_FAN, "pwm-fan", len(FAN_TRIPS)),
+    **common.clocks(_HARDWARE, "tegra194", "schedutil", "0 1 2 3 4 5"),
+    **common.chip_name(_PWMFAN, "pwmfan"),
+    **common.chip_name(_INA, "ina3221"),
+    **common.chip_name(_OC, "soctherm_oc"),
     **{f"{HWMON}/hwmon{_INA}/in{i}_label": f"{rail}\n" for i, rail in enumerate(_RAILS, 1)},
     **{f"{HWMON}/hwmon{_INA}/in{i}_enable": "1\n" for i, _ in enumerate(_RAILS, 1)},
     **{f"{HWMON}/hwmon{_INA}/shunt{i}_resistor": f"{_SHUNT_MICRO_OHM}\n" for i, _ in enumerate(_RAILS, 1)},
@@ -63,13 +48,13 @@ FIXED: Files = {
 def files(machine: Machine) -> Files:
     state = machine.cooling_state
     return {
-        **temperature(0, machine.celsius),
-        **temperature(1, machine.celsius - 1.5),
-        **cooling_state(_CPUFREQ, state),
-        **cooling_state(_ALERT, int(state > 0)),
-        **cooling_state(_FAN, machine.fan),
-        **clock(machine.clock_mhz, machine.clock_mhz),
-        **fan(_PWMFAN, machine),
+        **common.temperature(0, machine.celsius),
+        **common.temperature(1, machine.celsius - 1.5),
+        **common.cooling_state(_CPUFREQ, state),
+        **common.cooling_state(_ALERT, int(state > 0)),
+        **common.cooling_state(_FAN, machine.fan),
+        **common.clock(machine.clock_mhz, machine.clock_mhz),
+        **common.fan(_PWMFAN, machine),
         **_rails(machine),
         f"{HWMON}/hwmon{_OC}/oc3_event_cnt": f"{machine.over_current_events:.0f}\n",
     }

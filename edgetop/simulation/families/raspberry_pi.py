@@ -3,24 +3,9 @@
 What the firmware would answer lies in `commands/`, as in a captured board.
 """
 
-from edgetop.simulation.families.common import (
-    HWMON,
-    THERMAL,
-    Files,
-    chip_name,
-    clock,
-    clocks,
-    cooling_device,
-    cooling_state,
-    critical,
-    device_tree,
-    fan,
-    fan_trips,
-    temperature,
-    zone,
-)
-from edgetop.simulation.hardware import FAN_TRIPS, HARDWARE
-from edgetop.simulation.machine import Machine
+from edgetop.simulation import families as common
+from edgetop.simulation.families import HWMON, THERMAL, Files
+from edgetop.simulation.machine import FAN_TRIPS, HARDWARE, Machine
 
 _HARDWARE = HARDWARE["raspberry-pi"]
 _FAN = 0  # the number of the cooling device
@@ -44,26 +29,26 @@ _RAILS = {
 LINKS = {f"{THERMAL}/thermal_zone0/cdev{i}": f"../cooling_device{_FAN}" for i, _ in enumerate(FAN_TRIPS)}
 
 FIXED: Files = {
-    **device_tree(
+    **common.device_tree(
         "Virtual board, after a Raspberry Pi 5", "edgetop,virtual-board", "raspberrypi,5-model-b", "brcm,bcm2712"
     ),
     "proc/device-tree/chosen/power/max_current": (3000).to_bytes(4, "big"),
-    **zone(0, "cpu-thermal", [critical(_HARDWARE.critical_c), *fan_trips()]),
+    **common.zone(0, "cpu-thermal", [common.critical(_HARDWARE.critical_c), *common.fan_trips()]),
     **{f"{THERMAL}/thermal_zone0/cdev{i}_trip_point": f"{1 + i}\n" for i, _ in enumerate(FAN_TRIPS)},
-    **cooling_device(_FAN, "pwm-fan", len(FAN_TRIPS)),
-    **clocks(_HARDWARE, "cpufreq-dt", "ondemand", "0 1 2 3"),
-    **chip_name(_PWMFAN, "pwmfan"),
-    **chip_name(_VOLT, "rpi_volt"),
+    **common.cooling_device(_FAN, "pwm-fan", len(FAN_TRIPS)),
+    **common.clocks(_HARDWARE, "cpufreq-dt", "ondemand", "0 1 2 3"),
+    **common.chip_name(_PWMFAN, "pwmfan"),
+    **common.chip_name(_VOLT, "rpi_volt"),
 }
 
 
 def files(machine: Machine) -> Files:
     fastest_mhz = machine.hardware.fastest_mhz
     return {
-        **temperature(0, machine.celsius),
-        **cooling_state(_FAN, machine.fan),
-        **clock(fastest_mhz, fastest_mhz),
-        **fan(_PWMFAN, machine),
+        **common.temperature(0, machine.celsius),
+        **common.cooling_state(_FAN, machine.fan),
+        **common.clock(fastest_mhz, fastest_mhz),
+        **common.fan(_PWMFAN, machine),
         f"{HWMON}/hwmon{_VOLT}/in0_lcrit_alarm": f"{int(machine.is_under_voltage)}\n",
         "commands/vcgencmd_get_throttled": f"throttled={_throttle_word(machine):#x}\n",
         "commands/vcgencmd_measure_clock_arm": f"frequency(0)={machine.clock_mhz * 1e6:.0f}\n",
