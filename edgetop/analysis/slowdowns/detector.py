@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
-from edgetop.analysis.slowdowns.noise import EVERY, OF_FIVE, Noise
-from edgetop.analysis.slowdowns.span import LEAST_S, SlowWindow, Span
+from edgetop.analysis.slowdowns.noise import ENOUGH_FOR_MEMORY, EVERY, OF_FIVE, Noise, memory_of
+from edgetop.analysis.slowdowns.span import LEAST_S, RECENT, SlowWindow, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
 INTERRUPTION_S = 10  # what is shorter belongs to it
@@ -168,11 +168,14 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _is_certain(self, span: Span) -> bool:
-        """Whether it is a slowdown also if the noise has as long a memory as it may have by what was seen of it."""
+        """Whether it is a slowdown also if the noise has as long a memory as it may have by what was seen of it by now."""
         assert self.baseline is not None
         level = span.level_sum / span.windows
         counts = np.array([span.windows, max(span.before, 1), self.baseline_windows])
-        spread, before, error = (NEPER * self.noise.of_means(counts)).tolist()
+        spreads = self.noise.of_means(counts)
+        if len(span.recent) >= ENOUGH_FOR_MEMORY:  # the baseline may have been too short to show it
+            spreads = np.maximum(spreads, memory_of(np.array(span.recent)).of_means(counts))
+        spread, before, error = (NEPER * spreads).tolist()
         above = max(level - TOLERATED, 0) ** 2 / (2 * (spread**2 + error**2))
         changed = max(level - span.level_before, 0) ** 2 / (2 * (spread**2 + before**2))
         return above >= CERTAIN_ALONE or (span.before >= FEW_BEFORE and changed >= CERTAIN_ALONE and above >= LIKELY)
@@ -241,7 +244,8 @@ class Detector:
             is_over = self._is_over_by_points(span, window) if is_sparse else not is_slow and self._is_over(window)
             if is_slow and not is_over:
                 span.take(window)
-                span.is_certain = span.is_certain or (span.slow % 4 == 0 and self._is_certain(span))
+                if span.slow % (4 if span.slow < RECENT else RECENT) == 0:
+                    span.is_certain = self._is_certain(span)
                 if span.slow % 16 == 0:
                     span.leave = self._leave(float(np.mean(span.recent)))
             elif is_over:

@@ -47,7 +47,7 @@ class Noise:
         """When it is asked for: few do, of a day."""
         if self._due is not None:
             levels, self._due = self._due, None
-            self.tell(max(LEAST, _estimate(levels)), _memory(levels))
+            self.tell(max(LEAST, _estimate(levels)), memory_of(levels))
 
     @property
     def sigma(self) -> float:
@@ -81,7 +81,7 @@ class Noise:
             sigma = max(LEAST, 1.2 * OF_FIVE * _scatter(points["level"]))
             self.tell(sigma, Memory(sigma))
         else:
-            self.tell(max(LEAST, 1.2 * _scatter(self.levels), _estimate(self.levels)), _memory(self.levels))
+            self.tell(max(LEAST, 1.2 * _scatter(self.levels), _estimate(self.levels)), memory_of(self.levels))
 
     @property
     def wanted(self) -> int:
@@ -114,7 +114,7 @@ def _estimate(levels: Ints) -> float:
     return max(scatters)
 
 
-def _memory(levels: Ints) -> Memory:
+def memory_of(levels: Ints) -> Memory:
     """Of so few windows the correlation comes out too low (Marriott and Pope 1954, Biometrika 41), and by chance."""
     size, middle = len(levels), median(levels)
     if size < ENOUGH_FOR_MEMORY:  # of a slow model, too: its windows are seconds apart
