@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import Companion, needs
 from edgetop.errors import EXIT_DONE, InputError
@@ -35,7 +35,7 @@ def is_here(session: str | None) -> bool:
 
 
 @click.command("attach", epilog=EXAMPLES)
-@click.argument("session", required=False, shell_complete=complete.running_sessions)
+@click.argument("session", required=False, shell_complete=completion.running_sessions)
 @screen.REFRESH
 @screen.THEME
 @screen.ASCII

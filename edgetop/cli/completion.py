@@ -1,9 +1,104 @@
-"""`edgetop completion`: what a shell needs to complete commands, options and names."""
+"""`edgetop completion`, and what a shell proposes for names: sessions, engines, providers, themes, topics, events.
+
+Runs at each press of Tab, so it looks at names of files alone and imports nothing heavy: no numpy, no Textual.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
+from edgetop.paths import config_home, recordings_home
+
+SUFFIX, MANIFEST, JOURNAL, REGISTER = ".edgetop", "session.json", "journal", "sessions"  # of edgetop.recording
+
+# Of ONNX Runtime (onnxruntime/core/graph/constants.h), those for Linux, without ExecutionProvider.
+PROVIDERS = (
+    "CPU", "CUDA", "Tensorrt", "ACL", "ArmNN", "CANN", "Dnnl", "MIGraphX", "OpenVINO", "QNN", "ROCM", "Rknpu",
+    "VitisAI", "VSINPU", "Xnnpack", "GPU", "NPU",
+)  # fmt: skip
+
+_HARMLESS = re.compile(r"[\w.+@%,][\w.+@%,=-]*")
+
+Proposals = list[CompletionItem]
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_EDGETOP_COMPLETE"  # Click's name for a program called edgetop
+
+
+def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    return _sessions(_folders(), incomplete)
+
+
+def running_sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    """Of those that are over the journal has become tables."""
+    return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)
+
+
+def engines(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    from edgetop.engines.child.adapters import RUNTIMES  # noqa: PLC0415  only where it is asked for
+
+    return _beginning(RUNTIMES, incomplete)
+
+
+def providers(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    return _beginning(PROVIDERS, incomplete)
+
+
+def scenarios(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    from edgetop.simulation.scenarios import SCENARIOS  # noqa: PLC0415  only where it is asked for
+
+    return _beginning(SCENARIOS, incomplete)
+
+
+def themes(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    return _beginning(theme_names(), incomplete)
+
+
+def theme_names() -> list[str]:
+    package = Path(__file__).parent.parent
+    folders = (config_home() / "themes", package / "themes", package.parent / "themes")  # as edgetop.ui.themes has them
+    return sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+
+
+def topics(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    names = (entry.name for entry in resources.files("edgetop").joinpath("docs").iterdir())
+    return _beginning((name.removesuffix(".md") for name in names if name.endswith(".md")), incomplete)
+
+
+def events(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    from edgetop.analysis.alerts.alert import ANY, NAMES  # noqa: PLC0415  only where it is asked for
+
+    return _beginning((*NAMES, ANY), incomplete)
+
+
+def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
+    if "/" in incomplete:
+        return [CompletionItem(incomplete, type="dir")]
+    return _beginning((folder.name.removesuffix(SUFFIX) for folder in folders), incomplete)
+
+
+def _folders() -> Iterator[Path]:
+    """Here, at home, and registered there."""
+    home = recordings_home()
+    for place in (Path.cwd(), home):
+        yield from (path.parent for path in place.glob(f"*{SUFFIX}/{MANIFEST}"))
+    try:
+        links = list(os.scandir(home / REGISTER))
+    except OSError:  # none is registered
+        return
+    for link in links:
+        if (Path(link.path) / MANIFEST).is_file():
+            yield Path(os.readlink(link.path))  # noqa: PTH115  of a link known by its path
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> Proposals:
+    """Names in which a shell finds nothing to do: it takes over what is proposed as it is."""
+    fitting = {name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name)}
+    return [CompletionItem(name) for name in sorted(fitting)]
 
 
 @click.command("completion")

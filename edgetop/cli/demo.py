@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click import BadParameter
 
-from edgetop.cli import complete, run
+from edgetop.cli import completion, run
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 from edgetop.simulation.scenarios import DEFAULT, SCENARIOS, Scenario
@@ -49,7 +49,7 @@ def speed(text: str) -> float:
 PARAMS = (
     click.Option(
         ["--scenario"], type=scenario, default=DEFAULT, show_default=True, metavar="NAME",
-        shell_complete=complete.scenarios,
+        shell_complete=completion.scenarios,
         help=", ".join(SCENARIOS) + ".",
     ),
     click.Option(

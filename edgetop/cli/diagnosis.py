@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgetop.cli import request
+from edgetop.cli.board import board_root
 from edgetop.cli.sensor_table import board_line
-from edgetop.cli.sysroot import board_root
 from edgetop.doctor.check import Check, Facts, Status, worst
 from edgetop.doctor.examine import examine, left_out
 from edgetop.doctor.state import watch_processes

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click import option
 
-from edgetop.cli import complete, options
+from edgetop.cli import completion, options
 from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.cli.tell import raise_problems, tell
 from edgetop.errors import InputError
@@ -20,53 +21,36 @@ if TYPE_CHECKING:
     from edgetop.recording.rows import Span
 
 
+OPTIONS = (
+    option("--to", "form", type=click.Choice(list(FORMATS)), required=True, help="The format."),
+    option("-o", "--output", metavar="PATH", help="Where; - is the standard output. Default: here, by its name."),
+    option("--begin", type=options.duration_or_zero, metavar="TIME", help="From this session time on: 10m."),
+    option("--end", type=options.duration_or_zero, metavar="TIME", help="Up to this session time."),
+    option(
+        "--last", type=options.duration_or_zero, metavar="TIME", help="The last part of it.",
+        cls=Companion, rules=[not_beside("begin", "end", told="{} goes with neither --begin nor --end")],
+    ),
+    option(
+        "--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).",
+        cls=Companion, rules=[needs("form", holds=lambda form: form in ("csv", "json"), told="{} is for csv and json")],
+    ),
+    option(
+        "--no-raw", is_flag=True, help="Without single inferences.", cls=Companion, rules=[
+            needs("form", holds=lambda form: form != "parquet", told="{} is not for parquet", advice="it holds none")
+        ],
+    ),
+    option(
+        "--hz", type=float, default=1.0, show_default=True, help="parquet: rows per second: 10 or 0.1.",
+        cls=Companion, rules=[needs("form", holds=lambda form: form == "parquet", told="{} is for parquet",
+                                    advice="the others keep each time as it was")],
+    ),
+    option("--force", is_flag=True, help="Replace a file that exists."),
+)  # fmt: skip
+
+
 @click.command("export")
-@click.argument("session", shell_complete=complete.sessions)
-@click.option("--to", "form", type=click.Choice(list(FORMATS)), required=True, help="What to make of it.")
-@click.option("-o", "--output", metavar="PATH", help="Where; - is the standard output. Default: here, by its name.")
-@click.option("--begin", type=options.duration_or_zero, metavar="TIME", help="Session time from which on, as 10m.")
-@click.option("--end", type=options.duration_or_zero, metavar="TIME", help="Session time up to which.")
-@click.option(
-    "--last",
-    type=options.duration_or_zero,
-    metavar="TIME",
-    help="The last part of it.",
-    cls=Companion,
-    rules=[not_beside("begin", "end", told="{} goes with neither --begin nor --end")],
-)
-@click.option(
-    "--table",
-    "tables",
-    type=click.Choice(TABLES),
-    multiple=True,
-    help="csv, json: this one (repeatable).",
-    cls=Companion,
-    rules=[needs("form", holds=lambda form: form in ("csv", "json"), told="{} is for csv and json")],
-)
-@click.option(
-    "--no-raw",
-    is_flag=True,
-    help="Without single inferences.",
-    cls=Companion,
-    rules=[needs("form", holds=lambda form: form != "parquet", told="{} is not for parquet", advice="it holds none")],
-)
-@click.option(
-    "--hz",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="parquet: rows a second, as 10 or 0.1.",
-    cls=Companion,
-    rules=[
-        needs(
-            "form",
-            holds=lambda form: form == "parquet",
-            told="{} is for parquet",
-            advice="the others keep each time as it was",
-        )
-    ],
-)
-@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@click.argument("session", shell_complete=completion.sessions)
+@options.add_options(OPTIONS)
 def command(
     session: str, *, form: str, output: str | None, begin: int | None, end: int | None, last: int | None,
     tables: tuple[str, ...], no_raw: bool, hz: float, force: bool,

@@ -4,7 +4,7 @@ from importlib import resources
 
 import click
 
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 
@@ -12,7 +12,7 @@ FOLDER = "docs"
 
 
 @click.command("help")
-@click.argument("topic", required=False, shell_complete=complete.topics)
+@click.argument("topic", required=False, shell_complete=completion.topics)
 def command(topic: str | None) -> None:
     """Read TOPIC in the terminal; without one, list what there is."""
     topics = {

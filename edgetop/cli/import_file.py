@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+from click import option
 
 from edgetop.cli import options as text
 from edgetop.cli.tell import tell
@@ -11,29 +12,24 @@ from edgetop.errors import InputError
 PATH = click.Path(path_type=Path)
 
 
+OPTIONS = (
+    option("-o", "--output", type=PATH, metavar="PATH", help="The session. Default: with the others, by FILE's name."),
+    option("--model", metavar="NAME", help="What ran, if the files do not say."),
+    option(
+        "--warmup-time", type=text.duration_or_zero, default="200ms", show_default=True, metavar="TIME",
+        help="trtexec's --warmUp: inferences that began before it do not count.",
+    ),
+    option(
+        "--interval", type=text.duration, default="1s", show_default=True, metavar="TIME",
+        help="tegrastats' --interval, for a log whose lines have no time (JetPack 4).",
+    ),
+    option("--force", is_flag=True, help="Replace a session that was imported."),
+)  # fmt: skip
+
+
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option(
-    "-o", "--output", type=PATH, metavar="PATH", help="The session. Default: among the others, by FILE's name."
-)
-@click.option("--model", metavar="NAME", help="What ran: the files do not tell.")
-@click.option(
-    "--warmup-time",
-    type=text.duration_or_zero,
-    default="200ms",
-    show_default=True,
-    metavar="TIME",
-    help="trtexec's --warmUp: inferences that began before it do not count.",
-)
-@click.option(
-    "--interval",
-    type=text.duration,
-    default="1s",
-    show_default=True,
-    metavar="TIME",
-    help="tegrastats' --interval, for a log whose lines have no time (JetPack 4).",
-)
-@click.option("--force", is_flag=True, help="Replace a session that was imported.")
+@text.add_options(OPTIONS)
 def command(
     files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, interval: int, force: bool
 ) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click import IntRange, option
+from click import option
 
-from edgetop.cli import options as text
+from edgetop.cli.run import BATCH, SHAPE
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,15 +28,8 @@ Examples:
 
 @click.command("inspect", epilog=EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
-@option(
-    "--shape",
-    "shapes",
-    type=text.named_shape,
-    multiple=True,
-    metavar="NAME:DIMS",
-    help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
-)
-@option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input.")
+@SHAPE
+@BATCH
 @option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
 def command(
     model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetop import formatting
+from edgetop.cli.tell import table
 from edgetop.formatting import UNKNOWN, clean, shortened
 
 LARGEST = 10  # operators listed one by one
 TYPES = 16  # types of operators listed
 
 _NAME_CELLS = 40
+_WORDS = ("type", "largest", "output")  # columns of words
 _WITHIN = "their weights are counted below, their work is not"
 
 
@@ -113,7 +115,7 @@ def _types(document: dict[str, Any]) -> Iterator[str]:
     ]
     if rows:
         yield ""
-        yield from _table(("type", "operators", "FLOPs", "share", "bytes", "share"), rows)
+        yield from table(("type", "operators", "FLOPs", "share", "bytes", "share"), rows, _WORDS)
         rest = len(document["by_type"]) - len(rows)
         if rest:
             yield f"and {rest} types more: --json has them all"
@@ -133,7 +135,7 @@ def _largest(document: dict[str, Any]) -> Iterator[str]:
     ]
     if rows:
         yield ""
-        yield from _table(("largest", "type", "FLOPs", "share", "bytes", "share", "output"), rows)
+        yield from table(("largest", "type", "FLOPs", "share", "bytes", "share", "output"), rows, _WORDS)
 
 
 def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -143,19 +145,6 @@ def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:
         UNKNOWN if counted["bytes"] is None else formatting.size(counted["bytes"]),
         _percent(counted["bytes_share"]),
     )
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Words to the left, numbers to the right; the last column of a row of names is not padded."""
-    words = {"type", "largest", "output"}
-    lines = [heads, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
-    for line in lines:
-        cells = (
-            cell.ljust(width) if head in words else cell.rjust(width)
-            for cell, width, head in zip(line, widths, heads, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
 
 
 def _hints(document: dict[str, Any]) -> Iterator[str]:

@@ -1,15 +1,20 @@
-"""What `edgetop ops --json` prints. Its keys are a contract (`edgetop help ops`)."""
+"""What `edgetop ops` prints as JSON, CSV and as a trace for Perfetto. The keys are a contract (`edgetop help ops`)."""
 
-from collections.abc import Iterable
+import csv
+import io
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from edgetop.analysis.operator_hints import fell_back
-from edgetop.analysis.operators import by_type, partitions
+from edgetop.analysis.operators import partitions
 from edgetop.analysis.report import to_json
 from edgetop.analysis.report_operators import rate_figures, share_figures, thread_figures
 from edgetop.analysis.roofline import why_unknown
 from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
+from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.packing import encodable
 
 US_DIGITS = 3
 
@@ -68,31 +73,19 @@ def operator_fields(row: Row) -> dict[str, Any]:
 
 
 def _by_type(found: OperatorProfile) -> list[dict[str, Any]]:
-    """Largest share first."""
-    rows: list[dict[str, Any]] = []
-    cumulative = 0.0
-    for of in by_type(found.views):
-        members = [row for row in found.rows if row.view.op_type == of.op_type]
-        cumulative += of.share
-        rows.append(
-            {
-                "op_type": of.op_type,
-                "operators": of.count,
-                "calls": rounded(sum(row.view.calls for row in members), 4),
-                "mean_us": _us(sum(row.mean_ns for row in members)),
-                "share": round(of.share, 6),
-                "cum_share": round(cumulative, 6),
-                "flops": _total(row.view.flops for row in members),
-                "bytes": _total(row.view.bytes for row in members),
-            }
-        )
-    return rows
-
-
-def _total(numbers: Iterable[int | None]) -> int | None:
-    """None where one is not known: a sum that lacks something is no sum."""
-    found = list(numbers)
-    return None if None in found else sum(number or 0 for number in found)
+    return [
+        {
+            "op_type": row.op_type,
+            "operators": row.count,
+            "calls": rounded(row.calls, 4),
+            "mean_us": _us(row.mean_ns),
+            "share": round(row.share, 6),
+            "cum_share": round(row.cumulative, 6),
+            "flops": row.flops,
+            "bytes": row.bytes,
+        }
+        for row in found.types()
+    ]
 
 
 def _memory(found: OperatorProfile) -> dict[str, Any]:
@@ -103,3 +96,61 @@ def _memory(found: OperatorProfile) -> dict[str, Any]:
 
 def _us(ns: float | None) -> float | None:
     return None if ns is None else round(ns / 1e3, US_DIGITS)
+
+
+def write_csv(found: OperatorProfile, output: NamedOutput) -> None:
+    """A line an operator, in run order, with a head; what is not known is empty. UTF-8, RFC 4180."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    rows = [operator_fields(row) for row in found.rows]
+    writer.writerow(rows[0])
+    writer.writerows(map(_cell, row.values()) for row in rows)
+    with output.stream(is_text=True) as file:
+        file.write(encodable(text.getvalue()).encode())
+
+
+def _cell(value: Any) -> Any:
+    """An interval is its two ends."""
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def write_trace(found: OperatorProfile, output: NamedOutput) -> None:
+    """Trace Event Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU"""
+    content = {"traceEvents": list(_events(found)), "displayTimeUnit": "ns"}
+    with output.stream(is_text=True) as file:
+        file.write(json.dumps(content, indent=1).encode())
+
+
+_PLACE = {"pid": 1, "tid": 1}
+
+
+def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
+    """Operators of one real inference, one behind the other: when each began is not told by every runtime."""
+    burst = found.first_burst
+    known = {(row.view.name, row.view.op_type, row.view.provider): operator_fields(row) for row in found.rows}
+    engine = f"{found.loaded.runtime} {found.loaded.version}"
+    yield {"ph": "M", "name": "process_name", **_PLACE, "args": {"name": engine}}
+    yield {"ph": "M", "name": "thread_name", **_PLACE, "args": {"name": "one inference, instrumented"}}
+    spans = burst.first_run or tuple((i, o.total_ns // o.calls) for i, o in enumerate(burst.operators))
+    whole_ns = max(burst.run_ns[0], sum(ns for _, ns in spans))
+    yield {"ph": "X", "name": "inference", "cat": "inference", "ts": 0, "dur": whole_ns / 1e3, **_PLACE, "args": {}}
+    begin_ns = 0
+    for place, ns in spans:
+        operator = burst.operators[place]
+        fields = known.get((operator.name, operator.op_type, operator.provider), {})
+        told = {key: fields[key] for key in _TOLD if fields.get(key) is not None}
+        yield {
+            "ph": "X",
+            "name": operator.name,
+            "cat": operator.op_type,
+            "ts": begin_ns / 1e3,
+            "dur": ns / 1e3,
+            **_PLACE,
+            "args": told,
+        }
+        begin_ns += ns
+
+
+_TOLD = (
+    "op_type", "provider", "origin", "mean_us", "share", "settled", "flops", "bytes", "gflop_per_s", "gb_per_s", "bound"
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """What `edgetop ops` found out, put together: measured times, the model's file, and the board's ceilings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from statistics import median
 from edgetop.analysis.notices import ADVICE
 from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
+from edgetop.analysis.operators import by_type
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.threads import ThreadTally, ThreadView
 from edgetop.engines.protocol import BurstTaken, Loaded
@@ -38,6 +39,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeRow:
+    """All operators of one type, in one inference."""
+
+    op_type: str
+    count: int
+    calls: float
+    mean_ns: float
+    share: float
+    cumulative: float  # share of it and of all that take more
+    flops: int | None  # of one call of each; None: not known of all
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorProfile:
     loaded: Loaded
     way: str
@@ -63,6 +78,29 @@ class OperatorProfile:
     @property
     def views(self) -> tuple[OperatorView, ...]:
         return tuple(row.view for row in self.rows)
+
+    def types(self) -> Iterator[TypeRow]:
+        """Largest share first."""
+        cumulative = 0.0
+        for of in by_type(self.views):
+            members = [row for row in self.rows if row.view.op_type == of.op_type]
+            cumulative += of.share
+            yield TypeRow(
+                op_type=of.op_type,
+                count=of.count,
+                calls=sum(row.view.calls for row in members),
+                mean_ns=sum(row.mean_ns for row in members),
+                share=of.share,
+                cumulative=cumulative,
+                flops=_total(row.view.flops for row in members),
+                bytes=_total(row.view.bytes for row in members),
+            )
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    """None where one is not known: a sum that lacks something is no sum."""
+    found = list(numbers)
+    return None if None in found else sum(number or 0 for number in found)
 
 
 def put_together(

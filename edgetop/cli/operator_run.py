@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from edgetop.cli import request
-from edgetop.cli.operator_document import operator_document
-from edgetop.cli.operator_files import write_csv, write_trace
+from edgetop.cli.operator_document import operator_document, write_csv, write_trace
 from edgetop.cli.operator_profile import put_together
 from edgetop.cli.operator_table import operator_tables
 from edgetop.cli.tell import tell

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.analysis.operator_hints import fell_back, slow_kernels
-from edgetop.analysis.operators import by_type, full_name, partitions
+from edgetop.analysis.operators import full_name, partitions
 from edgetop.analysis.roofline import why_unknown
 from edgetop.cli.operator_profile import OperatorProfile, Row
+from edgetop.cli.tell import table
 from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
@@ -80,7 +81,7 @@ def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
     """`cum %` is over the operators that take the most time, in whatever order they are shown."""
     yield ""
     yield f"operators {title}"
-    yield from _table(_HEADS, [_cells(row) for row in rows])
+    yield from table(_HEADS, [_cells(row) for row in rows], _WORDS, indent="  ")
 
 
 def _cells(row: Row) -> Cells:
@@ -105,21 +106,14 @@ def _cells(row: Row) -> Cells:
 def _types(found: OperatorProfile) -> Iterator[str]:
     yield ""
     yield "operators by type"
-    rows, cumulative = [], 0.0
-    for of in by_type(found.views):
-        members = [row for row in found.rows if row.view.op_type == of.op_type]
-        cumulative += of.share
-        rows.append(
-            (
-                str(of.count),
-                _ms(sum(row.mean_ns for row in members)),
-                f"{100 * of.share:.1f}",
-                f"{100 * cumulative:.1f}",
-                f"{sum(row.view.calls for row in members):g}",
-                shortened(of.op_type, NAME_CELLS),
-            )
+    rows = [
+        (
+            str(row.count), _ms(row.mean_ns), f"{100 * row.share:.1f}", f"{100 * row.cumulative:.1f}", f"{row.calls:g}",
+            shortened(row.op_type, NAME_CELLS),
         )
-    yield from _table(("count", "avg ms", "%", "cum %", "calls", "type"), rows)
+        for row in found.types()
+    ]  # fmt: skip
+    yield from table(("count", "avg ms", "%", "cum %", "calls", "type"), rows, _WORDS, indent="  ")
 
 
 def _places(found: OperatorProfile) -> Iterator[str]:
@@ -175,17 +169,6 @@ def _shape(graph: Graph, origin: Origin) -> str:
         if name.startswith(_TOLD)
     ]
     return ", ".join([f"{taken} to {given}", *attributes])
-
-
-def _table(heads: Cells, rows: Sequence[Cells]) -> Iterator[str]:
-    """Numbers to the right, words to the left."""
-    widths = [max(len(cells[column]) for cells in (heads, *rows)) for column in range(len(heads))]
-    for cells in (heads, *rows):
-        aligned = [
-            cell.ljust(width) if head in _WORDS else cell.rjust(width)
-            for cell, width, head in zip(cells, widths, heads, strict=True)
-        ]
-        yield "  ".join(["", *aligned]).rstrip()
 
 
 def _ms(ns: float | None) -> str:

@@ -40,15 +40,9 @@ OPS_OPTIONS = (
 )  # fmt: skip
 
 
-def _with(function: Any) -> Any:
-    for decorate in reversed((*MODEL_OPTIONS, *OPS_OPTIONS)):
-        function = decorate(function)
-    return function
-
-
 @click.command("ops", epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
-@_with
+@text.add_options((*MODEL_OPTIONS, *OPS_OPTIONS))
 def command(**options: Any) -> int:
     """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL: the built-in demo model.
 

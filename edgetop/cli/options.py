@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click import BadParameter
@@ -24,10 +25,26 @@ if TYPE_CHECKING:
     from edgetop.sensors.i2c import I2cSpec
     from edgetop.session.manifest import Battery
 
+T = TypeVar("T")
+
 MIN_MAX_BYTES = 4 * 2**20
 
 MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # as long as a session may last
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def add_options(options: Sequence[Decorator]) -> Decorator:
+    """A decorator that gives a command these options, in this order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 class FiniteRange(click.FloatRange):
@@ -69,24 +86,26 @@ def duty_cycle(text: str) -> tuple[int, int]:
     return duration(on), duration(off)
 
 
+def _checked(parse: Callable[[str], T], text: str, topic: str = "") -> T:
+    """What `parse` makes of it; its ValueError says how to write it."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise BadParameter(f"{error} ({topic})" if topic else str(error)) from None
+
+
 def gate(text: str) -> "Gate":
     """`p99>33ms`, `throttled`."""
     from edgetop.analysis.gates import parse_gate  # noqa: PLC0415  --help needs none of it
 
-    try:
-        return parse_gate(text)
-    except ValueError as error:
-        raise BadParameter(f"{error} (edgetop help gates)") from None
+    return _checked(parse_gate, text, "edgetop help gates")
 
 
 def alert_rule(text: str) -> "AlertRule":
     """`temp>80C for=30s`."""
     from edgetop.analysis.alerts.rules import parse_rule  # noqa: PLC0415  --help needs none of it
 
-    try:
-        return parse_rule(text)
-    except ValueError as error:
-        raise BadParameter(f"{error} (edgetop help alerts)") from None
+    return _checked(parse_rule, text, "edgetop help alerts")
 
 
 def event_hook(text: str) -> "Hook":
@@ -113,10 +132,7 @@ def event_hook(text: str) -> "Hook":
 
 def session_time(text: str) -> int:
     """`01:30:00 90s 1h30m`, in ns."""
-    try:
-        return parse_clock_time(text)
-    except ValueError as error:
-        raise BadParameter(str(error)) from None
+    return _checked(parse_clock_time, text)
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -204,10 +220,7 @@ def i2c_spec(text: str) -> "I2cSpec":
     """`BUS:ADDR:CHIP:SHUNT[:NAME]`."""
     from edgetop.sensors.i2c import parse_spec  # noqa: PLC0415  --help needs none of it
 
-    try:
-        return parse_spec(text)
-    except ValueError as error:
-        raise BadParameter(str(error)) from None
+    return _checked(parse_spec, text)
 
 
 def volts(text: str) -> float:

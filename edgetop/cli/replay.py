@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from edgetop import formatting
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.errors import EXIT_DONE, InputError
@@ -19,7 +19,7 @@ Examples:
 
 
 @click.command("replay", epilog=EXAMPLES)
-@click.argument("session", shell_complete=complete.sessions)
+@click.argument("session", shell_complete=completion.sessions)
 @click.option(
     "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("session", shell_complete=complete.sessions)
+@click.argument("session", shell_complete=completion.sessions)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report).")
 @click.option(
     "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",

@@ -1,13 +1,12 @@
 """`edgetop run`: run a model and watch it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from click import IntRange, option
 
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import Companion, needs, not_beside
@@ -27,15 +26,20 @@ Examples:
 
 PATH = click.Path(path_type=Path)
 
+SHAPE = option(
+    "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
+    help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
+)  # fmt: skip
+BATCH = option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input.")
 A_PROCESS = needs("isolation", holds=lambda given: given != "thread", told="{} needs --isolation process")
 MODEL_OPTIONS = (
     option(
-        "--engine", metavar="NAME", shell_complete=complete.engines,
+        "--engine", metavar="NAME", shell_complete=completion.engines,
         help="onnxruntime, litert or tflite-runtime. Default: by the file's content.",
     ),
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
-        shell_complete=complete.providers,
+        shell_complete=completion.providers,
         help="ONNX Runtime's execution provider, first choice first: CUDA, TensorRT:trt_fp16_enable=1; or LiteRT's "
         "accelerator: GPU, NPU, CPU. Repeatable.",
     ),
@@ -45,7 +49,7 @@ MODEL_OPTIONS = (
     ),
     option("--no-xnnpack", is_flag=True, help="Run TFLite models without XNNPACK, the runtimes' default delegate."),
     option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="0: the runtime's default."),
-    option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input."),
+    BATCH,
     option(
         "--engine-python", type=PATH, metavar="PATH",
         help="Run the engine in this Python interpreter: JetPack's, or one with an older runtime.",
@@ -55,10 +59,7 @@ MODEL_OPTIONS = (
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
         help="random (default), zeros, a .npy or .npz file, or a folder of them to cycle through. Repeatable.",
     ),
-    option(
-        "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
-        help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
-    ),
+    SHAPE,
     option("--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of random inputs and arrivals."),
     option(
         "--require-full-delegation", is_flag=True,
@@ -137,7 +138,7 @@ ALERT_OPTIONS = (
     screen.NOTIFY,
     option(
         "--on-event", "hooks", type=text.event_hook, multiple=True, metavar="EVENT=COMMAND",
-        shell_complete=complete.events,
+        shell_complete=completion.events,
         help="Run a command, which reads the event as JSON: throttled='logger -t edgetop'. Repeatable.",
     ),
 )  # fmt: skip
@@ -208,37 +209,29 @@ SCREEN_OPTIONS = (
     option("--headless", is_flag=True, help="No screen: progress on stderr, the result on stdout."),
     screen.LIVE,
     option(
-        "--detach",
-        is_flag=True,
-        help="Return when it has begun: edgetop attach shows it, edgetop stop ends it.",
-        cls=Companion,
-        rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
+        "--detach", is_flag=True, help="Return when it has begun: edgetop attach shows it, edgetop stop ends it.",
+        cls=Companion, rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
     ),
     option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        help="The result as one JSON document (edgetop help report).",
-        cls=Companion,
-        rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
+        "--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help report).",
+        cls=Companion, rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
     ),
     screen.REFRESH,
     screen.THEME,
     screen.ASCII,
     screen.CONFIG,
-)
+)  # fmt: skip
 
 
-def _with(function: Callable[..., Any]) -> Callable[..., Any]:
-    load = (*LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS)
-    for decorate in reversed((*MODEL_OPTIONS, *RUN_OPTIONS, *load, *POWER_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS)):
-        function = decorate(function)
-    return function
+OPTIONS = (
+    *MODEL_OPTIONS, *RUN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS, *POWER_OPTIONS, *RECORD_OPTIONS,
+    *SCREEN_OPTIONS,
+)  # fmt: skip
 
 
 @click.command("run", epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
-@_with
+@text.add_options(OPTIONS)
 def command(**options: Any) -> int:
     """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL: the built-in demo model.
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import Companion, needs, not_beside, rings
 from edgetop.errors import InputError
@@ -15,7 +15,7 @@ NO_SCREEN = ("headless", "detach")
 
 def theme(name: str) -> str:
     """One that there is: told before anything starts, and without loading what draws."""
-    known = complete.theme_names()
+    known = completion.theme_names()
     if name not in known:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, known))
     return name
@@ -26,7 +26,7 @@ REFRESH = click.option(
     cls=Companion, rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line so often")],
 )  # fmt: skip
 THEME = click.option(
-    "--theme", type=theme, metavar="NAME", shell_complete=complete.themes,
+    "--theme", type=theme, metavar="NAME", shell_complete=completion.themes,
     help="Colours: dark, light, paper, contrast, 16 ... (edgetop help themes).",
     cls=Companion, rules=[not_beside(*NO_SCREEN, advice="there is no screen to colour")],
 )  # fmt: skip

@@ -1,10 +1,18 @@
-"""The sensors of a board in words: a table, lines, or one JSON document. Foreign text in it is made safe."""
+"""The sensors of a board as a table, lines or JSON, once or again and again. Foreign text in it is made safe."""
 
+import json
+import os
+import shutil
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import click
+
 from edgetop import formatting
+from edgetop.cli.tell import tell
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.sensors.protocol import Gap, Missing
 from edgetop.sensors.survey import Row, Survey
@@ -12,6 +20,7 @@ from edgetop.session.manifest import Board
 
 HEAD = ("SENSOR", "VALUE", "UNIT", "ROLE", "READ")
 INDENT = "    "
+HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
 def document(survey: Survey) -> dict[str, Any]:
@@ -119,3 +128,51 @@ def _value(row: Row) -> str:
     if isinstance(row.value, Gap):
         return f"{UNKNOWN}\t{clean(row.value.reason)}"
     return f"{formatting.reading(row.value, row.info.unit)}\t{row.info.unit}"
+
+
+def list_once(survey: Survey, *, as_json: bool) -> None:
+    survey.read_whole()
+    if as_json:
+        click.echo(json.dumps(document(survey), indent=1))
+    else:
+        tell("\n".join(table(survey, columns=_size()[0] if _is_terminal() else None)))
+
+
+def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
+    """Until the reader leaves: KeyboardInterrupt, or the end of a pipe. The terminal is left as it is, always."""
+    draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
+    begin = due = time.monotonic()
+    if draws:
+        _write(CLEAR)
+    while True:
+        survey.read_due()
+        if draws:
+            _write(_frame(table(survey, columns=_size()[0]), _size()[1]))
+        elif as_json:
+            _write(json.dumps(document(survey)) + "\n")
+        else:
+            _write("\n".join(value_lines(survey, time.monotonic() - begin)) + "\n")
+        due, now = due + refresh_s, time.monotonic()
+        if due <= now:  # never a burst to catch up
+            due = now + refresh_s
+        time.sleep(due - now)
+
+
+def _frame(lines: list[str], rows: int) -> str:
+    """Drawn over the last one, line by line, so that nothing flickers; what does not fit is counted."""
+    if len(lines) >= rows:
+        room = max(1, rows - 2)
+        lines = [*lines[:room], f"... {len(lines) - room} more lines: a taller terminal, or without --watch"]
+    return HOME + "".join(f"{line}{CLEAR_LINE}\r\n" for line in lines) + CLEAR_BELOW
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _size() -> tuple[int, int]:
+    return tuple(shutil.get_terminal_size())  # type: ignore[return-value]
+
+
+def _write(text: str) -> None:
+    click.echo(text, nl=False)  # it flushes

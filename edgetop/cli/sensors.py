@@ -24,37 +24,28 @@ LIST = not_beside("capture", told="--capture goes with neither --json nor --watc
 A_CAPTURE = needs("capture", told="{} needs --capture FILE.tar.gz")
 
 
+OPTIONS = (
+    option(
+        "--json", "as_json", is_flag=True, help="One JSON document (edgetop help sensors); with --watch one a line.",
+        cls=Companion, rules=[LIST],
+    ),
+    option(
+        "--watch", is_flag=True, help="Read again and again, each sensor at its own pace, until Ctrl+C.",
+        cls=Companion, rules=[LIST],
+    ),
+    option(
+        "--refresh", type=text.duration, default="1s", show_default=True, help="How often --watch shows them.",
+        cls=Companion, rules=[needs("watch")],
+    ),
+    option("--sysroot", type=PATH, metavar="DIR", help="Read a captured board instead of this one."),
+    option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save this board as a file; asks first."),
+    option("--yes", is_flag=True, help="With --capture: do not ask.", cls=Companion, rules=[A_CAPTURE]),
+    option("--force", is_flag=True, help="With --capture: overwrite the file.", cls=Companion, rules=[A_CAPTURE]),
+)  # fmt: skip
+
+
 @click.command("sensors", epilog=EXAMPLES)
-@option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON document (edgetop help sensors); with --watch one a line.",
-    cls=Companion,
-    rules=[LIST],
-)
-@option(
-    "--watch",
-    is_flag=True,
-    help="Read again and again, each sensor at its own pace, until Ctrl+C.",
-    cls=Companion,
-    rules=[LIST],
-)
-@option(
-    "--refresh",
-    type=text.duration,
-    default="1s",
-    show_default=True,
-    help="How often --watch shows them.",
-    cls=Companion,
-    rules=[needs("watch")],
-)
-@option("--sysroot", type=PATH, metavar="DIR", help="Read a captured board instead of this one.")
-@option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save what this board's sensors consist of; asks first.")
-@option("--yes", is_flag=True, help="With --capture: do not ask.", cls=Companion, rules=[A_CAPTURE])
-@option(
-    "--force", is_flag=True, help="With --capture: write over a file that exists.", cls=Companion, rules=[A_CAPTURE]
-)
+@text.add_options(OPTIONS)
 def command(
     *, as_json: bool, watch: bool, refresh: int, sysroot: Path | None, capture: Path | None, yes: bool, force: bool
 ) -> None:
@@ -63,7 +54,7 @@ def command(
     A sensor without a value has the reason as its note. Rates take a second. Nothing needs root;
     what root alone may read is listed as missing.
     """
-    from edgetop.cli.sysroot import board_root  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.board import board_root  # noqa: PLC0415  --help needs none of it
 
     root = board_root(sysroot)
     if capture is not None:
@@ -71,7 +62,7 @@ def command(
 
         capture_board(root, capture, yes=yes, force=force)
         return
-    from edgetop.cli.survey import list_once, watch_on  # noqa: PLC0415
+    from edgetop.cli.sensor_table import list_once, watch_on  # noqa: PLC0415
     from edgetop.sensors.survey import survey_board  # noqa: PLC0415
 
     survey = survey_board(root)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.cli import complete
+from edgetop.cli import completion
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ LOOK_S = 0.1
 
 
 @click.command("stop")
-@click.argument("session", required=False, shell_complete=complete.running_sessions)
+@click.argument("session", required=False, shell_complete=completion.running_sessions)
 def command(session: str | None) -> int:
     """End SESSION, a path, a name, or enough of an id, and return when its recording is final.
 

@@ -1,6 +1,6 @@
 """Text for people, on stdout or stderr: the last place where foreign text could still act, and does not."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import click
 
@@ -18,3 +18,17 @@ def raise_problems(problems: Sequence[str], rest: str) -> None:
     if problems:
         more = len(problems) - 1
         raise InputError(problems[0], f"and {more} more; {rest}" if more else rest)
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str], indent: str = ""
+) -> Iterator[str]:
+    """Lines of a table: the columns whose heads are in `words` to the left, numbers to the right."""
+    lines = [heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (
+            cell.ljust(width) if head in words else cell.rjust(width)
+            for cell, width, head in zip(line, widths, heads, strict=True)
+        )
+        yield (indent + "  ".join(cells)).rstrip()

@@ -15,14 +15,13 @@ import click
 from edgetop.analysis.report import Report, report, to_json
 from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import junit, request
-from edgetop.cli.board import BoardInUse, open_board
+from edgetop.cli.board import BoardInUse, find_sensors, open_board
 from edgetop.cli.control_endpoint import ControlEndpoint
 from edgetop.cli.event_hooks import EventHooks
 from edgetop.cli.gatekeeper import Gatekeeper, tell_failed
 from edgetop.cli.headless import OPENING_LOOK_S, follow
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.live_session import LiveSession, Observer
-from edgetop.cli.power import find_sensors
 from edgetop.cli.request import Options
 from edgetop.cli.session_list import outcome_of
 from edgetop.cli.summary import summary

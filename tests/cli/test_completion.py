@@ -10,7 +10,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from edgetop.cli.commands import edgetop
-from edgetop.cli.complete import JOURNAL, MANIFEST, REGISTER, SUFFIX
+from edgetop.cli.completion import JOURNAL, MANIFEST, REGISTER, SUFFIX
 from edgetop.recording import files, registry
 from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run

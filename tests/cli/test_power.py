@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.power import find_sensors
+from edgetop.cli.board import find_sensors
 from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import parse_spec

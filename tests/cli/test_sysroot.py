@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.cli.sysroot import board_root
+from edgetop.cli.board import board_root
 from edgetop.errors import InputError
 from tests.support.trees import plant
 
