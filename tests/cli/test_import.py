@@ -51,7 +51,7 @@ def test_what_tools_print_and_a_boards_log_are_sessions_too(home):
     done = edgetop("import", "bench.txt", home=home)
     assert done.stderr.endswith(": the summary that benchmark_model prints, and no single inference\n")
     report = edgetop("report", "bench", home=home).stdout
-    assert "as benchmark_model printed them: no single inference is known" in report
+    assert "as printed by benchmark_model: single inferences are not known" in report
     (home / "board.log").write_text(f"{printed.NANO}\n" * 3)
     done = edgetop("import", "board.log", "--interval", "2s", home=home)
     assert done.stderr.endswith(": 54 readings of 18 sensors\n")

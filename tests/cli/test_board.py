@@ -1,10 +1,10 @@
-"""The sensors of power that a run has: the board's, the user's own, a log's."""
+"""The board of a session: a captured tree, and its sensors of power: the board's, the user's own, a log's."""
 
 from pathlib import Path
 
 import pytest
 
-from edgetop.cli.board import find_sensors
+from edgetop.cli.board import board_root, find_sensors
 from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import parse_spec
@@ -75,3 +75,25 @@ def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.M
     assert paces(find_sensors(options, discover_board(board), board, lambda: 0)) == {
         "power/5V-IN": 0.5, "ina226 at 0x40 on I2C bus 1": 0.5,
     }  # fmt: skip
+
+
+def test_without_it_this_machine_is_meant() -> None:
+    assert board_root(None).is_host
+
+
+def test_an_unpacked_capture_stands_for_its_tree(tmp_path) -> None:
+    plant(tmp_path, {"tree/proc/stat": "captured", "notes.txt": ""})
+    for folder in (tmp_path, tmp_path / "tree"):
+        assert board_root(folder).read_text("proc/stat") == "captured"
+
+
+def test_a_board_that_has_a_folder_of_that_name_is_still_itself(tmp_path) -> None:
+    plant(tmp_path, {"tree/proc/stat": "another", "proc/stat": "its own"})
+    assert board_root(tmp_path).read_text("proc/stat") == "its own"
+
+
+def test_what_is_no_folder_is_refused(tmp_path) -> None:
+    (tmp_path / "board.tar.gz").write_text("")
+    for name in ("gone", "board.tar.gz"):
+        with pytest.raises(InputError, match=rf"--sysroot .*{name}: no such folder \(unpack"):
+            board_root(tmp_path / name)
