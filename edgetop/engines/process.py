@@ -128,7 +128,7 @@ class ProcessEngine:
                 self._kill()
 
     def _read(self) -> bytes:
-        """Everything in the pipe, at most a few times its size."""
+        """Read what is in the pipe, at most eight times its size."""
         pieces = []
         for _ in range(8):
             try:

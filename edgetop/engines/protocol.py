@@ -74,7 +74,7 @@ class ProfilerChosen:
 
 @dataclass(frozen=True, slots=True)
 class BurstBegan:
-    """A long one: nothing is measured until it is over."""
+    """A burst that takes long begins: nothing is measured until it is over."""
 
     monotonic_ns: int
 
@@ -140,7 +140,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The engine is gone without a word of its own."""
+    """The engine's process ended without a message."""
 
     cause: str
     loading: bool  # it never came to its first inference
@@ -177,7 +177,7 @@ class Engine(Protocol):
     isolation: str  # "process" or "thread"
 
     def start(self) -> None:
-        """Begin. Raises InputError where it cannot even be started."""
+        """Start the engine. Raises InputError where it cannot be started."""
 
     def poll(self) -> EngineUpdate:
         """What came since the last poll, inferences in the order in which they began. Never waits."""

@@ -36,7 +36,7 @@ class Summary:
     warmup_ns: int | None = None  # what these took together
 
     def with_more_of(self, other: "Summary") -> "Summary":
-        """With what another one of the same run has beside figures."""
+        """Add what another summary of the same run has beside figures."""
         more = {**other.more, **self.more}
         return replace(self, model=self.model or other.model, more=more)
 
@@ -74,7 +74,7 @@ class SensorLog:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Where the time of instrumented inferences went."""
+    """The time of each layer in instrumented inferences."""
 
     runs: int
     operators: tuple[Operator, ...]  # in run order
@@ -97,7 +97,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The tool, and how it came to its figures."""
+    """The tool, and how it measured."""
 
     tool: str
     runtime: str | None  # None: it runs nothing
@@ -128,13 +128,13 @@ class Measured:
 
     @property
     def warmup(self) -> int | None:
-        """Inferences of the warm-up; None: not known."""
+        """The number of inferences of the warm-up; None: not known."""
         told = self.times.warmup if self.times else None
         return told if told is not None else (self.summary or NO_SUMMARY).warmup
 
     @property
     def measured(self) -> int | None:
-        """Inferences that count; None: not known."""
+        """The number of measured inferences; None: not known."""
         if self.times:
             return len(self.times.start_ns) - (self.times.warmup or 0)
         return self.summary.count if self.summary else 0

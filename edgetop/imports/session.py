@@ -54,7 +54,7 @@ class Imported:
 
     @property
     def summary(self) -> str:
-        """What it holds, in words."""
+        """Describe in words what the session holds."""
         measured = self._measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
         if measured.layers:
@@ -67,7 +67,7 @@ class Imported:
         return " and ".join(parts)
 
     def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
-        """`force`: in the place of one that was imported before.
+        """Write the session. `force`: replace one that was imported before.
 
         Raises InputError, RecordingError; all is then as it was before.
         """

@@ -96,7 +96,7 @@ def _how(began: datetime | None, interval_ns: int) -> str:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """When each line was. Raises ValueError."""
+    """Return the time of each line. Raises ValueError."""
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")
@@ -109,7 +109,7 @@ def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
 
 
 def _of_seconds(times: Sequence[datetime]) -> Numbers:
-    """Of several lines in one second, each at its part of it."""
+    """Spread several lines of one second evenly over it."""
     for earlier, later in itertools.pairwise(times):
         if later < earlier:
             raise ValueError(f"its clock was set back at {later:%Y-%m-%d %H:%M:%S}: cut it there")

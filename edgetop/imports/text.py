@@ -36,7 +36,7 @@ def count(text: str) -> int:
 
 
 def found(pattern: "re.Pattern[str]", text: str) -> str | None:
-    """What the first group holds, of the first match."""
+    """Return the first group of the first match."""
     match = pattern.search(text)
     return match[1] if match else None
 

@@ -109,7 +109,7 @@ def _ns(ms: Floats) -> Numbers:
 
 
 def _step_ns(until_ms: float) -> float:
-    """From one 32-bit float to the next, so late."""
+    """Return the distance from one 32-bit float to the next at that time."""
     return math.ldexp(1.0, math.frexp(until_ms)[1] - _FLOAT32_BITS) * 1e6
 
 

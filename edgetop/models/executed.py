@@ -42,7 +42,7 @@ class Origin:
 
     @property
     def main(self) -> OperatorCost:
-        """The one with the most work."""
+        """The operator with the most FLOPs."""
         return max(self.costs, key=lambda cost: cost.flops or 0)
 
 

@@ -30,7 +30,7 @@ _DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "C
 
 
 def hints(inspection: Inspection) -> tuple[Notice, ...]:
-    """Those that hold, what limits the figures first."""
+    """Return the hints that apply, those that limit the figures first."""
     found: list[Iterator[Notice]] = [
         _unknown(inspection),
         _open_shapes(inspection),

@@ -19,7 +19,7 @@ class MalformedError(Exception):
 
 
 class Budget:
-    """How much more of a file may be looked at."""
+    """Limits how much of a file may be read."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self._left = steps

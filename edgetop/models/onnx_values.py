@@ -48,7 +48,7 @@ class Attribute:
 
 
 def pair(data: memoryview, budget: Budget) -> tuple[str, str]:
-    """A StringStringEntryProto."""
+    """Read a StringStringEntryProto: key and value."""
     texts = {1: "", 2: ""}
     for number, value in wire.fields(data, budget):
         if number in texts:
@@ -57,7 +57,7 @@ def pair(data: memoryview, budget: Budget) -> tuple[str, str]:
 
 
 def read_tensor(data: memoryview, budget: Budget) -> Constant:
-    """A TensorProto: what it is, and its value where it is small."""
+    """Read a TensorProto: dtype and shape, and its value where it is small."""
     name, dtype = "", None
     dims: list[int] = []
     contents: dict[int, list[int | memoryview]] = {}

@@ -154,7 +154,7 @@ def _places(table: Table, field: int, tensors: tuple[Tensor, ...]) -> tuple[int,
 
 
 def _shape(table: Table) -> Shape | None:
-    """With the sizes that the model leaves open as None.
+    """Return the shape, with None for sizes that the model leaves open.
 
     An empty one without has_rank is a scalar's or unknown (schema.fbs, Tensor): of a tensor
     that an operator computes it is taken as unknown.

@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "edgetop"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-CIRCLES_LEFT = ("edgetop.analysis.", "edgetop.ui.")
+CIRCLES_LEFT = ("edgetop.analysis.",)
 
 
 def imported_modules(path):

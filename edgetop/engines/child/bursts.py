@@ -58,7 +58,7 @@ class Bursts:
         self._watch = InterferenceWatch()  # the last burst, or the beginning
 
     def begin(self) -> None:
-        """The measured phase begins."""
+        """Start the schedule: the measured phase begins."""
         self._began_ns, self._used_ns = self._clock(), 0
         self._watch = InterferenceWatch()
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())

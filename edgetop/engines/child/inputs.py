@@ -86,11 +86,11 @@ class InputSet:
         self.length = max([len(steps) for steps in steps.values()] or [1])
 
     def first(self) -> Dict[str, Any]:
-        """The feeds `next` begins with."""
+        """Return the feeds of the first inference."""
         return {name: steps[0] for name, steps in self._steps.items()}
 
     def next(self) -> Dict[str, Any]:
-        """The feeds of the next inference: name to array."""
+        """Return the feeds of the next inference: name to array."""
         position, self._position = self._position, self._position + 1
         return {name: steps[position] for name, steps in self._steps.items()}
 
@@ -108,7 +108,7 @@ class _Steps:
 
     @classmethod
     def of(cls, tensor: Tensor, shape: List[int], array: Any) -> "_Steps":
-        """A single one, made and not read."""
+        """A single array that was generated and not read from a file."""
         steps = cls(tensor, shape, [], 0)
         steps._cache.append(array)
         return steps

@@ -20,7 +20,7 @@ _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "Rs
 
 
 def report(outlet: Any, stage: str) -> None:
-    """Send what is held now; nothing where the kernel does not say."""
+    """Send the resident memory of now, where the kernel gives it."""
     sizes = resident()
     if sizes:
         outlet.send(frames.MEMORY, dict(sizes, stage=stage, t_ns=time.monotonic_ns()))

@@ -45,7 +45,7 @@ class PipeOutlet:
         self.put(self._view[: count * frames.RECORD.size], count)
 
     def put(self, records: memoryview, count: int) -> None:
-        """Send `count` packed records, of which nothing is kept."""
+        """Send `count` packed records; the caller may reuse the buffer."""
         self._drain()
         if count == 0:
             return

@@ -20,7 +20,7 @@ DRAWN_AT_ONCE = 1024
 
 
 class Duty:
-    """A cycle of work and rest."""
+    """A cycle of a working time and a resting time."""
 
     def __init__(self, on_ns: int, off_ns: int) -> None:
         self._on_ns = on_ns
@@ -51,17 +51,17 @@ class Closed:
         self._begin_ns = 0
 
     def begin(self, now_ns: int) -> int:
-        """A phase begins: when its first inference is to start."""
+        """Begin a phase, and return when its first inference is to start."""
         self._begin_ns = now_ns
         return now_ns
 
     def after(self, done_ns: int) -> int:
-        """When the next one is to start."""
+        """Return when the next inference is to start."""
         t_ns = done_ns + self._delay_ns
         return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
 
     def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
-        """When the next one is to start, after a pause of the engine's own."""
+        """Return when the next inference is to start, after a pause of the engine's own."""
         return next_ns
 
 
@@ -114,7 +114,7 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
 
 
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
-    """The pace of one stream for one phase; None: back to back.
+    """Return the pace of one stream for one phase; None: back to back.
 
     Each stream has the whole rate. Their fixed plans are evenly apart, as cameras are that nobody synchronised;
     their Poisson plans are drawn from seeds of their own.

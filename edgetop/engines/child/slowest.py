@@ -53,7 +53,7 @@ class Slowest:
         self._threshold_ns = 0.0
 
     def close(self) -> None:
-        """Tell of the last window. The watch is over."""
+        """Report the last window, and stop."""
         self._report()
         if self._fd >= 0:
             os.close(self._fd)
@@ -89,7 +89,7 @@ class Slowest:
         return max(int(self._threshold_ns), self._found["latency_ns"] if self._found else 0)
 
     def _report(self) -> None:
-        """What stands out of the window that is over."""
+        """Report the slowest inference of the window that is over, if it stands out."""
         found, self._found = self._found, None
         self._windows += 1
         if found is None:

@@ -26,11 +26,11 @@ class Lanes:
         self.all = [Lane(self, stream, outlet.capacity) for stream in range(streams)]
 
     def begin(self, now_ns: int) -> None:
-        """All streams begin a phase."""
+        """Begin a phase of all streams."""
         self._next_ns = [now_ns] * len(self._next_ns)
 
     def end(self, stream: int) -> None:
-        """One of them has nothing more to report in this phase."""
+        """End the phase of one stream, which has nothing more to report in it."""
         with self._lock:
             self._next_ns[stream] = NEVER
 
@@ -104,7 +104,7 @@ class Streams:
         return "stop" if "stop" in ends else str(ends[0])
 
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
-        """One stream, to its end; where it fails, so do all."""
+        """Run one stream to its end; where it fails, all streams end."""
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)
         except BaseException as error:

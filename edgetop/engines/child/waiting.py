@@ -34,7 +34,7 @@ def yield_cpu() -> None:
 
 
 class Waiter:
-    """Of one thread."""
+    """Waits until points in time. Each thread has its own."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ Rule = Callable[[Node], int]
 
 
 def _each(flops: int) -> Rule:
-    """So many for each element of the output."""
+    """Count `flops` for each element of the output."""
     return lambda node: flops * node.out
 
 
@@ -79,7 +79,7 @@ def _recurrent(node: Node) -> int:
 
 
 def _attention_softmax(node: Node) -> int:
-    """Five for each score of each head."""
+    """Count five for each score of each head."""
     heads = node.attribute("num_heads")
     if heads is None:
         heads = node.full_sizes(0)[1]

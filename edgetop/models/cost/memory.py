@@ -23,7 +23,7 @@ class MemoryPlan:
 
 
 def plan(graph: Graph) -> MemoryPlan:
-    """Of a graph whose shapes are worked out."""
+    """Plan the memory of a graph whose shapes are worked out."""
     buffers = _buffers(graph)
     sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}
     spans = _spans(graph, buffers)

@@ -23,7 +23,7 @@ Rule = Callable[[Node], int]
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """Of one inference. What is not known is None."""
+    """The work of an operator in one inference. What is not known is None."""
 
     operator: Operator
     is_folded: bool  # its outputs are constant: computed once, at load, and free afterwards
@@ -101,7 +101,7 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 
 
 def weight_places(graph: Graph, operator: Operator) -> list[int]:
-    """Its constants that are parameters."""
+    """Return the places of its constants that are parameters."""
     places = [place for place in operator.inputs if place != OMITTED]
     return [place for place in places if is_weight(graph.tensors[place], operator)]
 

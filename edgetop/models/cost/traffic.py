@@ -22,7 +22,7 @@ _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
 def total(tensors: Iterable[Tensor | None]) -> int | None:
-    """Bytes of all that are there; None where one is not known."""
+    """Sum the bytes of the tensors that are given; None where one is not known."""
     found = 0
     for tensor in tensors:
         if tensor is not None:

@@ -28,7 +28,7 @@ _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Found(NamedTuple):
-    """What a rule says of an output."""
+    """What the rules give for one output."""
 
     sizes: Sizes | None = None
     dtype: str | None = None
@@ -184,7 +184,7 @@ def _tflite(model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping
 
 
 def _fills(given: Shape, stored: Shape | None) -> bool:
-    """Whether it says no more than what was left open."""
+    """Whether the given shape only fills sizes that the file leaves open."""
     return (
         stored is not None
         and len(given) == len(stored)

@@ -42,7 +42,7 @@ def _skip_layer_norm(node: Node) -> list[Sizes | None]:
 
 
 def _regions(node: Node) -> list[Sizes | None]:
-    """RoiAlign, MaxRoiPool."""
+    """Shapes of RoiAlign and MaxRoiPool."""
     side = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *side)]
 

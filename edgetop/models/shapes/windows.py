@@ -15,7 +15,7 @@ WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvT
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Of one operator, an entry for each spatial axis."""
+    """The window of one operator, with an entry for each spatial axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

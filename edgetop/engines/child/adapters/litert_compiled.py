@@ -149,7 +149,7 @@ class CompiledLiteRt:
             raise EngineError("model", text) from None
 
     def another(self, shapes: Dict[str, List[int]]) -> "CompiledLiteRt":
-        """The same for another stream, in buffers of its own."""
+        """Return an adapter with the same model for another stream, with buffers of its own."""
         adapter = CompiledLiteRt()
         adapter.open(self._spec)
         adapter.reshape(shapes)

@@ -84,7 +84,7 @@ class OnnxRuntime:
         self.inputs = [_tensor(node) for node in self._session.get_inputs()]
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Nothing to do: ONNX Runtime takes the shapes from the feeds."""
+        """Do nothing: ONNX Runtime takes the shapes from the feeds."""
 
     def another(self, shapes: Dict[str, List[int]]) -> "OnnxRuntime":  # noqa: ARG002  as an interpreter needs them
         """The same for another stream: `run` of one session may be called from several threads at once.

@@ -39,7 +39,7 @@ class _Interpreter:
         self._spec: Dict[str, Any] = {}
 
     def unusable(self) -> str:
-        """Why this runtime cannot work here, or the empty string."""
+        """Return the reason why this runtime cannot work here, or the empty string."""
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
@@ -139,7 +139,7 @@ class _Interpreter:
         return self.interpreter.invoke  # type: ignore[no-any-return]
 
     def input_arrays(self) -> List[Any]:
-        """What the inputs hold, in the order of the model's."""
+        """Return the current input arrays, in the order of the model's inputs."""
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
 
     def tensor_shapes(self) -> List[Any]:
@@ -156,7 +156,7 @@ class _Interpreter:
         }
 
     def _dropped(self) -> List[str]:
-        """Delegates of the user's, where nothing was delegated at all."""
+        """Return the user's delegates where no operator was delegated."""
         return self._delegates if self._delegates and self._executors() == ["CPU"] else []
 
     def _executors(self) -> List[str]:

@@ -21,7 +21,7 @@ Key = Tuple[str, str, str]  # name, type, provider
 
 
 class ProfilingError(Exception):
-    """Why operators cannot be timed this way here."""
+    """Operators cannot be timed in this way; the message has the reason."""
 
 
 class Allowance:
@@ -58,7 +58,7 @@ class Profile:
         self._run = -1  # that in hand
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
-        """What is added from here on belongs to a run that took so long."""
+        """Begin a run that took `ns`; what is added next belongs to it."""
         self._run = len(self.run_ns)
         self.run_ns.append(ns)
         self._interference.append(interference)
@@ -66,13 +66,13 @@ class Profile:
         self._threads.append(None)
 
     def timed(self, call: Callable[[], Any]) -> Any:
-        """Begin a run with this call, and give what it gives."""
+        """Time the call as a new run, and return its result."""
         result, ns, interference = measured(call)
         self.begin_run(ns, interference)
         return result
 
     def return_to(self, run: int) -> None:
-        """What is added from here on belongs to that run."""
+        """Make that run the current one: what is added next belongs to it."""
         self._run = run
 
     def add(self, name: str, op_type: str, provider: str, ns: int) -> None:

@@ -27,7 +27,7 @@ MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 
 
 class _Received(Profile):
-    """A profile as the helper described it."""
+    """A profile that a helper process has described already."""
 
     def __init__(self, described: Dict[str, Any]) -> None:
         super().__init__()

@@ -35,14 +35,14 @@ class Interference(NamedTuple):
 
 
 class InterferenceWatch:
-    """What others take from this process from now on."""
+    """Measures the interference of other processes from its creation on."""
 
     def __init__(self) -> None:
         self._before = _counted()
         self._begin_ns = time.monotonic_ns()
 
     def measure(self) -> Tuple[int, Interference]:
-        """How many ns have passed, and what they took in these."""
+        """Return the ns since the creation, and the interference in them."""
         span_ns = time.monotonic_ns() - self._begin_ns
         (preempted_before, before), (preempted, after) = self._before, _counted()
         waited = None
@@ -59,14 +59,14 @@ class InterferenceWatch:
 
 
 def measured(call: Callable[[], Any]) -> Tuple[Any, int, Interference]:
-    """What the call gives, how many ns it took, and what others took from it."""
+    """Return the result of the call, how many ns it took, and the interference."""
     watch = InterferenceWatch()
     result = call()
     return (result, *watch.measure())
 
 
 def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
-    """So far, on all CPUs together; None: not known."""
+    """Return the time stolen so far on all CPUs together; None: not known."""
     try:
         with open(path, "rb") as file:
             return int(file.readline().split()[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

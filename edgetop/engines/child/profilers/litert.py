@@ -108,14 +108,14 @@ class Service:
 
 
 def require_sense(events: List[Event], run_ns: int) -> None:
-    """Structures that have changed would be read as nonsense."""
+    """Raise ProfilingError where events make no sense, as they would if structures had changed."""
     within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
     if any(event.kind not in EVENT_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
         raise ProfilingError("LiteRT's profiler tells of events that make no sense: another version of its structures")
 
 
 class Library:
-    """The C library: every function gives a status, which is 0."""
+    """The C library. Each of its functions returns a status, 0 for success."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -137,7 +137,7 @@ class Library:
         function(thing)
 
     def made(self, name: str, *arguments: Any, of: Any = _P) -> Any:
-        """What the function puts where its last argument points."""
+        """Return the object that the function stores where its last argument points."""
         result = of()
         self.call(name, *arguments, ctypes.byref(result))
         return result
@@ -172,7 +172,7 @@ class Run:
         self._library.call("LiteRtAddOpaqueOptions", options, opaque)
 
     def _tensors(self, signature: Any, side: str) -> Any:
-        """A buffer for each input or output."""
+        """Make a buffer for each input or output."""
         library = self._library
         count = library.made("LiteRtGetNumSignature%ss" % side, signature, of=_SIZE).value
         buffers = (_P * count)()

@@ -160,7 +160,7 @@ def _is_of_build(path: str, onnxruntime: Any) -> bool:
 
 
 def _api(library: Any, version: str) -> int:
-    """The address of the table of functions."""
+    """Return the address of the table of functions."""
     # OrtApiBase is {GetApi, GetVersionString}.
     base = library.OrtGetApiBase()
     get_version = ctypes.CFUNCTYPE(ctypes.c_char_p)(_entry(base, 1))

@@ -43,7 +43,7 @@ class Service:
             raise
 
     def burst(self, allowance: Allowance) -> Profile:
-        """The runs that are allowed, and the end of the session."""
+        """Run what is allowed, and end the session."""
         profile = Profile()
         try:
             interference = []

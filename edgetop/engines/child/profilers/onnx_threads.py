@@ -16,7 +16,7 @@ ROUNDED_US = 20  # each loop's times are in whole microseconds
 
 
 class ThreadUse:
-    """Of one run."""
+    """How the threads shared the work of one run."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -46,7 +46,7 @@ class ThreadUse:
         self._cpus[thread] = cpu
 
     def describe(self) -> Optional[Dict[str, Any]]:
-        """None: it had no threads to tell of."""
+        """Return the sums; None where the run used one thread."""
         if not self._count:
             return None
         return {"count": self._count, "all_ns": self._all_ns, "moves": self._moves, "waited_ns": self._waited_ns}
@@ -64,7 +64,7 @@ def use_of(kernels: List[Dict[str, Any]], names: List[str]) -> Optional[Dict[str
 
 
 def loops_of(kernels: List[Dict[str, Any]]) -> int:
-    """How many loops the threads shared in these kernels."""
+    """Count the loops that the threads shared in these kernels."""
     stats = [event["args"].get("thread_scheduling_stats") for event in kernels]
     numbers = [
         stats["main_thread"].get("block_size") for stats in stats if isinstance(stats, dict) and "main_thread" in stats

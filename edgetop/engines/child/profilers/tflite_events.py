@@ -28,7 +28,7 @@ NameOf = Callable[[int, str], str]  # of node number and type: the operator's na
 
 
 def add_events(profile: Profile, events: List[Event], name_of: NameOf, delegate: str) -> None:
-    """Put the events of one run into the profile.
+    """Add the events of one run to the profile.
 
     `delegate`: who runs what is inside a delegate that has no event itself, as XNNPACK has
     none. Only the main graph counts: the time of a WHILE is that of its body too.

@@ -131,7 +131,7 @@ class InterpreterProfiler:
         self._listener.take()
 
     def listen(self, allowance: Allowance) -> Profile:
-        """The runs that are allowed, while it is attached."""
+        """Run what is allowed, while the profiler is attached."""
         profile = Profile()
         self._name_of = self._name_of or names_of(self._interpreter)  # once the tensors are allocated
         self._listener.take()
@@ -147,7 +147,7 @@ class Attached:
     way = "a profiler attached to the live interpreter"
 
     def __init__(self, interpreter: Any, package: str, version: str) -> None:
-        """For `allocate_tensors`; then `detach`. Raises ProfilingError."""
+        """Attach before `allocate_tensors`, and call `detach` after it. Raises ProfilingError."""
         self._profiler = InterpreterProfiler(interpreter, package, version)
         self.detach = self._profiler.detach
 

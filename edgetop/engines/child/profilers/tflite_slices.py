@@ -55,7 +55,7 @@ class Service:
             self.way = text % (self.way, len(failed), len(failed) + len(self._slices), one_line("; ".join(failed), 200))
 
     def _cut(self) -> List[str]:
-        """Make the slices; those that cannot be run, and why."""
+        """Make the slices, and return why others cannot be run."""
         whole = self._with_all_tensors()
         names = {detail["index"]: detail["name"] for detail in whole.get_tensor_details()}
         failed = []
@@ -106,7 +106,7 @@ class Service:
         return interpreter
 
     def make_ready(self) -> None:
-        """Nothing: one operator's model is held at a time."""
+        """Do nothing: a burst opens one operator's model at a time."""
 
     def burst(self, allowance: Allowance) -> Profile:
         """Runs of the medians of the operators, as many as each operator had at least."""
