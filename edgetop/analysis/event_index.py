@@ -7,7 +7,6 @@ on how a session is batched.
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from edgetop.analysis.slowdowns.signals import EVIDENCE_S
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
 
@@ -15,6 +14,7 @@ COMPETING, SLOW, BURST, SLOW_READ = "competing", "slow-inference", "profile-burs
 KINDS = frozenset({COMPETING, SLOW, BURST, SLOW_READ})
 KNOWN_WITHIN_S = 3  # of a second: what comes later was not known when it was looked at live
 NAMED_BEFORE_S = 35  # the same names are told again every half minute
+EVIDENCE_S = 1_024  # so far back is looked for evidence at most
 FAR_BACK_S = 900  # of a long slowdown: names are sought in so much of its end
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ, EventIndex
-from edgetop.analysis.slowdowns.causes import LIMITS, Channel
+from edgetop.analysis.slowdowns.causes import LIMITS
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.slowdowns.signals import Signals
@@ -102,7 +102,7 @@ class Tail:
     def copy(self) -> "Tail":
         return replace(self, _kept=list(self._kept), looked=dict(self.looked))
 
-    def advance(self, rows: Rows, signals: Signals, channels: Sequence[Channel], event_index: EventIndex) -> None:
+    def advance(self, rows: Rows, signals: Signals) -> None:
         """Rows of seconds about which everything is known that will be."""
         rows = rows[rows["count"] > 0]
         if not len(rows):
@@ -113,7 +113,7 @@ class Tail:
         self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S]
         for row in _largest(fresh, KEPT):
             if len(self._kept) < KEPT or row["max_ns"] > self._kept[-1].max_ns:
-                found = _look(row, signals, channels, event_index)
+                found = _look(row, signals)
                 self.looked[found.second] = found
                 self._kept = sorted([*self._kept, found], key=lambda one: (-one.max_ns, one.second))[:KEPT]
         oldest = int(self._recent["second"][0])
@@ -130,8 +130,6 @@ class Tail:
         p50_ns: float,
         slowdowns: Sequence[Slowdown],
         signals: Signals,
-        channels: Sequence[Channel],
-        event_index: EventIndex,
     ) -> TailView:
         """`p50_ns`: of the session, above which the tail stands out."""
         least_ns = STANDS_OUT * p50_ns
@@ -139,7 +137,7 @@ class Tail:
         for row in _largest(self._recent, KEPT_RECENT):
             second = int(row["second"])
             if second not in self.looked and row["max_ns"] >= least_ns:
-                self.looked[second] = _look(row, signals, channels, event_index)
+                self.looked[second] = _look(row, signals)
             if row["max_ns"] >= least_ns:
                 recent.append(_told(self.looked[second], slowdowns))
         slowest = [_told(found, slowdowns) for found in self._kept if found.max_ns >= least_ns]
@@ -152,23 +150,23 @@ def _largest(rows: Rows, count: int) -> Rows:
     return largest
 
 
-def _look(row: np.void, signals: Signals, channels: Sequence[Channel], event_index: EventIndex) -> _Found:
+def _look(row: np.void, signals: Signals) -> _Found:
     second, max_ns = int(row["second"]), int(row["max_ns"])
-    counted = _counted(event_index, second, max_ns)
+    counted = _counted(signals.events, second, max_ns)
     t_ns = second * NS if counted is None else counted.t_ns
     until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
     found = _Found(second, max_ns, t_ns)
     proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
     if proven == "contention":
-        return replace(found, proven=proven, who=event_index.competitor_at(second))
+        return replace(found, proven=proven, who=signals.events.competitor_at(second))
     if proven:
         return replace(found, proven=proven)
-    if event_index.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
+    if signals.events.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
         return replace(found, near="burst")
-    if event_index.overlaps(SLOW_READ, t_ns, until_ns):
+    if signals.events.overlaps(SLOW_READ, t_ns, until_ns):
         return replace(found, near="sensor-read")
-    near = _coincided(second, signals, channels, is_counted=counted is not None)
-    return replace(found, near=near, who=event_index.competitor_at(second) if near == "contention" else "")
+    near = _coincided(second, signals, is_counted=counted is not None)
+    return replace(found, near=near, who=signals.events.competitor_at(second) if near == "contention" else "")
 
 
 def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
@@ -199,7 +197,7 @@ def _number(value: JsonValue) -> int:
 _AS_TAIL = {"contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock"}
 
 
-def _coincided(second: int, signals: Signals, channels: Sequence[Channel], *, is_counted: bool) -> str:
+def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
     """Which signal left its usual range in this second; a reading of the next one may tell of this one."""
     begin_s = max(0, second - BEFORE_S)
     held, was_read = signals.held(begin_s, second + 2)
@@ -207,7 +205,7 @@ def _coincided(second: int, signals: Signals, channels: Sequence[Channel], *, is
     if at < LEAST_BEFORE_S:
         return ""
     seen = set()
-    for channel in channels:
+    for channel in signals.channels:
         if channel.role == "trip" or (is_counted and channel.cause == "contention"):
             continue  # of a wait for the CPU the engine itself knows better
         values = channel.values(held)

@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.signals import SET, is_flag
 from edgetop.analysis.tracks import Floats
 from edgetop.session.manifest import SensorInfo
 
@@ -29,6 +28,8 @@ Reduction = Literal["one", "lowest", "highest", "others", "margin"]
 # warning); the limit of a Jetson Orin's 5 V input is near it.
 INPUT_FLOOR_V = 4.63
 _INPUTS = ("EXT5V", "VDD_IN", "POM_5V_IN")
+SET = 0.5  # of a flag, which is 0 or 1
+STICKY = "-sticky"
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
 
@@ -71,6 +72,11 @@ def channels(infos: Sequence[SensorInfo]) -> tuple[Channel, ...]:
     """Every signal that these sensors make."""
     row = {info.id: place for place, info in enumerate(infos)}
     return (*_flags(infos), *_counts(row), *_heat(infos), *_clocks(infos), *_load(row), *_inputs(infos))
+
+
+def is_flag(info: SensorInfo) -> bool:
+    """Whether it says that a limit is in force now, not that one was since boot."""
+    return info.kind == "throttle" and not info.label.endswith(STICKY)
 
 
 # By the label's words; what is not here (freq-capped, throttled) says that something limits, not what.

@@ -168,7 +168,7 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _is_certain(self, span: Span) -> bool:
-        """Whether it is a slowdown also if the noise has as long a memory as it may have by what was seen of it by now."""
+        """Whether it is a slowdown also if the noise has as long a memory as it may have, by what is known now."""
         assert self.baseline is not None
         level = span.level_sum / span.windows
         counts = np.array([span.windows, max(span.before, 1), self.baseline_windows])

@@ -72,19 +72,19 @@ class Evidence:
     stands: bool = False  # others took the CPU before it
 
     @classmethod
-    def begun(cls, channels: tuple[Channel, ...], onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
+    def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
         """Of a slowdown that began so, with what the signals were before it."""
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
         contended = taken_of(signals, held).is_contended
         return cls(
-            channels=channels,
+            channels=signals.channels,
             floor=floor,
             start_s=onset.start_s,
             looked_s=from_s,
             near_s=onset.start_s + NEAR_S + onset.slack_s,
-            tallies=[_begin(channel, held, was_read, begin_s) for channel in channels],
+            tallies=[_begin(channel, held, was_read, begin_s) for channel in signals.channels],
             stands=bool(np.count_nonzero(contended) * 2 > len(contended)),
         )
 

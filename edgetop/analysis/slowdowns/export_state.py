@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.event_index import EVIDENCE_S
 from edgetop.analysis.slowdowns import noise
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.causes import CAUSES, Channel
@@ -20,7 +21,6 @@ from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.from_start import Limited
 from edgetop.analysis.slowdowns.judgement import KEPT, KEPT_ROWS, Judgement, Slowdown
 from edgetop.analysis.slowdowns.plain import built, plain
-from edgetop.analysis.slowdowns.signals import EVIDENCE_S
 from edgetop.analysis.slowdowns.span import Span
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
@@ -165,7 +165,7 @@ def _stages(given: _Open, channels: tuple[Channel, ...], until_s: int) -> Stages
             _require(_is_evidence(evidence, len(channels)))
             evidence.channels = channels
     span = given.span
-    return Stages(channels, span.sigma, span.slack_s, given.stage, tuple(given.below), given.over)
+    return Stages(span.sigma, span.slack_s, given.stage, tuple(given.below), given.over)
 
 
 def _is_evidence(of: Evidence, channels: int) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import AT_TRIP_C, Cause, cause_of_flag, hides_caps
-from edgetop.analysis.slowdowns.signals import SET, Signals, is_flag
+from edgetop.analysis.slowdowns.causes import AT_TRIP_C, SET, Cause, cause_of_flag, hides_caps, is_flag
+from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import percent, reading
 from edgetop.session.manifest import SensorInfo

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.causes import Cause, Channel
+from edgetop.analysis.slowdowns.causes import Cause
 from edgetop.analysis.slowdowns.contention import Contention, now_words, read_taken
 from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
@@ -95,8 +95,6 @@ class Judgement:
         rows: Rows,
         until_s: int,
         signals: Signals,
-        channels: tuple[Channel, ...],
-        event_index: EventIndex,
     ) -> None:
         """Judge these seconds, which follow those before; `until_s`: where they end."""
         from_s, self.until_s = self.until_s, until_s
@@ -118,13 +116,13 @@ class Judgement:
                 return
         over_s = self.contention.over_s
         if over_s is not None and not self.is_anew:
-            self._detect(over_s, signals, channels, event_index)
-            self._begin_anew(over_s, signals, channels, event_index)
+            self._detect(over_s, signals)
+            self._begin_anew(over_s, signals)
         # Where it is not sure yet whether others are gone, it is not known what to compare with.
         free_s = self.contention.free_s if self.contention.is_open else 0
-        self._detect(until_s - free_s, signals, channels, event_index)
+        self._detect(until_s - free_s, signals)
 
-    def _detect(self, until_s: int, signals: Signals, channels: tuple[Channel, ...], event_index: EventIndex) -> None:
+    def _detect(self, until_s: int, signals: Signals) -> None:
         """In the seconds up to then that were not looked at yet."""
         due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
         rows, self.waiting = self.waiting[:due], self.waiting[due:]
@@ -137,18 +135,16 @@ class Judgement:
         if not is_settled:
             joined = np.concatenate([self.burst_rows, rows])
             self.burst_rows = _inside(joined, self.detector.baseline) if self.detector.baseline else joined[-KEPT_ROWS:]
-        self._look(signals, channels, event_index)
+        self._look(signals)
 
-    def _begin_anew(
-        self, from_s: int, signals: Signals, channels: tuple[Channel, ...], event_index: EventIndex
-    ) -> None:
+    def _begin_anew(self, from_s: int, signals: Signals) -> None:
         """Others are gone that were there from the start: only now is there a burst to compare with."""
         assert self.opening_s is not None
         self.is_anew = True
-        self.contention.named = event_index.competitors(self.opening_s, from_s)
+        self.contention.named = signals.events.competitors(self.opening_s, from_s)
         if self.detector.open:
             self.detector.open.end_s = from_s
-            self._look(signals, channels, event_index)
+            self._look(signals)
         self.detector, self.cutter, self.burst_rows = Detector(), WindowCutter(), NO_SECONDS.rows
         self.detector.ended_s = from_s
 
@@ -173,17 +169,17 @@ class Judgement:
         if released is not None:
             self.limited_to_s = from_s + released - RELEASED_S
 
-    def _look(self, signals: Signals, channels: tuple[Channel, ...], event_index: EventIndex) -> None:
+    def _look(self, signals: Signals) -> None:
         """Gather the evidence of every span, and close those that are over."""
         while self.detector.spans:
             span = self.detector.spans[0]
-            self.stages = self.stages or Stages.begun(span, channels, signals)
+            self.stages = self.stages or Stages.begun(span, signals)
             for over in self.stages.take(span.take_new(), signals):
-                self._close(over, event_index)
+                self._close(over, signals.events)
             if self.detector.take_over() is None:
                 return
             for over in self._believed(span, self.stages.closed(span, signals)):
-                self._close(over, event_index)
+                self._close(over, signals.events)
             self.stages = None
 
     def _believed(self, span: Span, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
@@ -191,26 +187,26 @@ class Judgement:
         is_caused = any(stage.is_likely or is_likely(stage.finding) for stage in stages)
         return stages if span.is_certain or is_caused else ()
 
-    def _close(self, stage: Stage, event_index: EventIndex) -> None:
-        self.closed = (*self.closed, _slowdown(stage, event_index, self.until_s))[-KEPT:]
+    def _close(self, stage: Stage, events: EventIndex) -> None:
+        self.closed = (*self.closed, _slowdown(stage, events, self.until_s))[-KEPT:]
         self.closed_count += 1
 
-    def view(self, signals: Signals, event_index: EventIndex) -> SlowdownsView:
+    def view(self, signals: Signals) -> SlowdownsView:
         found = list(self.closed)
         total = self.closed_count
         if self.detector.open and self.stages:
             stages = self._believed(self.detector.open, self.stages.now(signals))
-            now = [_slowdown(stage, event_index, self.until_s) for stage in stages]
+            now = [_slowdown(stage, signals.events, self.until_s) for stage in stages]
             found += now
             total += len(now)
         first = [self._limited_from_start(self.limited)] if self.limited else []
         if self.contention.from_start:
-            first.append(self._contended_from_start(event_index))
+            first.append(self._contended_from_start(signals.events))
         burst = None if self.limited and self.limited_to_s is None else self.detector.provisional()
         rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows
         contended_now = None
         if self.contention.is_now:
-            contended_now = now_words(signals, self.until_s, *event_index.competitor_now(self.until_s)) or "others"
+            contended_now = now_words(signals, self.until_s, *signals.events.competitor_now(self.until_s)) or "others"
         scatter = self.detector.noise.sigma if self.detector.baseline else None
         found = [*first, *found[max(0, len(found) + len(first) - KEPT) :]]
         is_settled = self.detector.baseline is not None
@@ -222,10 +218,10 @@ class Judgement:
             tuple(limited.sentences()),
         )  # fmt: skip
 
-    def _contended_from_start(self, event_index: EventIndex) -> Slowdown:
+    def _contended_from_start(self, events: EventIndex) -> Slowdown:
         of, over_s = self.contention, self.contention.over_s
         assert self.opening_s is not None
-        named = of.named if self.is_anew else event_index.competitors(self.opening_s, self.until_s)
+        named = of.named if self.is_anew else events.competitors(self.opening_s, self.until_s)
         sentences = (named, *of.sentences()) if named else tuple(of.sentences())
         count = of.level_count if self.is_anew else 0
         return self._from_start(over_s, "contention", of.level_sum, count, of.confidence, sentences)
@@ -247,11 +243,11 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
     return inside
 
 
-def _slowdown(stage: Stage, event_index: EventIndex, until_s: int) -> Slowdown:
+def _slowdown(stage: Stage, events: EventIndex, until_s: int) -> Slowdown:
     finding = stage.finding
     sentences = finding.sentences
     if finding.cause == "contention":  # who it was, before all signs of it
-        named = event_index.competitors(stage.start_s, until_s if stage.end_s is None else stage.end_s)
+        named = events.competitors(stage.start_s, until_s if stage.end_s is None else stage.end_s)
         sentences = (named, *sentences) if named else sentences
     return Slowdown(
         start_ns=stage.start_s * NS,

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgetop.analysis.event_index import EventIndex
+from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.tracks import Bools, Floats, Tracks
 from edgetop.session.manifest import Manifest, SensorInfo
 
-EVIDENCE_S = 1_024  # so far back is looked for it at most
-SET = 0.5  # of a flag, which is 0 or 1
-STICKY = "-sticky"
 KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
 IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", "load/steal"})
 
@@ -42,20 +41,17 @@ def machine_of(manifest: Manifest) -> Machine:
     return Machine(board.governor, board.cores, cpus, manifest.engine.threads, load.streams, is_paced)
 
 
-def is_flag(info: SensorInfo) -> bool:
-    """Whether it says that a limit is in force now, not that one was since boot."""
-    return info.kind == "throttle" and not info.label.endswith(STICKY)
-
-
 def _matters(info: SensorInfo) -> bool:
     return info.kind in KINDS or info.id in IDS or "passive" in (info.trips or {})
 
 
 class Signals:
-    """The sensors that could tell why, each a row of what is looked up of them."""
+    """What could tell why: sensors, each a row of what is looked up of them, the channels made of them, and events."""
 
     def __init__(self, tracks: Tracks) -> None:
         self.infos: tuple[SensorInfo, ...] = ()  # of the rows
+        self.channels: tuple[Channel, ...] = ()
+        self.events = EventIndex()
         self.machine = Machine()
         self._tracks = tracks
         self._places: list[int] = []  # of the rows, in the manifest
@@ -65,6 +61,7 @@ class Signals:
         self.machine = machine_of(manifest)
         self._places = [place for place, info in enumerate(manifest.sensors) if _matters(info)]
         self.infos = tuple(manifest.sensors[place] for place in self._places)
+        self.channels = channels(self.infos)
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
         """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.progress import measured_until
-from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.slowdowns.export_state import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals
@@ -32,29 +30,26 @@ class Slowdowns(TracksReader):
     def __init__(self, tracks: Tracks | None = None) -> None:
         super().__init__(tracks)
         self._signals = Signals(self._tracks)
-        self._channels: tuple[Channel, ...] = ()
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
         self._settled_s = 0
         self._judgement = Judgement()  # further than that where it was handed over
         self._tail = Tail()
-        self._event_index = EventIndex()
         self._views: tuple[SlowdownsView, Tail] | None = None
 
     def fold_part(self, batch: Batch) -> None:
         rows = batch.seconds.rows
         if batch.manifest is not None:
             self._signals.register(batch.manifest)
-            self._channels = channels(self._signals.infos)
         if batch.judged is not None:
             self._import_state(batch.judged, batch.until_ns)
-        self._event_index.on_event(batch.events)
+        self._signals.events.on_event(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(batch.readings) or batch.events:
             self._views = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
         settled_s = self._newest_s - LATE_S
-        self._event_index.forget(settled_s)
+        self._signals.events.forget(settled_s)
         if settled_s >= self._settled_s + SETTLED_AT_ONCE_S:
             for until_s in range(self._settled_s + STEP_S, settled_s, STEP_S):
                 self._settle(until_s)
@@ -64,7 +59,7 @@ class Slowdowns(TracksReader):
     def _import_state(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
         """Go on from what was judged where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            self._judgement = import_state(document, self._channels, until_ns)
+            self._judgement = import_state(document, self._signals.channels, until_ns)
             self._views = None
 
     @property
@@ -78,13 +73,13 @@ class Slowdowns(TracksReader):
         rows, self._rows = self._rows[:due], self._rows[due:]
         self._settled_s = until_s
         self._advance(self._judgement, rows, until_s)
-        self._tail.advance(rows, self._signals, self._channels, self._event_index)
+        self._tail.advance(rows, self._signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
         """With what of these rows it does not know yet."""
         if until_s > judgement.until_s:
             rows = rows[rows["t_ns"] >= judgement.until_s * NS]
-            judgement.advance(rows, until_s, self._signals, self._channels, self._event_index)
+            judgement.advance(rows, until_s, self._signals)
 
     def export_state(self) -> dict[str, JsonValue] | None:
         """What is settled, for who goes on from here; None where that is not possible just now."""
@@ -104,7 +99,7 @@ class Slowdowns(TracksReader):
         if p50_ns is None:
             return TailView()
         view, tail = self._viewed()
-        seen = tail.view(p50_ns, view.slowdowns, self._signals, self._channels, self._event_index)
+        seen = tail.view(p50_ns, view.slowdowns, self._signals)
         self._tail.remember(tail, self._settled_s)
         return seen
 
@@ -114,8 +109,8 @@ class Slowdowns(TracksReader):
             judgement, tail = self._judgement.copy(), self._tail.copy()
             judgement.detector.end_s = self._end_s
             self._advance(judgement, self._rows, self._newest_s)
-            tail.advance(self._rows, self._signals, self._channels, self._event_index)
-            self._views = judgement.view(self._signals, self._event_index), tail
+            tail.advance(self._rows, self._signals)
+            self._views = judgement.view(self._signals), tail
         return self._views
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import LIMITS, Cause, Channel
+from edgetop.analysis.slowdowns.causes import LIMITS, Cause
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Onset
 from edgetop.analysis.slowdowns.plain import NOT_EXPORTED
 from edgetop.analysis.slowdowns.signals import Signals
@@ -161,7 +161,6 @@ class Change:
 class Stages:
     """Folds the slow windows of one slowdown, in their order."""
 
-    channels: tuple[Channel, ...]
     sigma: float
     slack_s: int
     stage: Stage
@@ -170,10 +169,10 @@ class Stages:
     change: Change | None = None
 
     @classmethod
-    def begun(cls, span: Span, channels: tuple[Channel, ...], signals: Signals) -> "Stages":
+    def begun(cls, span: Span, signals: Signals) -> "Stages":
         onset = Onset(span.start_s, span.rise_s, span.slack_s, span.after_s)
-        first = Stage(span.start_s, (Evidence.begun(channels, onset, signals),))
-        return cls(channels, span.sigma, span.slack_s, first)
+        first = Stage(span.start_s, (Evidence.begun(onset, signals),))
+        return cls(span.sigma, span.slack_s, first)
 
     @property
     def _rise(self) -> int:
@@ -251,7 +250,7 @@ class Stages:
             if not change.is_sure_rise(self.sigma):
                 return None
             onset = Onset(change.start_s, change.start_s, self.slack_s)
-            change.stage = Stage(change.start_s, (Evidence.begun(self.channels, onset, signals, change.level_before),))
+            change.stage = Stage(change.start_s, (Evidence.begun(onset, signals, change.level_before),))
             change.stage.take(change.windows)
         else:
             change.stage.take(change.windows[-1:])
