@@ -52,9 +52,10 @@ class Usage:
             if place in self._places:
                 self._sums[self._places[place]].add_stretch(t_ns, until_ns, *figures)
         readings = of_sensors(batch.readings, self._places)
-        for place in np.unique(readings["sensor"]).tolist():
+        for place, name in self._places.items():
             rows = readings[readings["sensor"] == place]
-            self._sums[self._places[place]].add(rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64))
+            if len(rows):
+                self._sums[name].add(rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64))
 
     def view(self, until_ns: int) -> UsageView:
         """`until_ns`: the end of the measured phase, or now."""

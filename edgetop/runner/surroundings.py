@@ -24,6 +24,7 @@ class Surroundings:
         self._pid: int | None = None
         self._surveying: tuple[Surveying, ...] = ()
         self._began_ns: int | None = None
+        self._sensors = 0  # how many are known
         self._ids: dict[int, str] = {}  # of the sensors of temperature, by their place
         self._temperatures: dict[str, float] = {}
         self._scheduler: str | None = None
@@ -44,7 +45,8 @@ class Surroundings:
 
     def sensed(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
         """The last reading before the phase begins counts; where there was none, the first soon after."""
-        if len(self._ids) < len(sensors):
+        if len(sensors) > self._sensors:
+            self._sensors = len(sensors)
             self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind == "temp"}
         if self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS):
             return
