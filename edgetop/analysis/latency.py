@@ -127,8 +127,7 @@ class RollingLatency:
         return found
 
     def _summed(self, since_ns: int) -> Recent:
-        kept = self._recent.joined()
-        seconds = concatenate([kept.where(kept.rows["t_ns"] + NS > since_ns), self._open_part()])
+        seconds = concatenate([self._recent.since(since_ns), self._open_part()])
         totals = Totals()
         totals.add(seconds)
         statistics = totals.statistics(None)
@@ -184,8 +183,7 @@ class RollingLatency:
             waited = of_inferences(as_response(inferences), span_ns) if self.load.is_paced else None
             return of_inferences(inferences, span_ns), waited, buckets, True
         since = max(since // NS * NS, began)  # a second counts as a whole
-        recent = self._recent.joined()
-        seconds = concatenate([recent.where(recent.rows["t_ns"] + NS > since), self._open_part()])
+        seconds = concatenate([self._recent.since(since), self._open_part()])
         service, response = Totals(), Totals()
         service.add(seconds)
         if seconds.response is not None:

@@ -93,14 +93,18 @@ class LatestSeconds:
         self._parts: list[Seconds] = []
 
     def keep(self, seconds: Seconds) -> None:
-        self._parts.append(self._last(seconds))
+        # A copy of the last ones: what came may be a day.
+        self._parts.append(seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most))
         if len(self._parts) > _MOST_PARTS:
             self.joined()
 
     def joined(self) -> Seconds:
         if len(self._parts) > 1:
-            self._parts = [self._last(concatenate(self._parts))]
+            joined = concatenate(self._parts)
+            self._parts = [joined.between(max(0, len(joined) - self._most), len(joined))]
         return self._parts[0] if self._parts else NO_SECONDS
 
-    def _last(self, seconds: Seconds) -> Seconds:
-        return seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most)
+    def since(self, t_ns: int) -> Seconds:
+        """Those that end after it."""
+        joined = self.joined()
+        return joined.between(joined.before(t_ns - NS + 1), len(joined))

@@ -2,41 +2,39 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from edgetop.analysis.analysis import Analysis
 from edgetop.feeds.live import LiveFeed
 from edgetop.recording.files import HeldFolder
 from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_state import SessionState
 
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
 LOOK_EVERY_S = 1.0
 
 
 class Observer(Protocol):
-    def look(self, analysis: Analysis) -> None:
+    def look(self, analysis: "Analysis") -> None:
         """Called once a second, and when the session is over. Nothing is folded meanwhile."""
 
 
 class LiveSession:
+    analysis: "Analysis"
+
     def __init__(
-        self,
-        conductor: Conductor,
-        feed: LiveFeed,
-        folder: HeldFolder | None,
-        session_state: SessionState,
-        observers: Sequence[Observer] = (),
+        self, conductor: Conductor, feed: LiveFeed, folder: HeldFolder | None, session_state: SessionState
     ) -> None:
         """`folder`: where it is recorded, or None."""
         self.conductor = conductor
         self.feed = feed
         self.folder = folder
-        self.tell = session_state.tell
-        self.analysis = Analysis()
+        self.state = session_state
         self.interrupted = False
         self.hung_up = False  # the terminal: the run is to go on without
         self.leave_now = False  # a signal: the screen must not wait for a key
-        self._observers = observers
+        self._observers: Sequence[Observer] = ()
         self._is_left = threading.Event()
         self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
 
@@ -45,10 +43,12 @@ class LiveSession:
         """Nobody has asked for its end, nor has it come."""
         return not (self.feed.is_over or self.conductor.is_stopping or self.conductor.outcome)
 
-    def start(self) -> None:
-        """Raises InputError where the engine cannot be started."""
-        self.conductor.start()
-        if self._observers:
+    def analyse(self, observers: Sequence[Observer] = ()) -> None:
+        """Begin to understand what comes; `observers` look at it whether or not there is a screen."""
+        from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  takes as long as an engine to load a model
+
+        self.analysis, self._observers = Analysis(), observers
+        if observers:
             self._thread.start()
 
     def leave(self) -> None:
@@ -69,7 +69,7 @@ class LiveSession:
                         observer.look(self.analysis)
             except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
                 text = f"gates and event hooks are judged no more: internal error: {type(error).__name__}: {error}"
-                self.tell("hook-failed", "warning", "hook", text)
+                self.state.tell("hook-failed", "warning", "hook", text)
                 return
 
     def outcome(self) -> Outcome:

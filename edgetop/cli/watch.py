@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.analysis.report import Report, report, to_json
 from edgetop.analysis.throttle_words import ThrottleEvents
-from edgetop.cli import junit, request
+from edgetop.cli import request
 from edgetop.cli.board import BoardInUse, find_sensors, open_board
 from edgetop.cli.control_endpoint import ControlEndpoint
-from edgetop.cli.event_hooks import EventHooks
-from edgetop.cli.gatekeeper import Gatekeeper, tell_failed
-from edgetop.cli.headless import OPENING_LOOK_S, follow
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.request import Options
-from edgetop.cli.session_list import outcome_of
-from edgetop.cli.summary import summary
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings
@@ -51,9 +45,11 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.session.clock import SystemClock
 
 if TYPE_CHECKING:
+    from edgetop.analysis.report import Report
     from edgetop.ui.settings import ScreenSettings
 
 BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
+BEGINNING_LOOK_S = 0.1
 LOADING_GRACE_S = 1.0  # a model that cannot be loaded is told before a screen opens, where that is quick
 TELLING = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
 
@@ -82,13 +78,26 @@ def watch(options: Options, terminal: Terminal) -> End:
         options = {**options, "refresh": refresh_ns, "ascii_only": is_ascii}
     request.refuse_unmeant_misses(options)
     if options["junit"]:
-        junit.refuse_unwritable(options["junit"])
+        from edgetop.cli.junit import refuse_unwritable  # noqa: PLC0415  where it is asked for
+
+        refuse_unwritable(options["junit"])
     with contextlib.ExitStack() as stack:
         session = _assemble(options, stack)
-        session.start()
-        stack.callback(session.leave)
+        session.conductor.start()
         with _signals(session):
+            session.analyse(_observers(options, session, stack))
+            stack.callback(session.leave)
             _see(session, options, terminal, settings)
+    return _end(session, options)
+
+
+def _end(session: LiveSession, options: Options) -> End:
+    """Write and print what came of it."""
+    from edgetop.analysis.report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
+    from edgetop.cli import junit  # noqa: PLC0415
+    from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
+    from edgetop.cli.session_list import outcome_of  # noqa: PLC0415
+
     outcome = session.outcome()
     if isinstance(outcome.error, InputError):
         return End(outcome.error, session.interrupted)
@@ -135,13 +144,6 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         os.sched_setaffinity(0, options["monitor_cpus"])
     feed = LiveFeed(outlives_its_screen=folder is not None)
     control_endpoint = ControlEndpoint(feed)
-    observers: list[Observer] = []
-    if options["hooks"]:
-        path, simulated = str(folder) if folder else None, manifest.board.simulated
-        about = {"name": name, "id": manifest.id, "path": path, "simulated": simulated}
-        hooks = EventHooks(options["hooks"], session_state, clock, about)
-        stack.callback(hooks.finish)
-        observers.append(hooks)
     sensors = find_sensors(options, board.discover(), board.root, session_state.now_ns)
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
@@ -160,12 +162,27 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
-    if options["fail_fast"]:
-        observers.append(Gatekeeper(session_state, conductor.stop))
     board.live(partial(session_state.tell, "virtual-board", "info", "virtual board"))
     if recorder:
         control_endpoint.open(recorder.held, conductor, session_state)
-    return LiveSession(conductor, feed, recorder.held if recorder else None, session_state, observers)
+    return LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
+
+
+def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
+    """Who looks at the session beside its screen; loaded while the engine loads its model."""
+    from edgetop.cli.event_hooks import EventHooks  # noqa: PLC0415
+    from edgetop.cli.gatekeeper import Gatekeeper  # noqa: PLC0415
+
+    observers: list[Observer] = []
+    if options["fail_fast"]:
+        observers.append(Gatekeeper(session.state, session.conductor.stop))
+    if options["hooks"]:
+        manifest, path = session.state.manifest, str(session.folder.name) if session.folder else None
+        about = {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
+        hooks = EventHooks(options["hooks"], session.state, SystemClock(), about)
+        stack.callback(hooks.finish)
+        observers.append(hooks)
+    return observers
 
 
 def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
@@ -219,6 +236,8 @@ def _signals(session: LiveSession) -> Iterator[None]:
 
 def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
     """Show the session until it is over and, on a screen, until the user has seen how it ended."""
+    from edgetop.cli.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
+
     prints = partial(
         follow,
         session.feed,
@@ -252,7 +271,7 @@ def _await_beginning(session: LiveSession) -> None:
     """Until an inference is through: before that, what fails is the user's to mend, and is told here."""
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
     while session.goes_on and not session.hung_up and time.monotonic() < until_s:
-        session.feed.ended.wait(OPENING_LOOK_S)
+        session.feed.ended.wait(BEGINNING_LOOK_S)
         session.analysis.catch_up(session.feed)
         if session.analysis.progress.view().phase in ("warmup", "measure"):
             return
@@ -271,7 +290,7 @@ def _go_on_alone(session: LiveSession, folder: HeldFolder, terminal: Terminal, o
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
         why = "the process that waited for it was killed"
-    session.tell("detached", "info", "edgetop", f"{why}: the run goes on without")
+    session.state.tell("detached", "info", "edgetop", f"{why}: the run goes on without")
 
 
 def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
@@ -284,7 +303,10 @@ def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
     return show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
 
 
-def _print_result(result: Report, folder: HeldFolder | None, options: Options) -> None:
+def _print_result(result: "Report", folder: HeldFolder | None, options: Options) -> None:
+    from edgetop.analysis.report import to_json  # noqa: PLC0415
+    from edgetop.cli.summary import summary  # noqa: PLC0415
+
     if options["as_json"]:
         click.echo(json.dumps(to_json(result), indent=1))
         return

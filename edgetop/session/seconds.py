@@ -112,7 +112,7 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     responses = [part.response for part in parts if part.response is not None]
     return Seconds(
-        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.rows for part in parts], dtype=SECOND),  # without it, field by field in Python
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
         np.concatenate([part.bucket for part in parts]),
         np.concatenate([part.bucket_count for part in parts]),

@@ -237,6 +237,7 @@ def test_a_real_run_ends_in_the_view_in_which_its_replay_ends(tmp_path: Path) ->
     with contextlib.ExitStack() as stack:
         run = _assemble(options, stack)
         run.conductor.start()
+        run.analyse()
         while not run.feed.is_over:
             run.feed.ended.wait(0.1)
             run.analysis.catch_up(run.feed)
