@@ -13,13 +13,11 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
-from edgetop.analysis.alerts.events import DerivedEvents
 from edgetop.analysis.alerts.found import Findings
 from edgetop.analysis.alerts.rules import AlertRule
-from edgetop.analysis.cost import OwnLoad
 from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.energy import EnergyView, view_energy
-from edgetop.analysis.events import EventLog, EventsView
+from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
 from edgetop.analysis.gates import Gate, parse_gate
 from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
@@ -32,8 +30,7 @@ from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog, OverloadView
 from edgetop.analysis.power import PowerRails, PowerView
 from edgetop.analysis.precision import Precision, PrecisionView
-from edgetop.analysis.progress import Progress
-from edgetop.analysis.recording_state import RecordingState
+from edgetop.analysis.progress import Progress, RecordingState
 from edgetop.analysis.report import gate_results
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
@@ -45,7 +42,7 @@ from edgetop.analysis.throttles import Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.trust import Known, Trust
-from edgetop.analysis.usage import Usage, UsageView
+from edgetop.analysis.usage import OwnLoad, Usage, UsageView
 from edgetop.analysis.verdict import Evidence, Promises, Verdict, is_stalled, judge
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue, Notice

@@ -9,19 +9,23 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
+from statistics import median
 
 import numpy as np
 
 from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
-from edgetop.analysis.recent_bursts import MOST_RECENT_BURSTS, recent_bursts
 from edgetop.analysis.threads import ThreadTally, use_from
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.session.events import Event
-from edgetop.session.operators import BASELINE_BURSTS, Burst
+from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst
 from edgetop.session.seconds import NS
 
+# Three at least; of slow models, whose bursts have one run each, as many more as it takes to settle, as long as these
+# took about what the last ones do: when a board throttles, three bursts later only throttled ones count.
+MOST_RECENT_BURSTS = 12
+ALIKE = 0.15
 MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
 
 
@@ -160,7 +164,7 @@ class Operators:
         return self._view
 
     def _made(self) -> OperatorsView:
-        recent, last = Tally(), recent_bursts(self._recent)
+        recent, last = Tally(), _recent_bursts(self._recent)
         for burst, info in last:
             recent.add(burst, info)
         compares = self.session.bursts > BASELINE_BURSTS
@@ -191,6 +195,21 @@ class Operators:
     def left_out_runs(self) -> int:
         """Instrumented inferences so far that do not count, because others took from them."""
         return self._left_out + (self._disturbed if self._is_undisturbed else 0)
+
+
+def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
+    """Those of them that tell how it is now."""
+    newest_first = list(reversed(bursts))
+    recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
+    runs = sum(info.runs for _, info in recent)
+    now_ns = median(info.run_ns for _, info in recent) if recent else 0
+    for burst, info in before:
+        if runs >= LEAST_RUNS:
+            break
+        if abs(info.run_ns - now_ns) <= ALIKE * now_ns:
+            recent.append((burst, info))
+            runs += info.runs
+    return recent[::-1]
 
 
 def _info(event: Event) -> BurstInfo:

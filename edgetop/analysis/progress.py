@@ -1,4 +1,4 @@
-"""Which phase the session is in, and how far."""
+"""Which phase the session is in, and how far, and whether what happens is recorded."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -122,6 +122,28 @@ class Progress:
             end_reason=self._end_reason,
             end_error=self._end_error,
         )
+
+
+# Events between which nothing, or not everything, is recorded: whether it begins.
+_RECORDING_TROUBLE = {
+    "recording-failed": True,
+    "recording-restored": False,
+    "recording-behind": True,
+    "recording-caught-up": False,
+}
+
+
+class RecordingState:
+    def __init__(self) -> None:
+        self.is_paused = False  # by the user
+        self.trouble = ""  # why not all is recorded; "": it is
+
+    def on_event(self, event: Event) -> None:
+        if event.kind in ("recording-paused", "recording-resumed"):
+            self.is_paused = event.kind == "recording-paused"
+        elif event.kind in _RECORDING_TROUBLE:
+            why = str(event.data.get("why") or event.message)
+            self.trouble = why if _RECORDING_TROUBLE[event.kind] else ""
 
 
 def measured_until(event: Event) -> int | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.alerts.alert import AlertsView
-from edgetop.analysis.alerts.document import alerts_document
+from edgetop.analysis.alerts.words import alerts_document
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.forecast.document import forecast
 from edgetop.analysis.forecast.forecast import ForecastView

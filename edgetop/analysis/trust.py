@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgetop.analysis.cost import OwnLoad
 from edgetop.analysis.event_index import COMPETING
 from edgetop.analysis.precision import PrecisionView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.tracks import SECONDS, Tracks
+from edgetop.analysis.usage import OwnLoad
 from edgetop.formatting import clean, duration, milliseconds
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice

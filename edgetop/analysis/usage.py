@@ -10,8 +10,9 @@ import numpy as np
 from edgetop.analysis.rail_energy import Integral, RailEnergy
 from edgetop.session.batch import Batch
 from edgetop.session.records import of_sensors
+from edgetop.session.seconds import NS
 
-CPU, MEMORY = "load/engine", "mem/rss"
+CPU, MEMORY, OWN = "load/engine", "mem/rss", "load/edgetop"
 # The kernel counts no network bytes per process (edgetop.sensors.traffic): those are the board's.
 BYTES = {
     "net_rx_bytes": "net/rx", "net_tx_bytes": "net/tx",
@@ -65,6 +66,37 @@ class Usage:
             *_mean_and_peak(found[MEMORY]),
             {key: _count(found[name]) for key, name in BYTES.items()},
         )
+
+
+class OwnLoad:
+    """The mean of `load/edgetop` over the measured phase, in percent of one core."""
+
+    def __init__(self) -> None:
+        self._sensor: int | None = None
+        self._sum = 0.0
+        self._count = 0
+
+    @property
+    def mean(self) -> float | None:
+        """None where the measured phase was too short to tell."""
+        return self._sum / self._count if self._count else None
+
+    @property
+    def count(self) -> int:
+        """Of how many readings."""
+        return self._count
+
+    def fold(self, batch: Batch, measuring_since_ns: int | None) -> None:
+        if batch.manifest is not None:
+            ids = [info.id for info in batch.manifest.sensors]
+            self._sensor = ids.index(OWN) if OWN in ids else None
+        if self._sensor is None or measuring_since_ns is None:
+            return
+        readings = of_sensors(batch.readings, (self._sensor,))
+        # A reading is the mean of the second before it.
+        readings = readings[readings["t_ns"] >= measuring_since_ns + NS]
+        self._sum += float(readings["value"].sum())
+        self._count += len(readings)
 
 
 def _mean_and_peak(sums: Integral) -> tuple[float | None, float | None]:

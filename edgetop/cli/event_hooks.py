@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgetop.analysis.alerts.alert import ANY
-from edgetop.analysis.alerts.document import alert_document
 from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.words import alert_document
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.tell import tell
 from edgetop.runner.hooks import Hook, Hooks

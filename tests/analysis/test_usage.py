@@ -74,3 +74,41 @@ def test_what_the_board_does_not_tell_is_none() -> None:
 @given(st.lists(st.integers(0, 61 * NS), max_size=8), st.booleans())
 def test_however_a_session_is_batched_its_usage_is_the_same(cuts: list[int], single: bool) -> None:
     assert usage_of(session(), cuts, single=single) == usage_of(session())
+
+
+# What edgetop itself costs.
+
+MANIFEST = make_manifest(make_sensor("temp/cpu"), make_sensor("load/edgetop"), make_sensor("mem/edgetop"))
+
+
+def overhead(*batches: Batch) -> dict[str, float | None]:
+    document: dict[str, float | None] = report_document(folded([Batch(manifest=MANIFEST), *batches]))["overhead"]
+    return document
+
+
+def loads(*values: tuple[float, float]) -> Batch:
+    """Each is (second, percent)."""
+    return Batch(readings=make_readings(*((int(second * NS), 1, percent) for second, percent in values)))
+
+
+def measuring(second: float) -> Batch:
+    return Batch(events=(phase_event(int(second * NS), "measure"),))
+
+
+def test_load_is_the_mean_over_the_measured_phase() -> None:
+    assert overhead(loads((1, 90.0)), measuring(1.5), loads((2, 60.0), (2.5, 1.0), (3.5, 2.0)))["cpu_pct"] == 1.5
+
+
+def test_load_of_start_up_alone_is_not_known() -> None:
+    assert overhead(loads((1, 90.0)))["cpu_pct"] is None
+    assert overhead(loads((1, 90.0)), measuring(1.5), loads((2, 60.0)))["cpu_pct"] is None
+
+
+def test_memory_is_the_peak_of_the_whole_session() -> None:
+    rows = ((NS, 2, 80.0), (2 * NS, 2, 60.0))
+    assert overhead(Batch(readings=make_readings(*rows)), measuring(3))["rss_mib"] == 80.0
+
+
+def test_a_board_that_does_not_tell_has_no_cost() -> None:
+    document = report_document(folded([Batch(manifest=make_manifest())]))
+    assert document["overhead"] == {"cpu_pct": None, "rss_mib": None}

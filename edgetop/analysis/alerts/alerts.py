@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
 from edgetop.analysis.alerts.excursions import Excursions
-from edgetop.analysis.alerts.found import Findings, found, of_throttling
-from edgetop.analysis.alerts.incidents import Incidents
+from edgetop.analysis.alerts.found import Findings, Incidents, found, of_throttling
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
 from edgetop.analysis.alerts.silences import Silences
 from edgetop.analysis.alerts.values import InferenceValues, Piece, SensorValues

@@ -1,6 +1,9 @@
-"""An alert in words, the same on the screen, in the report and where a person is told."""
+"""An alert in words and in JSON, the same on the screen, in the report and where a hook or a person is told."""
 
-from edgetop.analysis.alerts.alert import ENDED, RULE, Alert, Figures
+from typing import Any
+
+from edgetop.analysis.alerts.alert import ENDED, RULE, Alert, AlertsView, Figures
+from edgetop.analysis.rounding import rounded
 from edgetop.formatting import duration
 from edgetop.session.manifest import Manifest
 
@@ -43,3 +46,24 @@ def told_words(alert: Alert) -> str:
     'throttled: 31 % slower: thermal'
     """
     return began_words(alert) if alert.name in (RULE, ENDED) else f"{alert.name}: {began_words(alert)}"
+
+
+def alert_document(alert: Alert) -> dict[str, Any]:
+    figures = alert.figures
+    return {
+        "event": alert.name,
+        "rule": alert.rule or None,
+        "severity": alert.severity,
+        "message": alert.text,
+        "begin_s": rounded(alert.begin_ns / 1e9),
+        "end_s": None if alert.end_ns is None else rounded(alert.end_ns / 1e9),
+        "unit": figures.unit or None if figures else None,
+        "min": rounded(figures.min) if figures else None,
+        "mean": rounded(figures.mean) if figures else None,
+        "max": rounded(figures.max) if figures else None,
+    }
+
+
+def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
+    """Oldest first. That a session ended is no alert there."""
+    return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]

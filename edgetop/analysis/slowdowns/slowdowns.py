@@ -35,7 +35,8 @@ class Slowdowns(TracksReader):
         self._settled_s = 0
         self._judgement = Judgement()  # further than that where it was handed over
         self._tail = Tail()
-        self._views: tuple[SlowdownsView, Tail] | None = None
+        self._view: SlowdownsView | None = None
+        self._newest_tail: Tail | None = None  # with what is not settled yet
 
     def fold_part(self, batch: Batch) -> None:
         rows = batch.seconds.rows
@@ -46,7 +47,7 @@ class Slowdowns(TracksReader):
         self._signals.events.on_event(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(batch.readings) or batch.events:
-            self._views = None
+            self._view = self._newest_tail = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
         settled_s = self._newest_s - LATE_S
         self._signals.events.forget(settled_s)
@@ -60,7 +61,7 @@ class Slowdowns(TracksReader):
         """Go on from what was judged where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
             self._judgement = import_state(document, self._signals.channels, until_ns)
-            self._views = None
+            self._view = self._newest_tail = None
 
     @property
     def _newest_s(self) -> int:
@@ -92,26 +93,24 @@ class Slowdowns(TracksReader):
 
     def view(self) -> SlowdownsView:
         """The same object until something comes."""
-        return self._viewed()[0]
+        if self._view is None:
+            judgement = self._judgement.copy()
+            judgement.detector.end_s = self._end_s
+            self._advance(judgement, self._rows, self._newest_s)
+            self._view = judgement.view(self._signals)
+        return self._view
 
     def tail(self, p50_ns: float | None) -> TailView:
         """`p50_ns`: of the session; None where nothing was measured."""
         if p50_ns is None:
             return TailView()
-        view, tail = self._viewed()
-        seen = tail.view(p50_ns, view.slowdowns, self._signals)
+        if self._newest_tail is None:
+            self._newest_tail = self._tail.copy()
+            self._newest_tail.advance(self._rows, self._signals)
+        tail, found = self._newest_tail, self.view().slowdowns
+        seen = tail.view(p50_ns, found, self._signals)
         self._tail.remember(tail, self._settled_s)
         return seen
-
-    def _viewed(self) -> tuple[SlowdownsView, Tail]:
-        """With what is not settled yet."""
-        if self._views is None:
-            judgement, tail = self._judgement.copy(), self._tail.copy()
-            judgement.detector.end_s = self._end_s
-            self._advance(judgement, self._rows, self._newest_s)
-            tail.advance(self._rows, self._signals)
-            self._views = judgement.view(self._signals), tail
-        return self._views
 
 
 def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:

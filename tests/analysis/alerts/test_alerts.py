@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.alerts.alert import NAMES, Alert
-from edgetop.analysis.alerts.events import LOGGED
-from edgetop.analysis.alerts.incidents import Incidents
+from edgetop.analysis.alerts.found import Incidents
 from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.alerts.words import told_words
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.events import LOGGED
 from edgetop.analysis.report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
