@@ -3,46 +3,55 @@
 import contextlib
 import os
 import select
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.errors import EXIT_DONE, InputError
+from edgetop.errors import EXIT_DONE, EdgetopError, InputError
 
 if TYPE_CHECKING:
-    from edgetop.session.batch import Batch
-    from edgetop.session.events import JsonValue
+    from edgetop.recording.files import HeldFolder
+    from edgetop.relay.wire import Frame
 
 GRACE_S = 10.0  # for an end in order
+ALIVE_EVERY_S = 5.0
 NICENESS = 10  # it gives way to the model that it tells of
+# As `python -m edgetop`, which would look for the program in the user's folder first.
+_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
+_PACKAGES = str(Path(__file__).parents[2])
 
 
 @click.command("relay")
 @click.argument("session", required=False)
-def command(session: str | None) -> int:
+@click.option("--past", is_flag=True, hidden=True, help="Write what was recorded up to now, and end.")
+def command(session: str | None, *, past: bool) -> int:
     """Stream SESSION, by default the newest one that runs, to the edgetop that started this over ssh.
 
     It ends when its standard input does. Nothing listens on a port.
     """
     if sys.stdin.isatty() or sys.stdout.isatty():
         raise InputError("relay talks to another edgetop, not to a person", "edgetop attach ssh:HOST starts it")
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    sink = os.dup(sys.stdout.fileno())
+    if not past:  # whose process has inherited it
+        with contextlib.suppress(OSError):
+            os.nice(NICENESS)
+    source, sink = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints, prints no frame
+    threading.Thread(target=_end_with, args=(source, sink), daemon=True).start()
+    if past and session:
+        _write_past(Path(session), sink)
+        return EXIT_DONE
     from edgetop.control.client import give  # noqa: PLC0415  --help needs none of it
     from edgetop.relay.serve import Link, serve  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     clock = SystemClock()
-    link = Link(sys.stdin.fileno(), sink, clock)
-    threading.Thread(target=_end_with, args=(sys.stdin.fileno(), sink), daemon=True).start()
-    serve(link, lambda: _find(session), give, clock, judge=_judge)
+    serve(Link(source, sink, clock), lambda: _find(session), give, _read_past, clock)
     return EXIT_DONE
 
 
@@ -59,12 +68,6 @@ def _end_with(source: int, sink: int) -> None:
     os._exit(EXIT_DONE)
 
 
-def _judge(batches: Iterator["Batch"], from_s: int) -> Mapping[str, "JsonValue"] | None:
-    from edgetop.analysis.slowdowns.slowdowns import judged  # noqa: PLC0415  only where the past is long
-
-    return judged(batches, from_s)
-
-
 def _find(given: str | None) -> Path:
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.locate import locate_live  # noqa: PLC0415
@@ -74,3 +77,39 @@ def _find(given: str | None) -> Path:
     if given is None and (running := live(home)):
         return running[0][0]
     return locate_live(given, home)
+
+
+def _write_past(folder: Path, sink: int) -> None:
+    from edgetop.analysis.slowdowns.slowdowns import judged  # noqa: PLC0415
+    from edgetop.relay import wire  # noqa: PLC0415
+    from edgetop.relay.past import past_frames  # noqa: PLC0415
+
+    with contextlib.suppress(BrokenPipeError), open(sink, "wb", buffering=0) as to:
+        to.write(wire.hello())
+        try:
+            to.writelines(wire.seal(frame.kind, frame.payload) for frame in past_frames(folder, judged))
+        except EdgetopError as error:
+            to.write(wire.say(wire.FAILED, message=str(error)))
+
+
+def _read_past(folder: "HeldFolder") -> Iterator["Frame"]:
+    """In a process of its own, whose memory is free again when it ends: it loads Arrow and the analysis."""
+    from edgetop.relay import wire  # noqa: PLC0415
+
+    line = [sys.executable, "-c", _PROGRAM, _PACKAGES, "relay", "--past", str(folder.name)]
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603  our own
+    assert process.stdout
+    parser = wire.FrameParser()
+    try:
+        while True:
+            if not select.select([process.stdout], [], [], ALIVE_EVERY_S)[0]:
+                yield wire.Frame(wire.ALIVE, b"{}")
+            elif data := process.stdout.read(65_536):
+                yield from (frame for frame in parser.feed(data) if frame.kind != wire.HELLO)
+            elif code := process.wait():
+                raise EdgetopError(f"{folder.name}: the process that reads its past ended with exit code {code}")
+            else:
+                return
+    finally:
+        process.kill()
+        process.communicate()

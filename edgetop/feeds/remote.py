@@ -135,12 +135,12 @@ class RemoteFeed:
     def _listen(self) -> None:
         for said in self._talk.listen(SILENCE_S):
             self._heard_ns = self._clock.monotonic_ns()
-            self._on_event(said)
+            self._handle(said)
         if self._heard_ns - self._said_alive_ns >= ALIVE_EVERY_NS:
             self._said_alive_ns = self._heard_ns
             self._talk.say_alive()
 
-    def _on_event(self, said: Said) -> None:
+    def _handle(self, said: Said) -> None:
         if isinstance(said, Over):
             self._orders.clear()  # a stop is confirmed by it, and nothing else matters any more
             self._is_over = True

@@ -1,6 +1,6 @@
 """What a board and a laptop say to each other when a session is watched from afar.
 
-The board's side reads a recording and sends what a screen needs of it; the laptop's side makes
-batches of that again. Bytes from either side are data of a stranger: bounded, checked, never
-run. The laptop's side loads no Arrow.
+The board's side reads a recording and sends what a screen needs of it, as a journal's frames hold it; the laptop's
+side makes batches of that again. Bytes from either side are data of a stranger: bounded, checked, never run.
+Following a session and decoding need no Arrow.
 """

@@ -7,16 +7,21 @@ of each sensor some two hundred stretches. Counts, sums, extremes and histograms
 to the same; what is coarser is said where it is made. What was found in it is found before it is joined.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import Span
+from edgetop.relay import wire
+from edgetop.relay.encoding import NOWHERE, Encoder
 from edgetop.relay.thinning import MAX_SINGLE, SECONDS_AT_ONCE, in_pieces, thinned
+from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.operators import BASELINE_BURSTS, Burst
@@ -37,6 +42,17 @@ MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32
 Judged = Mapping[str, JsonValue]
 # Judges a session from its beginning: up to the first moment after the given second where that can be handed over.
 Judge = Callable[[Iterator[Batch], int], Judged | None]
+
+
+def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
+    """The same for a link; first of all PLACE. Raises InputError where the session cannot be read."""
+    recording = Recording(folder)
+    segment, offset = recording.follow().place if recording.is_live else (0, 0)
+    place = {"segment": segment, "offset": offset, "until_ns": recording.end_ns, "live": recording.is_live}
+    yield Frame(wire.PLACE, json.dumps(place).encode())
+    encoder = Encoder()
+    for batch in past(recording, judge):
+        yield Frame(wire.BATCH, encoder.encode(batch, NOWHERE))
 
 
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:

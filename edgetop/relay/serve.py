@@ -1,5 +1,6 @@
 """The board's side of a link: one thread that sleeps, reads the journal once a second, and writes frames.
 
+What was before the link is read by another process (`past`), which ends then: it needs much memory, this one little.
 It gives way to the model (nice), ends when its viewer does, and never outlives a link that is
 dead without saying so: a viewer that is silent for a minute, or takes nothing for one, is gone.
 """
@@ -11,29 +12,30 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
+from edgetop.recording.files import JOURNAL, HeldFolder, held
+from edgetop.recording.journal import FellBehindError, follow_from
+from edgetop.recording.rows import give_memory_back
+from edgetop.recording.tail import JournalTail
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, Encoder, Position
+from edgetop.relay.thinning import SINGLE_HZ, in_pieces, thinned
 from edgetop.relay.wire import Frame, FrameParser
+from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 
-if TYPE_CHECKING:
-    from edgetop.relay.past import Judge
-    from edgetop.relay.watched import Sent
-
 PERIOD_NS = NS
 PATIENCE_NS = 60 * NS  # with a viewer that says nothing, or takes nothing
-ALIVE_EVERY_S = 5.0
 MAX_ORDERS = 16  # under way at once
 _PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it takes something (pipe(7): PIPE_BUF)
 
+Past = Callable[[HeldFolder], Iterator[Frame]]  # of a session: PLACE, and its batches; ALIVE where that takes long
 Give = Callable[[Path, Order], Answer]  # raises EdgetopError where the order is refused
 
 
@@ -48,35 +50,12 @@ class Link:
         """Descriptors, which stay the caller's."""
         self._source, self._sink, self._clock = source, sink, clock
         self._parser = FrameParser()
-        self._unheeded: list[Frame] = []
-        self._heard_ns = clock.monotonic_ns()
+        self._unhandled: list[Frame] = []
+        self._last_received_ns = clock.monotonic_ns()
         self._wake, self._woken = socket.socketpair()
-        self._sending = threading.Lock()
 
     def send(self, frame: bytes) -> None:
-        """From any thread. Raises LinkLostError where it is not taken."""
-        with self._sending:
-            self._send(frame)
-
-    @contextlib.contextmanager
-    def kept_alive(self, every_s: float = ALIVE_EVERY_S) -> Iterator[None]:
-        """While it lasts, a viewer hears that somebody is at work."""
-        is_over = threading.Event()
-
-        def say() -> None:
-            with contextlib.suppress(LinkLostError):
-                while not is_over.wait(every_s):
-                    self.send(wire.say(wire.ALIVE))
-
-        thread = threading.Thread(target=say, name="alive", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-
-    def _send(self, frame: bytes) -> None:
+        """Raises LinkLostError where it is not taken."""
         poll = select.poll()
         poll.register(self._sink, select.POLLOUT)
         rest = memoryview(frame)
@@ -90,20 +69,20 @@ class Link:
                 raise LinkLostError from None
 
     def wake(self) -> None:
-        """Let `heard` return, whichever thread that is called from."""
+        """Let `receive` return, whichever thread that is called from."""
         with contextlib.suppress(OSError):  # closed: an order that took longer than the link lasted
             self._wake.send(b"x")
 
-    def heard(self, until_ns: int | None) -> list[Frame]:
+    def receive(self, until_ns: int | None) -> list[Frame]:
         """What the viewer says until then, or until it says something. Raises LinkLostError, and ValueError."""
-        if self._unheeded:
-            frames, self._unheeded = self._unheeded, []
+        if self._unhandled:
+            frames, self._unhandled = self._unhandled, []
             return frames
         poll = select.poll()
         poll.register(self._source, select.POLLIN)
         poll.register(self._woken.fileno(), select.POLLIN)
         now_ns = self._clock.monotonic_ns()
-        deadline_ns = self._heard_ns + PATIENCE_NS
+        deadline_ns = self._last_received_ns + PATIENCE_NS
         until_ns = deadline_ns if until_ns is None else min(until_ns, deadline_ns)
         ready = {fd for fd, _ in poll.poll(max(0, until_ns - now_ns + 999_999) // 1_000_000)}
         if self._woken.fileno() in ready:
@@ -115,15 +94,15 @@ class Link:
                 raise LinkLostError from None
             if not data:
                 raise LinkLostError
-            self._heard_ns = self._clock.monotonic_ns()
+            self._last_received_ns = self._clock.monotonic_ns()
             return list(self._parser.feed(data))
         if self._clock.monotonic_ns() >= deadline_ns:
             raise LinkLostError
         return []
 
     def give_back(self, frames: list[Frame]) -> None:
-        """They are what is heard next."""
-        self._unheeded = frames
+        """They are what is received next."""
+        self._unhandled = frames
 
     def close(self) -> None:
         self._wake.close()
@@ -134,36 +113,28 @@ def serve(
     link: Link,
     find: Callable[[], Path],
     give: Give,
+    past: Past,
     clock: Clock,
     period_ns: int = PERIOD_NS,
-    judge: "Judge | None" = None,
 ) -> None:
-    """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError.
-
-    `judge`: of a long past, on the board.
-    """
+    """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError."""
     try:
         link.send(wire.hello())
         hello = _hello(link)
-        position = _position(hello)
         folder = find()
         link.send(wire.say(wire.BEGIN, session=str(folder.absolute())))
-        _Relay(link, folder, give, clock, period_ns, judge).run(position)
+        _Relay(link, folder, give, past, clock, period_ns).run(_position(hello))
     except (LinkLostError, ValueError):  # nobody is left to tell, or one that speaks another language
         pass
     except EdgetopError as error:
-        _tell(link, str(error))
-
-
-def _tell(link: Link, message: str) -> None:
-    with contextlib.suppress(LinkLostError):
-        link.send(wire.say(wire.FAILED, message=message[: wire.MAX_WORDS]))
+        with contextlib.suppress(LinkLostError):
+            link.send(wire.say(wire.FAILED, message=str(error)[: wire.MAX_WORDS]))
 
 
 def _hello(link: Link) -> Frame:
     frames: list[Frame] = []
     while not frames:
-        frames = link.heard(None)
+        frames = link.receive(None)
     hello, *rest = frames
     if hello.kind != wire.HELLO:
         raise ValueError("a viewer says hello first")
@@ -175,46 +146,81 @@ def _hello(link: Link) -> Frame:
 
 def _position(hello: Frame) -> Position | None:
     given = hello.message.get("position")
-    if not isinstance(given, list) or len(given) != 5 or not all(type(n) is int and -1 <= n < 2**62 for n in given):
+    if not isinstance(given, list) or len(given) != 3 or not all(type(n) is int and 0 <= n < 2**62 for n in given):
         return None
-    seconds, readings, events, bursts, last_ns = given
-    return None if seconds < 0 else (seconds, readings, events, bursts, last_ns)
+    segment, offset, until_ns = given
+    return segment, offset, until_ns
 
 
 class _Relay:
-    def __init__(
-        self, link: Link, folder: Path, give: Give, clock: Clock, period_ns: int, judge: "Judge | None"
-    ) -> None:
-        from edgetop.relay.watched import WatchedSession  # noqa: PLC0415  loads Arrow: not before versions are compared
-
+    def __init__(self, link: Link, folder: Path, give: Give, past: Past, clock: Clock, period_ns: int) -> None:
         self._link = link
-        self._session = WatchedSession(folder, judge)
+        self._folder = held(folder)
+        self._past = past
         self._encoder = Encoder()
-        self._orders = _Orders(folder, give, link)
+        self._orders = _Orders(self._folder, give, link)
         self._clock = clock
         self._period_ns = period_ns
+        self._until_ns = 0  # everything was sent up to then
 
     def run(self, position: Position | None) -> None:
-        with self._link.kept_alive():  # of a long past, a small board needs long to judge it
-            self._send(self._session.begin(position))
-        gc.freeze()  # what is there by now stays, and is not looked through for garbage any more
+        tail = self._follow(position) if position else None
+        tail = tail or self._send_past()
+        gc.collect()
+        gc.freeze()  # what is there by now stays: collections of garbage need not pass over it
+        give_memory_back()
         due_ns = self._clock.monotonic_ns()
-        while not self._session.is_over:
+        while tail and not tail.is_over:
             due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())
             while self._clock.monotonic_ns() < due_ns:
                 self._talk(due_ns)
-            self._send(self._session.read())
+            try:
+                batch = tail.read(SINGLE_HZ)
+            except FellBehindError:
+                tail = self._send_past()
+                continue
+            if batch:
+                self._send(thinned(batch, (batch.until_ns - self._until_ns) / NS), tail)
         self._talk(0)
         self._link.send(wire.say(wire.END))
 
-    def _send(self, batches: Iterable["Sent"]) -> None:
-        for batch, position in batches:
-            self._link.send(wire.seal(wire.BATCH, self._encoder.encode(batch, position)))
-            if position == NOWHERE:  # a long past over a slow link: orders do not wait for it
-                self._talk(0)
+    def _follow(self, position: Position) -> JournalTail | None:
+        """What is written from there on; None where that cannot be found any more."""
+        segment, offset, self._until_ns = position
+        try:
+            follower = follow_from(self._folder.path / JOURNAL, segment, offset)
+        except OSError:
+            return None
+        return JournalTail(self._folder, follower, self._clock)
+
+    def _send_past(self) -> JournalTail | None:
+        """All there is up to now, and what will follow; None where that is nothing more. Raises EdgetopError."""
+        tail = None
+        for frame in self._past(self._folder):
+            if frame.kind == wire.PLACE:
+                place = frame.number("segment"), frame.number("offset"), frame.number("until_ns")
+                tail = self._follow(place) if frame.message.get("live") else None
+                if tail is None and frame.message.get("live"):  # it ended in this moment
+                    return self._send_past()
+            elif frame.kind == wire.FAILED:
+                raise EdgetopError(frame.words("message"))
+            else:
+                self._link.send(wire.seal(frame.kind, frame.payload))
+                self._talk(0)  # a long past over a slow link: orders do not wait for it
+        self._encoder = Encoder()
+        if tail:
+            self._send(Batch(until_ns=self._until_ns), tail)
+        return tail
+
+    def _send(self, batch: Batch, tail: JournalTail) -> None:
+        self._until_ns = batch.until_ns
+        pieces = list(in_pieces(batch))
+        for piece in pieces:
+            position = (*tail.place, batch.until_ns) if piece is pieces[-1] else NOWHERE
+            self._link.send(wire.seal(wire.BATCH, self._encoder.encode(piece, position)))
 
     def _talk(self, until_ns: int) -> None:
-        for frame in self._link.heard(until_ns):
+        for frame in self._link.receive(until_ns):
             if frame.kind == wire.COMMAND:
                 self._orders.take(frame)
         for number, answer in self._orders.done():
@@ -224,7 +230,7 @@ class _Relay:
 class _Orders:
     """Orders under way. Each has a thread: a stop is done when the recording is final."""
 
-    def __init__(self, folder: Path, give: Give, link: Link) -> None:
+    def __init__(self, folder: HeldFolder, give: Give, link: Link) -> None:
         self._folder, self._give, self._link = folder, give, link
         self._under_way: set[int] = set()
         self._done: deque[tuple[int, Answer]] = deque()
@@ -239,7 +245,7 @@ class _Orders:
 
     def _carry_out(self, number: int, line: bytes) -> None:
         try:
-            answer = self._give(self._folder, parse_order(line))
+            answer = self._give(self._folder.name, parse_order(line))
         except (EdgetopError, OSError, ValueError) as refused:
             answer = Answer(str(refused) or type(refused).__name__)
         self._done.append((number, answer))

@@ -21,6 +21,7 @@ SINGLE_HZ = 120
 READINGS_HZ = 200
 LOG_HZ = 10
 
+MAX_TEXT = 2_000  # characters of a message
 MAX_SINGLE = 4_096  # inferences of one batch, whatever time it spans
 # What one frame takes.
 READINGS_AT_ONCE, STRETCHES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_ONCE = 8_192, 2_048, 128, 250, 16
@@ -54,7 +55,7 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _quieted(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Without the first log lines of too many; how many is told."""
+    """Without the first log lines of too many, and without the end of those too long for a screen."""
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:
         if event.kind == "log" and dropped > 0:
@@ -64,7 +65,7 @@ def _quieted(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
                     event, severity="info", source="edgetop", message="... log lines left out: too many to send"
                 )
             continue
-        yield event
+        yield event if len(event.message) <= MAX_TEXT else replace(event, message=event.message[:MAX_TEXT])
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:

@@ -5,8 +5,8 @@
 BATCH carries a packed batch (`encoding`), COMMAND and ACK a numbered line, every other kind one JSON object. The
 header and HELLO stay as they are in every version, so that two versions can always tell each other apart.
 
-History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses. 3: COMMAND and ACK carry
-the lines of the control socket (`edgetop.control`).
+History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses. 3: BATCH carries what a
+journal's frame does, a position is one in the journal, and COMMAND and ACK carry the control socket's lines.
 """
 
 import json
@@ -22,7 +22,7 @@ from edgetop.session.manifest import FORMAT_VERSION
 PROTOCOL = 3
 MAGIC = b"ETr"
 
-HELLO = 1  # both ways, first: {"protocol", "edgetop", "format"}, from the viewer also {"position"}
+HELLO = 1  # both ways, first: {"protocol", "edgetop", "format"}, from the viewer {"position"}: where it was cut off
 BEGIN = 2  # from the board: {"session"}: what to ask for to come back to it
 BATCH = 3  # from the board
 ACK = 4  # from the board: the number of a command u32, and the line with which the session answered
@@ -30,6 +30,7 @@ FAILED = 5  # from the board: {"message"}: why it cannot go on; the last frame
 END = 6  # from the board: {}: the session is over and all of it was sent; the last frame
 COMMAND = 7  # from the viewer: a number of its own u32, and the line of an order
 ALIVE = 8  # from the viewer, and from a board that needs long for what comes next: {}
+PLACE = 9  # between two processes of the board: {"segment", "offset", "until_ns", "live"}: what comes after the past
 
 MAX_PAYLOAD = 512 * 1024
 MAX_NOISE = 64 * 1024  # what a shell's start-up files may print before the first frame

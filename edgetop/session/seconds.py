@@ -74,13 +74,7 @@ class Seconds:
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Seconds":
         """The rows that are wanted, as a copy unless all are."""
-        if wanted.all():
-            return self
-        lengths = np.diff(self.offsets)
-        held = np.repeat(wanted, lengths)
-        offsets = np.concatenate([[0], np.cumsum(lengths[wanted])]).astype(np.int32)
-        response = None if self.response is None else self.response.where(wanted)
-        return Seconds(self.rows[wanted], offsets, self.bucket[held], self.bucket_count[held], response)
+        return self if wanted.all() else self.take(np.flatnonzero(wanted))
 
     def before(self, t_ns: int) -> int:
         """How many rows begin before that time."""

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
 import select
+import shutil
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,16 +14,16 @@ from edgetop import __version__
 from edgetop.control.wire import Answer, pack_order, parse_answer
 from edgetop.errors import EdgetopError, InputError
 from edgetop.relay import serve, wire
-from edgetop.relay.encoding import Decoder
+from edgetop.relay.encoding import NOWHERE, Decoder, Position
 from edgetop.relay.serve import Link, LinkLostError
 from edgetop.relay.wire import Frame, FrameParser
-from edgetop.session.batch import merge
+from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import FORMAT_VERSION
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
-from tests.support.relays import LiveRecording, PipeLink
+from tests.support.relays import LiveRecording, PipeLink, past_of
 from tests.support.scripts import Script
 from tests.support.sessions import differences
 from tests.support.waiting import wait_until
@@ -108,7 +111,7 @@ def spoken(said: bytes, find) -> list[Frame]:
     os.write(sink, said)
     os.close(sink)
     link = Link(there, back, SystemClock())
-    serve.serve(link, find, lambda *_: None, SystemClock())
+    serve.serve(link, find, lambda *_: None, past_of, SystemClock())
     link.close()
     os.close(back)
     os.close(there)
@@ -121,7 +124,7 @@ def test_who_says_nothing_sensible_gets_a_hello_and_no_more(said, live):
     assert [frame.kind for frame in spoken(said, lambda: live.folder)] == [wire.HELLO]
 
 
-@pytest.mark.parametrize("position", [[1, 2, 3, 4], "all", [1, 2, 3, 4, True], [2**70, 0, 0, 0, 0], {"a": 1}])
+@pytest.mark.parametrize("position", [[1, 2], "all", [1, 2, True], [2**70, 0, 0], [-1, -1, -1], {"a": 1}])
 def test_a_position_that_is_none_begins_anew(position):
     assert serve._position(Frame(wire.HELLO, json.dumps({"position": position}).encode())) is None
 
@@ -206,6 +209,55 @@ def test_it_ends_when_the_session_does_and_says_so(viewer, live, script):
     wait_until(lambda: not viewer.link._thread.is_alive())
 
 
+def received(viewer: Viewer) -> Iterator[tuple[Batch, Position]]:
+    """What comes up to the end."""
+    decoder = Decoder()
+    while (frame := viewer.next()).kind != wire.END:
+        if frame.kind == wire.BATCH:
+            yield decoder.decode(frame.payload)
+
+
+def test_a_session_whose_writer_dies_ends_as_recovered(viewer, live, script):
+    viewer.link.write(wire.hello())
+    viewer.until(wire.BEGIN)
+    live.die()
+    whole = merge([batch for batch, _ in received(viewer)])
+    assert whole.events[-1].kind == "recovered"
+    assert whole.manifest.state == "recovered"
+    assert len(whole.seconds) == script.now_ns // NS + 1
+
+
+def test_a_session_that_is_removed_is_told(viewer, live):
+    viewer.link.write(wire.hello())
+    viewer.until(wire.BATCH)
+    shutil.rmtree(live.folder)
+    message = viewer.until(wire.FAILED).words("message")
+    assert re.search(r"s.edgetop: not a recorded session .* \(it was deleted", message)
+
+
+def test_a_session_that_is_moved_is_followed(viewer, live, script, tmp_path):
+    viewer.link.write(wire.hello())
+    batches = received(viewer)
+    next(batches)
+    live.folder.rename(tmp_path / "elsewhere")
+    script.batches.clear()
+    live.put(*script.measure(1).batches)
+    live.finish(*script.end().batches[-1:])
+    assert list(batches)[-1][0].until_ns == script.now_ns
+
+
+def test_who_is_cut_off_in_the_middle_of_a_past_begins_anew(viewer, live, script):
+    live.finish(*script.end().batches[-1:])
+    viewer.link.write(wire.hello())
+    assert {position for _, position in received(viewer)} == {NOWHERE}
+
+
+@pytest.mark.parametrize("position", [[10**6, 0, 0], [10**6, 5, 2**60]])
+def test_a_position_in_no_such_session_begins_anew(viewer, position):
+    viewer.link.write(wire.hello(position=position))
+    assert Decoder().decode(viewer.until(wire.BATCH).payload)[0].restart
+
+
 def test_it_ends_when_its_viewer_leaves(viewer):
     viewer.link.write(wire.hello())
     viewer.until(wire.BATCH)
@@ -229,14 +281,14 @@ def ends():
 def test_a_viewer_that_is_silent_for_a_minute_is_gone(ends):
     link, clock, sink, _ = ends
     clock.advance(59.999)
-    assert link.heard(clock.monotonic_ns()) == []
+    assert link.receive(clock.monotonic_ns()) == []
     os.write(sink, wire.hello())
-    assert len(link.heard(None)) == 1
+    assert len(link.receive(None)) == 1
     clock.advance(59.999)
-    assert link.heard(0) == []
+    assert link.receive(0) == []
     clock.advance(0.001)
     with pytest.raises(LinkLostError):
-        link.heard(clock.monotonic_ns() + NS)
+        link.receive(clock.monotonic_ns() + NS)
 
 
 def test_a_viewer_that_takes_nothing_for_a_minute_is_gone(ends, monkeypatch):
@@ -245,16 +297,6 @@ def test_a_viewer_that_takes_nothing_for_a_minute_is_gone(ends, monkeypatch):
     with pytest.raises(LinkLostError):
         link.send(b"x" * 2_000_000)
     assert select.select([source], [], [], 0)[0]
-
-
-def test_a_viewer_hears_of_one_that_is_at_work_and_frames_stay_whole(ends):
-    link, _, _, source = ends
-    parser, frames = FrameParser(), []
-    with link.kept_alive(0.001):
-        while sum(frame.kind == wire.ALIVE for frame in frames) < 3:
-            link.send(wire.hello())
-            frames += parser.feed(os.read(source, 65_536))
-    assert {frame.kind for frame in frames} == {wire.HELLO, wire.ALIVE}
 
 
 def test_a_viewer_that_is_gone_is_noticed_when_it_is_told_something():

@@ -5,16 +5,20 @@ import select
 import stat
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.control.wire import Answer
 from edgetop.feeds.conversation import LinkEndedError
+from edgetop.errors import InputError
+from edgetop.recording.files import HeldFolder
 from edgetop.recording.recorder import Recorder
 from edgetop.relay import serve
+from edgetop.relay.past import past_frames
 from edgetop.relay.serve import Give
 from edgetop.relay.serve import serve as serve_link
+from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.orders import Order
@@ -55,6 +59,14 @@ class LiveRecording:
         self._recorder._lock.release()
 
 
+def past_of(folder: HeldFolder) -> Iterator[Frame]:
+    """In this process, where a relay starts another one."""
+    try:
+        yield from past_frames(folder.path, judged)
+    except InputError as error:
+        raise InputError(folder.in_words(str(error)), folder.fate) from None
+
+
 class PipeLink:
     """A relay in a thread of this process, at the end of two pipes. `cut` breaks them."""
 
@@ -67,7 +79,7 @@ class PipeLink:
 
     def _serve(self, folder: Path, give: Give, source: int, sink: int) -> None:
         link = serve.Link(source, sink, SystemClock())
-        serve_link(link, lambda: folder, give, SystemClock(), period_ns=NS // 50, judge=judged)
+        serve_link(link, lambda: folder, give, past_of, SystemClock(), period_ns=NS // 50)
         link.close()
         os.close(source)
         os.close(sink)
