@@ -26,12 +26,12 @@ LAST_ORDERS_S = 2.0
 THERE = "ssh HOST edgetop attach --headless"
 
 
-def is_afar(session: str | None) -> bool:
+def is_remote(session: str | None) -> bool:
     return session is not None and session.startswith("ssh:")
 
 
-def is_here(session: str | None) -> bool:
-    return not is_afar(session)
+def is_local(session: str | None) -> bool:
+    return not is_remote(session)
 
 
 @click.command("attach", epilog=EXAMPLES)
@@ -47,7 +47,7 @@ def is_here(session: str | None) -> bool:
     is_flag=True,
     help="No screen: lines on stderr, to the session's end.",
     cls=Companion,
-    rules=[needs("session", holds=is_here, told="{} does not go with ssh:", advice=THERE)],
+    rules=[needs("session", holds=is_local, told="{} does not go with ssh:", advice=THERE)],
 )
 @screen.LIVE
 @click.option(
@@ -56,7 +56,7 @@ def is_here(session: str | None) -> bool:
     metavar="TEXT",
     help="Of ssh:HOST: how edgetop is called there.",
     cls=Companion,
-    rules=[needs("session", holds=is_afar, told="{} needs ssh:HOST", advice="it is how edgetop is called there")],
+    rules=[needs("session", holds=is_remote, told="{} needs ssh:HOST", advice="it is how edgetop is called there")],
 )
 def command(
     session: str | None,
@@ -81,11 +81,11 @@ def command(
     from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415  --help needs none of it
     from edgetop.paths import recordings_home  # noqa: PLC0415
 
-    if session and is_afar(session):
-        from edgetop.cli.attach_remote import watch_from_afar  # noqa: PLC0415
+    if session and is_remote(session):
+        from edgetop.cli.attach_remote import watch_remote  # noqa: PLC0415
 
         settings = screen_settings(refresh, theme, ascii_only, notify=notify, config_file=config_file)
-        watch_from_afar(session, settings, remote_command, alerts)
+        watch_remote(session, settings, remote_command, alerts)
         return EXIT_DONE
     folder = _meant(session, recordings_home())
     if headless:
@@ -140,9 +140,9 @@ def _meant(given: str | None, home: Path) -> Path:
 
 
 def _say_what_goes_on(folder: "HeldFolder") -> None:
-    from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
+    from edgetop.cli.leaving import how_to_reconnect  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
     if is_live(folder.path):
-        tell(how_to_come_back(folder.name), err=True)
+        tell(how_to_reconnect(folder.name), err=True)

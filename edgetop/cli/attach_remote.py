@@ -17,18 +17,16 @@ from edgetop.ui.settings import ScreenSettings
 LAST_ORDERS_S = 5.0  # a link may be slow
 
 
-def watch_from_afar(
-    text: str, settings: ScreenSettings, remote_command: str, alerts: tuple[AlertRule, ...] = ()
-) -> None:
+def watch_remote(text: str, settings: ScreenSettings, remote_command: str, alerts: tuple[AlertRule, ...] = ()) -> None:
     """Show the session that `text` means (`ssh:[USER@]HOST[:SESSION]`) until it is left.
 
     Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
     """
     target = parse_target(text)
     require_screen(f"ssh {target} edgetop report")
-    talk = _Talk()
-    feed = RemoteFeed(partial(_connect, target, remote_command, talk), str(target), SystemClock())
-    talk.is_wanted = False
+    messages = _SshMessages()
+    feed = RemoteFeed(partial(_connect, target, remote_command, messages), str(target), SystemClock())
+    messages.are_printed = False
     from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the past comes
 
     settings = replace(settings, recording=Path(feed.session), recording_host=str(target))
@@ -43,15 +41,15 @@ def watch_from_afar(
         raise InputError(f"{target} has not confirmed: {', '.join(unconfirmed)}", f"edgetop attach {text} looks again")
 
 
-class _Talk:
+class _SshMessages:
     """What ssh says (a banner, a warning) is the user's to read, until it would tear a screen."""
 
-    is_wanted = True
+    are_printed = True
 
-    def hear(self, line: str) -> None:
-        if self.is_wanted:
+    def print_line(self, line: str) -> None:
+        if self.are_printed:
             tell(line, err=True)
 
 
-def _connect(target: Target, remote_command: str, talk: _Talk, session: str | None, attended: bool) -> SshLink:
-    return SshLink(target, session or target.session, remote_command, attended=attended, hear=talk.hear)
+def _connect(target: Target, command: str, messages: _SshMessages, session: str | None, attended: bool) -> SshLink:
+    return SshLink(target, session or target.session, command, attended=attended, on_line=messages.print_line)

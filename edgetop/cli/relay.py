@@ -89,7 +89,7 @@ def _write_past(folder: Path, sink: int) -> None:
         try:
             to.writelines(wire.seal(frame.kind, frame.payload) for frame in past_frames(folder, judged))
         except EdgetopError as error:
-            to.write(wire.say(wire.FAILED, message=str(error)))
+            to.write(wire.pack_message(wire.FAILED, message=str(error)))
 
 
 def _read_past(folder: "HeldFolder") -> Iterator["Frame"]:

@@ -54,17 +54,17 @@ def parse_order(line: bytes) -> Order:
 
 
 def pack_answer(answer: Answer) -> bytes:
-    told = {"error": answer.error[: MAX_LINE // 8], "end_reason": answer.end_reason, "exit_code": answer.exit_code}
-    return _line({"ok": not answer.error, **{key: value for key, value in told.items() if value}})
+    fields = {"error": answer.error[: MAX_LINE // 8], "end_reason": answer.end_reason, "exit_code": answer.exit_code}
+    return _line({"ok": not answer.error, **{key: value for key, value in fields.items() if value}})
 
 
 def parse_answer(line: bytes) -> Answer:
     """Raises ValueError."""
     document = _document(line)
     error, reason, code = document.get("error"), document.get("end_reason"), document.get("exit_code")
-    told = error if isinstance(error, str) and error else "it gave no reason"
+    reason_given = error if isinstance(error, str) and error else "it gave no reason"
     return Answer(
-        "" if document.get("ok") is True else told,
+        "" if document.get("ok") is True else reason_given,
         reason if isinstance(reason, str) else None,
         code if type(code) is int and 0 <= code < 256 else 0,
     )

@@ -22,7 +22,7 @@ from edgetop.session.clock import Clock
 from edgetop.session.orders import Order
 
 LATE_NS = 5_000_000_000  # told to the user
-REFUSAL_SHOWN_NS = 10_000_000_000
+REFUSAL_VISIBLE_NS = 10_000_000_000
 
 
 class AttachFeed:
@@ -63,7 +63,7 @@ class AttachFeed:
         if self._lost:
             return self._lost
         now_ns = self._clock.monotonic_ns()
-        if self._refusal and now_ns - self._refusal[1] < REFUSAL_SHOWN_NS:
+        if self._refusal and now_ns - self._refusal[1] < REFUSAL_VISIBLE_NS:
             return self._refusal[0]
         if self._tail and (silent_ns := now_ns - self._tail.last_read_ns) > LATE_NS:
             return f"nothing came for {formatting.duration(silent_ns)}"

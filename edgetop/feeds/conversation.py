@@ -19,7 +19,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.orders import Order
 
 HELLO_S = 60.0  # for an answer, beside the time in which ssh asks for a password: Python starts slowly on small boards
-QUOTED = 160  # characters of what else was said
+MAX_QUOTED = 160  # characters of what else was said
 
 
 class LinkEndedError(Exception):
@@ -64,7 +64,7 @@ class Over:
     """The session is, and all of it was sent."""
 
 
-Said = tuple[Batch, Position] | Confirmed | Over
+Received = tuple[Batch, Position] | Confirmed | Over
 
 
 class Conversation:
@@ -99,12 +99,12 @@ class Conversation:
         self._link.write(wire.hello(position=position))
         begin = self._next(hello_s)
         self._fail(begin)
-        self.session = begin.words("session")  # what to ask for to come back to it
+        self.session = begin.text("session")  # what to ask for to come back to it
 
     def _quoted(self) -> str:
         """What came before any answer, for a sentence to go on."""
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
-        return f'"{cut(clean(noise), QUOTED)}", ' if noise else ""
+        return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
     def _ended(self, why: str) -> str:
         said = self._quoted()
@@ -126,7 +126,7 @@ class Conversation:
             self._pending += self._parser.feed(data)
         return self._pending.pop(0)
 
-    def listen(self, timeout_s: float) -> Iterator[Said]:
+    def listen(self, timeout_s: float) -> Iterator[Received]:
         """What the board says next. Raises LinkEndedError, TimeoutError and ValueError, all the end of this link.
 
         Raises InputError where the board says that it cannot go on.
@@ -150,11 +150,11 @@ class Conversation:
 
     def order(self, number: int, order: Order) -> None:
         """Raises LinkEndedError, and ValueError where the note is too long."""
-        self._link.write(wire.seal_line(wire.COMMAND, number, pack_order(order)))
+        self._link.write(wire.pack_line(wire.COMMAND, number, pack_order(order)))
 
-    def say_alive(self) -> None:
+    def send_alive(self) -> None:
         """Raises LinkEndedError."""
-        self._link.write(wire.say(wire.ALIVE))
+        self._link.write(wire.pack_message(wire.ALIVE))
 
     def hang_up(self) -> None:
         self._link.hang_up()

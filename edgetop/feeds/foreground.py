@@ -56,7 +56,7 @@ class LentTerminal:
                 self._lend()
 
     @property
-    def is_asked(self) -> bool:
+    def is_in_use(self) -> bool:
         """Whether one of the group has the terminal open to ask: ssh opens /dev/tty for a question and closes it."""
         return self._tty >= 0 and any(_has_tty_open(process) for process in _group(self._leader))
 

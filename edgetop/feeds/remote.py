@@ -1,4 +1,4 @@
-"""A session on another machine, as its relay tells it over a link that may break at any time.
+"""A session on another machine, as its relay sends it over a link that may break at any time.
 
 One thread reads. When the link breaks it connects anew, with longer and longer pauses, and asks
 for what was missed; until then `trouble` says so.
@@ -9,7 +9,15 @@ import threading
 from collections.abc import Sequence
 
 from edgetop.errors import InputError
-from edgetop.feeds.conversation import Confirmed, Connect, Conversation, LinkEndedError, Over, Said, UnreachableError
+from edgetop.feeds.conversation import (
+    Confirmed,
+    Connect,
+    Conversation,
+    LinkEndedError,
+    Over,
+    Received,
+    UnreachableError,
+)
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean
 from edgetop.relay.encoding import NOWHERE, Position
@@ -20,9 +28,9 @@ from edgetop.session.seconds import NS
 
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # before each attempt; the last one before all that follow
 SILENCE_S = 15.0  # a relay says something each second
-TOLD_SILENCE_NS = 4 * NS
+REPORTED_SILENCE_NS = 4 * NS
 ALIVE_EVERY_NS = 15 * NS
-REFUSAL_SHOWN_NS = 10 * NS
+REFUSAL_VISIBLE_NS = 10 * NS
 MAX_WAITING_BATCHES = 256  # merged beyond this
 
 
@@ -45,12 +53,12 @@ class RemoteFeed:
         self._attempts = 0  # to come back, since something came
         self._retry_ns = 0  # when the next attempt is made, while the link is lost
         self._refusal = ("", 0)  # of an order, and when
-        self._heard_ns = self._said_alive_ns = clock.monotonic_ns()
+        self._last_received_ns = self._last_alive_ns = clock.monotonic_ns()
         self.failure = ""  # why it was given up, in words
         self.arrived = threading.Event()  # set when there is something to read
         self._leaving = threading.Event()
-        self._talk = Conversation(connect(None, True), where, None)
-        self.session = self._talk.session
+        self._conversation = Conversation(connect(None, True), where, None)
+        self.session = self._conversation.session
         self._thread = threading.Thread(target=self._run, name="remote session", daemon=True)
         self._thread.start()
 
@@ -77,10 +85,10 @@ class RemoteFeed:
             left_s = math.ceil((self._retry_ns - now_ns) / NS)
             return f"LINK LOST, reconnecting in {left_s} s" if left_s > 0 else "LINK LOST, reconnecting"
         refusal, refused_ns = self._refusal
-        if refusal and now_ns - refused_ns < REFUSAL_SHOWN_NS:
+        if refusal and now_ns - refused_ns < REFUSAL_VISIBLE_NS:
             return refusal
-        silent_ns = now_ns - self._heard_ns
-        return f"LINK SILENT for {silent_ns // NS} s" if silent_ns > TOLD_SILENCE_NS else ""
+        silent_ns = now_ns - self._last_received_ns
+        return f"LINK SILENT for {silent_ns // NS} s" if silent_ns > REPORTED_SILENCE_NS else ""
 
     def read(self) -> Batch | None:
         self.arrived.clear()
@@ -94,7 +102,7 @@ class RemoteFeed:
         self._last_order += 1
         self._orders[self._last_order] = order.do
         try:
-            self._talk.order(self._last_order, order)
+            self._conversation.order(self._last_order, order)
         except LinkEndedError:
             self._confirm(self._last_order, "the link is lost")
         except ValueError as error:
@@ -108,7 +116,7 @@ class RemoteFeed:
             self.arrived.clear()
         unconfirmed = tuple(self._orders.values())  # that the link ends now says nothing of them
         self._leaving.set()
-        self._talk.hang_up()
+        self._conversation.hang_up()
         self._thread.join(timeout_s)
         return unconfirmed
 
@@ -116,14 +124,14 @@ class RemoteFeed:
 
     def _run(self) -> None:
         while not self._leaving.is_set() and not self._is_over:
-            self._go_on()
-        self._talk.close()
+            self._step()
+        self._conversation.close()
         self.arrived.set()
 
-    def _go_on(self) -> None:
+    def _step(self) -> None:
         try:
             if self._lost:
-                self._come_back()
+                self._reconnect()
             else:
                 self._listen()
         except (LinkEndedError, TimeoutError, ValueError, UnreachableError):
@@ -133,21 +141,21 @@ class RemoteFeed:
             self._is_over = True
 
     def _listen(self) -> None:
-        for said in self._talk.listen(SILENCE_S):
-            self._heard_ns = self._clock.monotonic_ns()
-            self._handle(said)
-        if self._heard_ns - self._said_alive_ns >= ALIVE_EVERY_NS:
-            self._said_alive_ns = self._heard_ns
-            self._talk.say_alive()
+        for received in self._conversation.listen(SILENCE_S):
+            self._last_received_ns = self._clock.monotonic_ns()
+            self._handle(received)
+        if self._last_received_ns - self._last_alive_ns >= ALIVE_EVERY_NS:
+            self._last_alive_ns = self._last_received_ns
+            self._conversation.send_alive()
 
-    def _handle(self, said: Said) -> None:
-        if isinstance(said, Over):
+    def _handle(self, received: Received) -> None:
+        if isinstance(received, Over):
             self._orders.clear()  # a stop is confirmed by it, and nothing else matters any more
             self._is_over = True
-        elif isinstance(said, Confirmed):
-            self._confirm(said.number, said.answer.error if said.answer.is_refusal else "")
+        elif isinstance(received, Confirmed):
+            self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
         else:
-            batch, position = said
+            batch, position = received
             self._attempts = 0
             self._position = None if position == NOWHERE else position
             self._put(batch)
@@ -168,11 +176,11 @@ class RemoteFeed:
     def _lose_link(self) -> None:
         if not self._lost:
             self._lost, self._retry_ns = True, 0
-            self._talk.close()
+            self._conversation.close()
         for number in tuple(self._orders):
             self._confirm(number, "the link was lost before it was confirmed")
 
-    def _come_back(self) -> None:
+    def _reconnect(self) -> None:
         pause_s = self._pauses_s[min(self._attempts, len(self._pauses_s) - 1)]
         self._attempts += 1
         self._retry_ns = self._clock.monotonic_ns() + int(pause_s * NS)
@@ -180,6 +188,6 @@ class RemoteFeed:
         if self._leaving.wait(pause_s):
             return
         link = self._connect(self.session, False)
-        self._talk = Conversation(link, self._where, self._position)
-        self._heard_ns = self._said_alive_ns = self._clock.monotonic_ns()
+        self._conversation = Conversation(link, self._where, self._position)
+        self._last_received_ns = self._last_alive_ns = self._clock.monotonic_ns()
         self._lost = False

@@ -33,7 +33,7 @@ NOT_FOUND = 127  # sh(1): a command that is not there
 SSH_FAILED = 255  # ssh(1)
 _END_S, _LEAVE_S = 0.5, 5.0  # for an end by itself, and when it was told to
 _LOOK_S, _POLL_S = 0.5, 0.02
-_KEPT_LINES = 20
+_MAX_LINES = 20
 _GROUP_OF_ITS_OWN = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 # A link that is dead is noticed within 15 s by either side.
 _KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=20")
@@ -63,13 +63,16 @@ def parse_target(text: str) -> Target:
     return Target(user + (match["address"] or match["host"]), match["session"])
 
 
+OnLine = Callable[[str], None]  # is given what ssh prints
+
+
 class SshLink:
     """One ssh process, and the three pipes to it."""
 
     def __init__(
-        self, target: Target, session: str | None, remote_command: str, *, attended: bool, hear: Callable[[str], None]
+        self, target: Target, session: str | None, remote_command: str, *, attended: bool, on_line: OnLine
     ) -> None:
-        """`attended`: ssh may ask for a password, on the terminal. `hear` gets each line it says, from another thread.
+        """`attended`: ssh may ask for a password, on the terminal. `on_line` is called from another thread.
 
         `remote_command` is read by the shell over there, so that `~` means the home there. Raises InputError.
         """
@@ -90,8 +93,8 @@ class SshLink:
         self._terminal = LentTerminal(self._process.pid) if attended else None
         assert self._process.stdin
         os.set_blocking(self._process.stdin.fileno(), False)
-        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._hear = hear
+        self._lines: deque[str] = deque(maxlen=_MAX_LINES)
+        self._on_line = on_line
         self._listener = threading.Thread(target=self._listen, name="ssh stderr", daemon=True)
         self._listener.start()
 
@@ -101,8 +104,8 @@ class SshLink:
             for line in iter(lambda: lines.readline(4096), b""):
                 text = line.decode(errors="replace").strip()
                 if text:
-                    self._said.append(text)
-                    self._hear(text)
+                    self._lines.append(text)
+                    self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
         """What has come; raises LinkEndedError at its end, and TimeoutError where nothing comes for so long.
@@ -114,7 +117,7 @@ class SshLink:
         while not select.select([self._process.stdout], [], [], min(_LOOK_S, max(0.0, until_s - time.monotonic())))[0]:
             if self._terminal:
                 self._terminal.follow_stop()
-                if self._terminal.is_asked:
+                if self._terminal.is_in_use:
                     until_s = time.monotonic() + timeout_s
             if time.monotonic() >= until_s:
                 raise TimeoutError
@@ -176,7 +179,7 @@ class SshLink:
         return self._why(code) if has_ended else ""
 
     def _why(self, code: int) -> str:
-        last = self._said[-1] if self._said else ""
+        last = self._lines[-1] if self._lines else ""
         if code == NOT_FOUND:
             return (
                 f"{self._remote_command} was not found on {self._target} (ssh has not the PATH of a login; "

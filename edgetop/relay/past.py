@@ -30,12 +30,12 @@ from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
 
 FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
 STEP_S = 60
-KNOWN_S = 128  # of what is fine: before a slowdown of later they are what was usual
+CONTEXT_S = 128  # of what is fine: before a slowdown of later they are what was usual
 JUDGED_AT_ONCE_S, JUDGED_STEP_S = 240, 10
 HISTOGRAMS = 128  # at most: a block of `analysis.precision`, of which there are 64, holds some of them whole
 COARSE_ROWS = 2_048  # of seconds, at most: as many as the timeline of a whole session keeps
 STRETCHES = 256  # of each sensor
-KEPT_EVENTS, KEPT_LOG_LINES = 2_000, 200  # a screen keeps a thousand
+MAX_EVENTS, MAX_LOG_LINES = 2_000, 200  # a screen keeps a thousand
 MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32: 4e8 inferences at 50,000 a second
 
 
@@ -69,7 +69,7 @@ def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
 def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
     span = Span(-NS, until_ns)
     stretches = _stretches(recording.rows("readings", span), until_ns)
-    events, bursts = _kept_events(recording.rows("events", span)), tuple(_first_bursts(recording, span))
+    events, bursts = _selected_events(recording.rows("events", span)), tuple(_first_bursts(recording, span))
     yield from in_pieces(Batch(stretches=stretches, events=events, bursts=bursts))
     for seconds in _joined_seconds(recording.rows("seconds", span), until_ns):
         yield Batch(seconds=seconds)
@@ -77,7 +77,7 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
     """The fine part; its first batch says what was found in the past before it."""
-    late_ns = fine_ns + KNOWN_S * NS
+    late_ns = fine_ns + CONTEXT_S * NS
     judged = judge(_all(recording, late_ns), late_ns // NS) if judge and fine_ns else None
     for batch in _fine(recording, fine_ns):
         yield replace(batch, judged=judged)
@@ -218,18 +218,18 @@ def _stretched(readings: Readings, width_ns: int) -> Stretches:
     return found
 
 
-def _kept_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
+def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     """All but the log's, of which the last lines; of either no more than a screen could show."""
     events = [event for piece in pieces for event in piece]
-    lines = [event for event in events if event.kind == "log"][-KEPT_LOG_LINES:]
+    lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
     bursts = [event for event in events if event.kind == "profile-burst"]
     happened = [event for event in events if event.kind not in ("log", "profile-burst")]
     # The first ones say how the session began: its phases, its missing sensors.
-    half = KEPT_EVENTS // 2
-    if len(happened) > KEPT_EVENTS:
+    half = MAX_EVENTS // 2
+    if len(happened) > MAX_EVENTS:
         happened = [*happened[:half], *happened[-half:]]
-    kept = [*happened, *lines, *bursts[:BASELINE_BURSTS], *_summed(bursts[BASELINE_BURSTS:])]
-    return tuple(sorted(kept, key=lambda event: event.t_ns))
+    chosen = [*happened, *lines, *bursts[:BASELINE_BURSTS], *_summed(bursts[BASELINE_BURSTS:])]
+    return tuple(sorted(chosen, key=lambda event: event.t_ns))
 
 
 # Of the data of bursts: what is added up, and what is that of the last.

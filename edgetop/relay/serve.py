@@ -122,13 +122,13 @@ def serve(
         link.send(wire.hello())
         hello = _hello(link)
         folder = find()
-        link.send(wire.say(wire.BEGIN, session=str(folder.absolute())))
+        link.send(wire.pack_message(wire.BEGIN, session=str(folder.absolute())))
         _Relay(link, folder, give, past, clock, period_ns).run(_position(hello))
     except (LinkLostError, ValueError):  # nobody is left to tell, or one that speaks another language
         pass
     except EdgetopError as error:
         with contextlib.suppress(LinkLostError):
-            link.send(wire.say(wire.FAILED, message=str(error)[: wire.MAX_WORDS]))
+            link.send(wire.pack_message(wire.FAILED, message=str(error)[: wire.MAX_WORDS]))
 
 
 def _hello(link: Link) -> Frame:
@@ -173,7 +173,7 @@ class _Relay:
         while tail and not tail.is_over:
             due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())
             while self._clock.monotonic_ns() < due_ns:
-                self._talk(due_ns)
+                self._exchange(due_ns)
             try:
                 batch = tail.read(SINGLE_HZ)
             except FellBehindError:
@@ -181,8 +181,8 @@ class _Relay:
                 continue
             if batch:
                 self._send(thinned(batch, (batch.until_ns - self._until_ns) / NS), tail)
-        self._talk(0)
-        self._link.send(wire.say(wire.END))
+        self._exchange(0)
+        self._link.send(wire.pack_message(wire.END))
 
     def _follow(self, position: Position) -> JournalTail | None:
         """What is written from there on; None where that cannot be found any more."""
@@ -203,10 +203,10 @@ class _Relay:
                 if tail is None and frame.message.get("live"):  # it ended in this moment
                     return self._send_past()
             elif frame.kind == wire.FAILED:
-                raise EdgetopError(frame.words("message"))
+                raise EdgetopError(frame.text("message"))
             else:
                 self._link.send(wire.seal(frame.kind, frame.payload))
-                self._talk(0)  # a long past over a slow link: orders do not wait for it
+                self._exchange(0)  # a long past over a slow link: orders do not wait for it
         self._encoder = Encoder()
         if tail:
             self._send(Batch(until_ns=self._until_ns), tail)
@@ -219,12 +219,12 @@ class _Relay:
             position = (*tail.place, batch.until_ns) if piece is pieces[-1] else NOWHERE
             self._link.send(wire.seal(wire.BATCH, self._encoder.encode(piece, position)))
 
-    def _talk(self, until_ns: int) -> None:
+    def _exchange(self, until_ns: int) -> None:
         for frame in self._link.receive(until_ns):
             if frame.kind == wire.COMMAND:
                 self._orders.take(frame)
         for number, answer in self._orders.done():
-            self._link.send(wire.seal_line(wire.ACK, number, pack_answer(answer)))
+            self._link.send(wire.pack_line(wire.ACK, number, pack_answer(answer)))
 
 
 class _Orders:

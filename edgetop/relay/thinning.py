@@ -33,7 +33,7 @@ def thinned(batch: Batch, span_s: float) -> Batch:
         batch,
         inferences=_few(batch.inferences, span_s),
         readings=_extremes(batch.readings) if len(batch.readings) > READINGS_HZ * span_s else batch.readings,
-        events=tuple(_quieted(batch.events, max(1, int(LOG_HZ * span_s)))),
+        events=tuple(_with_fewer_lines(batch.events, max(1, int(LOG_HZ * span_s)))),
     )
 
 
@@ -49,12 +49,12 @@ def _extremes(readings: Readings) -> Readings:
     by_value = np.lexsort((place, readings["value"], group))
     ends = np.flatnonzero(np.diff(group[by_time], append=np.iinfo(np.int64).max))
     starts = np.append(0, ends[:-1] + 1)
-    kept = np.unique(np.concatenate([by_time[starts], by_time[ends], by_value[starts], by_value[ends]]))
-    extremes: Readings = readings[kept]
+    chosen = np.unique(np.concatenate([by_time[starts], by_time[ends], by_value[starts], by_value[ends]]))
+    extremes: Readings = readings[chosen]
     return extremes
 
 
-def _quieted(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
+def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
     """Without the first log lines of too many, and without the end of those too long for a screen."""
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:

@@ -61,7 +61,7 @@ class Frame:
             raise WireError("a message that is not an object")
         return document
 
-    def words(self, key: str) -> str:
+    def text(self, key: str) -> str:
         """A text of the message, cut where it is too long to be read; nothing where it is not there."""
         value = self.message.get(key)
         return value[:MAX_WORDS] if isinstance(value, str) else ""
@@ -83,18 +83,18 @@ def seal(kind: int, payload: bytes) -> bytes:
     return _HEADER.pack(MAGIC, kind, len(payload), _checksum(kind, payload)) + payload
 
 
-def say(kind: int, **message: object) -> bytes:
+def pack_message(kind: int, **message: object) -> bytes:
     """The frame of a message."""
     return seal(kind, json.dumps(message).encode())
 
 
-def seal_line(kind: int, number: int, line: bytes) -> bytes:
+def pack_line(kind: int, number: int, line: bytes) -> bytes:
     """A COMMAND or an ACK."""
     return seal(kind, _NUMBER.pack(number) + line)
 
 
 def hello(**more: object) -> bytes:
-    return say(HELLO, protocol=PROTOCOL, edgetop=__version__, format=FORMAT_VERSION, **more)
+    return pack_message(HELLO, protocol=PROTOCOL, edgetop=__version__, format=FORMAT_VERSION, **more)
 
 
 def _checksum(kind: int, payload: bytes) -> int:
@@ -140,7 +140,7 @@ def misfit(theirs: Frame, there: str) -> str:
 
     `there`: where that one runs, in words.
     """
-    protocol, format_version, version = theirs.number("protocol"), theirs.number("format"), theirs.words("edgetop")
+    protocol, format_version, version = theirs.number("protocol"), theirs.number("format"), theirs.text("edgetop")
     what = f"edgetop {version or 'of an unknown version'} {there}"
     if protocol != PROTOCOL:
         older = "here" if protocol > PROTOCOL else there

@@ -33,7 +33,7 @@ def test_it_streams_the_newest_session_and_ends_with_its_input(home):
     done = relayed(home, said=wire.hello())
     frames = list(FrameParser().feed(done.stdout))
     assert [frame.kind for frame in frames[:3]] == [wire.HELLO, wire.BEGIN, wire.BATCH]
-    assert frames[1].words("session") == str(live.folder)
+    assert frames[1].text("session") == str(live.folder)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -53,7 +53,7 @@ def test_a_finished_session_can_be_named_and_is_streamed_to_its_end(home, name):
 def test_why_it_cannot_is_a_message_to_the_viewer_and_no_words_here(home):
     done = relayed(home, "--", "--soak", said=wire.hello())
     frames = list(FrameParser().feed(done.stdout))
-    assert frames[-1].words("message").startswith("--soak: no such recording")
+    assert frames[-1].text("message").startswith("--soak: no such recording")
     assert (done.returncode, done.stderr) == (0, b"")
 
 

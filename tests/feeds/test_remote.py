@@ -10,6 +10,7 @@ from edgetop.feeds.conversation import Conversation, LinkEndedError, Unreachable
 from edgetop.feeds.protocol import Can
 from edgetop.feeds.remote import SILENCE_S, RemoteFeed
 from edgetop.relay import wire
+from edgetop.relay.wire import pack_message
 from edgetop.session.clock import SystemClock
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
@@ -250,12 +251,14 @@ def fails(*said: bytes, why: str = "") -> str:
 
 
 def test_a_board_with_another_protocol_is_told_before_a_screen_opens():
-    newer = wire.say(wire.HELLO, protocol=99, edgetop="9.9", format=1)
+    newer = pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1)
     assert fails(newer).startswith("edgetop 9.9 on pi@board speaks relay protocol 99")
 
 
 def test_a_board_that_has_no_session_is_told_in_its_words():
-    assert fails(wire.hello(), wire.say(wire.FAILED, message="no session runs now")) == "pi@board: no session runs now"
+    assert (
+        fails(wire.hello(), pack_message(wire.FAILED, message="no session runs now")) == "pi@board: no session runs now"
+    )
 
 
 def test_why_ssh_ended_is_told():
@@ -302,7 +305,12 @@ def test_noise_without_an_end_is_given_up_too():
 
 
 def test_a_board_that_needs_long_says_so_and_is_waited_for():
-    good = [wire.hello(), wire.say(wire.BEGIN, session="/x"), wire.say(wire.ALIVE), wire.say(wire.END)]
+    good = [
+        wire.hello(),
+        pack_message(wire.BEGIN, session="/x"),
+        pack_message(wire.ALIVE),
+        pack_message(wire.END),
+    ]
     feed = RemoteFeed(lambda *_: Scripted(*good, ends=False), "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
     assert feed.failure == ""
@@ -310,18 +318,18 @@ def test_a_board_that_needs_long_says_so_and_is_waited_for():
 
 
 def test_garbage_in_the_stream_is_a_lost_link_and_not_more():
-    good = [wire.hello(), wire.say(wire.BEGIN, session="/x")]
+    good = [wire.hello(), pack_message(wire.BEGIN, session="/x")]
     bad = [
         b"\x00" * 50,
         wire.seal(wire.BATCH, b"garbage"),
         wire.seal(wire.BATCH, b""),
         wire.seal(wire.ACK, b"[]"),
-        wire.seal_line(wire.ACK, 1, b"{}"),
+        wire.pack_line(wire.ACK, 1, b"{}"),
         wire.seal(77, b"of a later version"),
     ]
     links = [Scripted(*good, said) for said in bad]
     made = iter(links)
-    last = Scripted(*good, wire.say(wire.END))
+    last = Scripted(*good, pack_message(wire.END))
     feed = RemoteFeed(lambda *_: next(made, last), "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
     assert all(link.is_closed for link in links)
@@ -331,7 +339,11 @@ def test_garbage_in_the_stream_is_a_lost_link_and_not_more():
 
 
 def test_a_board_that_cannot_go_on_ends_it_with_its_reason():
-    link = Scripted(wire.hello(), wire.say(wire.BEGIN, session="/x"), wire.say(wire.FAILED, message="s: is damaged"))
+    link = Scripted(
+        wire.hello(),
+        pack_message(wire.BEGIN, session="/x"),
+        pack_message(wire.FAILED, message="s: is damaged"),
+    )
     feed = RemoteFeed(lambda *_: link, "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
     assert feed.failure == "pi@board: s: is damaged"
@@ -340,8 +352,8 @@ def test_a_board_that_cannot_go_on_ends_it_with_its_reason():
 
 
 def test_a_board_that_is_updated_meanwhile_ends_it_with_the_misfit():
-    good = [wire.hello(), wire.say(wire.BEGIN, session="/x")]
-    links = iter([Scripted(*good), Scripted(wire.say(wire.HELLO, protocol=99, edgetop="9.9", format=1))])
+    good = [wire.hello(), pack_message(wire.BEGIN, session="/x")]
+    links = iter([Scripted(*good), Scripted(pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1))])
     feed = RemoteFeed(lambda *_: next(links), "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
     assert "update edgetop here" in feed.failure
@@ -363,7 +375,7 @@ def test_a_silent_board_is_told_of():
         def hang_up(self):
             waiting.set()
 
-    link = Silent(wire.hello(), wire.say(wire.BEGIN, session="/x"))
+    link = Silent(wire.hello(), pack_message(wire.BEGIN, session="/x"))
     feed = RemoteFeed(lambda *_: link, "pi@board", clock, (3600.0,))
     assert feed.trouble == ""
     clock.advance(6)

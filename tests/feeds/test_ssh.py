@@ -62,8 +62,8 @@ def ssh(tmp_path, monkeypatch) -> FakeSsh:
     return fake
 
 
-def started(session=None, command="edgetop", *, attended=True, hear=lambda _: None) -> SshLink:
-    return SshLink(Target("pi@board"), session, command, attended=attended, hear=hear)
+def started(session=None, command="edgetop", *, attended=True, on_line=lambda _: None) -> SshLink:
+    return SshLink(Target("pi@board"), session, command, attended=attended, on_line=on_line)
 
 
 def test_options_come_before_the_host_and_the_host_behind_the_end_of_options(ssh):
@@ -130,7 +130,7 @@ def test_a_flood_of_words_is_not_kept(ssh, tmp_path):
 def test_what_ssh_says_is_heard_line_by_line(ssh, tmp_path):
     plant_program(tmp_path / "bin", "ssh", "#!/bin/sh\nprintf 'one\\n\\ntwo' >&2\n")
     heard: list[str] = []
-    started(hear=heard.append).close()
+    started(on_line=heard.append).close()
     assert heard == ["one", "two"]
 
 

@@ -90,7 +90,7 @@ def test_a_batch_with_two_parts_of_a_kind_is_refused():
         Decoder().decode(deflated(HEAD + twice))
 
 
-def test_stretches_a_restart_and_a_position_come_back():
+def test_stretches_a_restart_and_a_position_reconnect():
     stretch = np.array([(0, 9 * NS, 3, 10, -1.5, 2.25, 7.0, 0.1)], STRETCH)
     sent = Batch(5 * NS, stretches=stretch, restart=True)
     assert_same(passed(sent)[0], sent)

@@ -84,7 +84,7 @@ def test_of_bursts_the_baseline_and_the_last_come_and_the_sum_of_the_others(tmp_
 def test_what_others_disturbed_is_summed_and_the_threads_of_the_other_bursts_alone():
     data = {"duration_ns": 5, "left_out_runs": 2, "thread_count": 2, "thread_all_ns": 100, "thread_wait_ns": 10}
     told = [Event(i, "profile-burst", "info", "engine", "", data | {"disturbed_runs": 4 * (i == 9)}) for i in range(10)]
-    summed = past._kept_events(iter([tuple(told)]))[-1]
+    summed = past._selected_events(iter([tuple(told)]))[-1]
     assert (summed.kind, summed.data["count"]) == ("profile-bursts", 7)
     assert (summed.data["left_out_runs"], summed.data["disturbed_runs"]) == (14, 4)
     assert (summed.data["thread_all_ns"], summed.data["thread_wait_ns"]) == (600, 60)
@@ -209,17 +209,17 @@ def test_stretches_tell_of_each_sensor_and_span():
 
 def test_of_a_log_without_end_its_last_lines_come_and_all_else_that_happened():
     events = tuple(Event(i, "log" if i % 3 else "mark", "info", "x", str(i)) for i in range(3_000))
-    kept = past._kept_events(iter([events]))
+    kept = past._selected_events(iter([events]))
     assert sum(event.kind == "mark" for event in kept) == 1_000
     assert [event.message for event in kept if event.kind == "log"][-1] == "2999"
-    assert sum(event.kind == "log" for event in kept) == past.KEPT_LOG_LINES
+    assert sum(event.kind == "log" for event in kept) == past.MAX_LOG_LINES
     assert list(kept) == sorted(kept, key=lambda event: event.t_ns)
 
 
 def test_of_events_without_end_the_first_and_the_last_come():
     events = tuple(Event(i, "mark", "info", "x", str(i)) for i in range(9_000))
-    kept = past._kept_events(iter([events]))
-    assert (len(kept), kept[0], kept[-1]) == (past.KEPT_EVENTS, events[0], events[-1])
+    kept = past._selected_events(iter([events]))
+    assert (len(kept), kept[0], kept[-1]) == (past.MAX_EVENTS, events[0], events[-1])
 
 
 def test_a_fast_model_sends_no_single_inferences_of_its_past(tmp_path):

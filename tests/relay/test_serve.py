@@ -88,9 +88,9 @@ def test_it_says_what_to_ask_for_to_come_back_and_then_all_there_is(viewer, live
 
 @pytest.mark.parametrize(("protocol", "older"), [(wire.PROTOCOL + 1, "here"), (0, "on the laptop")])
 def test_a_viewer_of_another_protocol_is_told_and_gets_nothing(viewer, protocol, older):
-    viewer.link.write(wire.say(wire.HELLO, protocol=protocol, edgetop="9.9", format=1))
+    viewer.link.write(wire.pack_message(wire.HELLO, protocol=protocol, edgetop="9.9", format=1))
     viewer.next()
-    message = viewer.next().words("message")
+    message = viewer.next().text("message")
     assert message.startswith(f"edgetop 9.9 on the laptop speaks relay protocol {protocol}")
     assert message.endswith(f"update edgetop {older}")
 
@@ -101,7 +101,7 @@ def test_why_there_is_no_session_is_told(tmp_path):
 
     frames = spoken(wire.hello(), find)
     assert [frame.kind for frame in frames] == [wire.HELLO, wire.FAILED]
-    assert frames[1].words("message") == "no session is running (start one with edgetop run)"
+    assert frames[1].text("message") == "no session is running (start one with edgetop run)"
 
 
 def spoken(said: bytes, find) -> list[Frame]:
@@ -119,7 +119,7 @@ def spoken(said: bytes, find) -> list[Frame]:
         return list(FrameParser().feed(answers.read()))
 
 
-@pytest.mark.parametrize("said", [b"", b"x" * 1_000, wire.hello()[:-1] + b"?", wire.say(wire.ALIVE)])
+@pytest.mark.parametrize("said", [b"", b"x" * 1_000, wire.hello()[:-1] + b"?", wire.pack_message(wire.ALIVE)])
 def test_who_says_nothing_sensible_gets_a_hello_and_no_more(said, live):
     assert [frame.kind for frame in spoken(said, lambda: live.folder)] == [wire.HELLO]
 
@@ -130,7 +130,7 @@ def test_a_position_that_is_none_begins_anew(position):
 
 
 def command(number: int, order: Order) -> bytes:
-    return wire.seal_line(wire.COMMAND, number, pack_order(order))
+    return wire.pack_line(wire.COMMAND, number, pack_order(order))
 
 
 def answered(viewer: Viewer) -> tuple[int, Answer]:
@@ -148,7 +148,7 @@ def test_orders_are_carried_out_and_confirmed(viewer, orders):
 
 @pytest.mark.parametrize("line", [b"rm -rf", b"", b'{"edgetop": 1, "do": 5}\n', b'{"edgetop": 9, "do": "stop"}\n'])
 def test_an_order_that_is_none_is_refused(viewer, orders, line):
-    viewer.link.write(wire.hello() + wire.seal_line(wire.COMMAND, 1, line))
+    viewer.link.write(wire.hello() + wire.pack_line(wire.COMMAND, 1, line))
     number, answer = answered(viewer)
     assert number == 1
     assert answer.is_refusal
@@ -231,7 +231,7 @@ def test_a_session_that_is_removed_is_told(viewer, live):
     viewer.link.write(wire.hello())
     viewer.until(wire.BATCH)
     shutil.rmtree(live.folder)
-    message = viewer.until(wire.FAILED).words("message")
+    message = viewer.until(wire.FAILED).text("message")
     assert re.search(r"s.edgetop: not a recorded session .* \(it was deleted", message)
 
 

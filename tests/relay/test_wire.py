@@ -65,11 +65,11 @@ def test_a_message_that_is_none_is_an_error_of_the_wire(payload):
 
 def test_values_of_another_type_are_as_if_they_were_not_there():
     frame = Frame(wire.ACK, json.dumps({"number": True, "error": 5}).encode())
-    assert (frame.number("number"), frame.words("error")) == (-1, "")
+    assert (frame.number("number"), frame.text("error")) == (-1, "")
 
 
 def test_words_are_cut_where_nobody_would_read_on():
-    assert len(Frame(wire.FAILED, json.dumps({"message": "x" * 10_000}).encode()).words("message")) == wire.MAX_WORDS
+    assert len(Frame(wire.FAILED, json.dumps({"message": "x" * 10_000}).encode()).text("message")) == wire.MAX_WORDS
 
 
 def theirs(**changed: object) -> Frame:

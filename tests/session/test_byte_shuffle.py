@@ -24,7 +24,7 @@ def test_columns_come_back_one_after_the_other(first, second):
 
 @quick
 @given(st.lists(st.tuples(LONG, st.integers(0, 2**16 - 1), st.floats(allow_nan=False, allow_infinity=False))))
-def test_tables_come_back(rows):
+def test_tables_reconnect(rows):
     table = np.array(rows, READING)
     assert Columns(byte_shuffle.pack_table(table)).take_table(READING).tobytes() == table.tobytes()
 

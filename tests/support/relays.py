@@ -10,8 +10,8 @@ from pathlib import Path
 
 from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.control.wire import Answer
-from edgetop.feeds.conversation import LinkEndedError
 from edgetop.errors import InputError
+from edgetop.feeds.conversation import LinkEndedError
 from edgetop.recording.files import HeldFolder
 from edgetop.recording.recorder import Recorder
 from edgetop.relay import serve
