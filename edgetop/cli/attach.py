@@ -140,9 +140,9 @@ def _meant(given: str | None, home: Path) -> Path:
 
 
 def _say_what_goes_on(folder: "HeldFolder") -> None:
-    from edgetop.cli.leaving import how_to_reconnect  # noqa: PLC0415
+    from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
     if is_live(folder.path):
-        tell(how_to_reconnect(folder.name), err=True)
+        tell(how_to_come_back(folder.name), err=True)

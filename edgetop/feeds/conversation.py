@@ -146,7 +146,7 @@ class Conversation:
 
     def _fail(self, frame: Frame) -> None:
         if frame.kind == wire.FAILED:
-            raise InputError(f"{self._where}: {frame.words('message')}")
+            raise InputError(f"{self._where}: {frame.text('message')}")
 
     def order(self, number: int, order: Order) -> None:
         """Raises LinkEndedError, and ValueError where the note is too long."""

@@ -45,7 +45,11 @@ TALLY_STEP_NS = 1_000_000  # the precision of its time: what varies in each batc
 
 def pack(batch: Batch) -> bytes:
     """Everything of it but `until_ns`, which the frame carries, and `restart`."""
-    return b"".join(_PART.pack(kind, len(data)) + data for kind, data in _parts(batch))
+    return b"".join(pack_part(kind, data) for kind, data in _parts(batch))
+
+
+def pack_part(kind: int, data: bytes) -> bytes:
+    return _PART.pack(kind, len(data)) + data
 
 
 def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
@@ -65,17 +69,21 @@ def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
 
 
 def unpack(
-    payload: bytes, until_ns: int, wanted: Collection[str] = tuple(KINDS), most_inferences: int | None = None
+    payload: bytes,
+    until_ns: int,
+    wanted: Collection[str] = tuple(KINDS),
+    most_inferences: int | None = None,
+    most_numbers: int = MAX_NUMBERS,
 ) -> Batch:
     """The batch of a frame, or what is wanted of it; of more than `most_inferences`, the last.
 
-    Raises ValueError where the payload is not sound.
+    `most_numbers`: of one column. Raises ValueError where the payload is not sound.
     """
     names = {KINDS[name]: name for name in wanted}
     parts: dict[str, Any] = {}
     for kind, data in split(payload):
         if kind in names:
-            parts[names[kind]] = _READERS[kind](data)
+            parts[names[kind]] = _READERS[kind](data, most_numbers)
     singles = parts.get("inferences", ())
     if most_inferences is not None and len(singles) > most_inferences:
         parts["inferences"] = singles[-1:]
@@ -106,10 +114,6 @@ def _parsed(data: bytes) -> Any:
         raise ValueError("nested beyond measure") from None
 
 
-def _columns(data: bytes) -> Columns:
-    return Columns(data, MAX_NUMBERS)
-
-
 def _pack_inferences(inferences: Inferences) -> bytes:
     """Of each start how long after the end of the one before it."""
     pause_ns = inferences["t_ns"].copy()
@@ -118,8 +122,8 @@ def _pack_inferences(inferences: Inferences) -> bytes:
     return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in rest))))
 
 
-def _read_inferences(data: bytes) -> Inferences:
-    columns = _columns(data)
+def _read_inferences(data: bytes, most: int = MAX_NUMBERS) -> Inferences:
+    columns = Columns(data, most)
     pause_ns = columns.take()
     inferences = np.empty(len(pause_ns), INFERENCE)
     for name in ("latency_ns", "wait_ns", "stream", "phase", "ok"):
@@ -135,8 +139,8 @@ def _pack_readings(readings: Readings) -> bytes:
     return pack_steps(readings["t_ns"]) + pack_steps(readings["sensor"]) + readings["value"].tobytes()
 
 
-def _read_readings(data: bytes) -> Readings:
-    columns = _columns(data)
+def _read_readings(data: bytes, most: int = MAX_NUMBERS) -> Readings:
+    columns = Columns(data, most)
     t_ns = columns.take_steps()
     readings = np.empty(len(t_ns), READING)
     readings["t_ns"], readings["sensor"] = t_ns, columns.take_steps(len(t_ns))
@@ -155,8 +159,8 @@ def _pack_seconds(seconds: Seconds) -> bytes:
     )
 
 
-def _read_seconds(data: bytes) -> Seconds:
-    columns = _columns(data)
+def _read_seconds(data: bytes, most: int = MAX_NUMBERS) -> Seconds:
+    columns = Columns(data, most)
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)
@@ -226,13 +230,13 @@ def _read_events(data: bytes) -> tuple[Event, ...]:
     return tuple(events)
 
 
-_READERS: dict[int, Callable[[bytes], object]] = {
-    MANIFEST: lambda data: from_json(_parsed(data)),
+_READERS: dict[int, Callable[[bytes, int], object]] = {
+    MANIFEST: lambda data, _: from_json(_parsed(data)),
     INFERENCES: _read_inferences,
     READINGS: _read_readings,
-    EVENTS: _read_events,
+    EVENTS: lambda data, _: _read_events(data),
     SECONDS: _read_seconds,
-    BURSTS: _read_bursts,
+    BURSTS: lambda data, _: _read_bursts(data),
 }
 
 
