@@ -50,10 +50,10 @@ def judge_permissions(closed: Sequence[Closed]) -> list[Check]:
     """One check_permissions for all: a warning, since a measurement is possible without them."""
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
-    told = "; ".join(f"{clean(device.path)} ({device.purpose})" for device in closed)
+    finding = "; ".join(f"{clean(device.path)} ({device.purpose})" for device in closed)
     fixes = "; ".join(dict.fromkeys(device.fix for device in closed))
     advice = "sensors are missing without them; a new group counts after the next login"
-    return [warning(PERMISSIONS, f"may not be opened: {told}", advice, fixes)]
+    return [warning(PERMISSIONS, f"may not be opened: {finding}", advice, fixes)]
 
 
 def find_closed(
@@ -105,8 +105,8 @@ def check_disk(facts: Facts) -> list[Check]:
     try:
         return [judge_disk(measure(folder, file_system(folder, facts.root.read_text("proc/self/mountinfo"))))]
     except OSError as error:
-        told = f"{clean(str(folder))} cannot be written: {error.strerror or error}"
-        return [problem(DISK, told, "record elsewhere with -o PATH", "export XDG_STATE_HOME=PATH")]
+        finding = f"{clean(str(folder))} cannot be written: {error.strerror or error}"
+        return [problem(DISK, finding, "record elsewhere with -o PATH", "export XDG_STATE_HOME=PATH")]
 
 
 def _existing(folder: Path) -> Path:
@@ -145,7 +145,7 @@ def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.mo
 def judge_disk(disk: Disk) -> Check:
     median, longest = statistics.median(disk.flush_s), max(disk.flush_s)
     kind = clean(disk.file_system or "file system unknown")
-    told = (
+    finding = (
         f"{clean(str(disk.folder))} ({kind}), {size(disk.free_bytes)} free, "
         f"a flush takes {median * 1e3:.1f} ms, {longest * 1e3:.1f} at most"
     )
@@ -159,9 +159,9 @@ def judge_disk(disk: Disk) -> Check:
     )
     worst = next(((status, advice) for holds, status, advice in troubles if holds), None)
     if worst is None:
-        return ok(DISK, told)
+        return ok(DISK, finding)
     status, advice = worst
-    return status(DISK, told, f"{advice} (-o PATH for one run)", "export XDG_STATE_HOME=PATH")
+    return status(DISK, finding, f"{advice} (-o PATH for one run)", "export XDG_STATE_HOME=PATH")
 
 
 # Whether somebody keeps the wall clock right. Durations do not depend on it; the UTC of a recording does.

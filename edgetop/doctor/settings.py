@@ -27,15 +27,15 @@ _CARRY = "results do not carry over to a board: measure on the device you ship"
 
 def check_place(facts: Facts) -> list[Check]:
     places = [place for place in (_machine(facts.root), _container(facts.root)) if place]
-    told = clean(facts.board.model or facts.board.cpu or "a board that does not say what it is")
+    finding = clean(facts.board.model or facts.board.cpu or "a board that does not say what it is")
     if places:
-        return [warning(BOARD, f"{' in '.join(reversed(places))} ({told})", _CARRY)]
+        return [warning(BOARD, f"{' in '.join(reversed(places))} ({finding})", _CARRY)]
     kind = _WORKSTATIONS.get(facts.root.number("sys/class/dmi/id/chassis_type") or 0)
     if kind:
-        return [warning(BOARD, f"{kind} ({told})", _CARRY)]
+        return [warning(BOARD, f"{kind} ({finding})", _CARRY)]
     if facts.board.model is None:
-        return [unknown(BOARD, f"neither device tree nor DMI names it ({told})", _CARRY)]
-    return [ok(BOARD, told)]
+        return [unknown(BOARD, f"neither device tree nor DMI names it ({finding})", _CARRY)]
+    return [ok(BOARD, finding)]
 
 
 def _machine(root: Root) -> str | None:
@@ -55,8 +55,8 @@ def _container(root: Root) -> str | None:
     for mark, name in ((".dockerenv", "Docker"), ("run/.containerenv", "Podman")):
         if root.exists(mark):
             return f"a container ({name})"
-    if told := root.line("run/systemd/container"):
-        return f"a container ({clean(told)})"
+    if finding := root.line("run/systemd/container"):
+        return f"a container ({clean(finding)})"
     match = re.search(r"\b(docker|lxc|kubepods|libpod|containerd)\b", root.text("proc/1/cgroup"))
     return f"a container ({match[1]})" if match else None
 
@@ -77,16 +77,16 @@ def check_governor(facts: Facts) -> list[Check]:
         advice = "clocks may change without a trace; compare the spread of several runs"
         return [unknown(GOVERNOR, why, advice)]
     names = sorted({name for name in found.values() if name})
-    told = " and ".join(names)
+    finding = " and ".join(names)
     if facts.governor is not None:
-        return [_declared(facts, facts.governor, names, told)]
-    return [_undeclared(facts.root, names, told, next(iter(found)))]
+        return [_declared(facts, facts.governor, names, finding)]
+    return [_undeclared(facts.root, names, finding, next(iter(found)))]
 
 
-def _declared(facts: Facts, declared: str, names: list[str], told: str) -> Check:
+def _declared(facts: Facts, declared: str, names: list[str], finding: str) -> Check:
     if names == [declared]:
-        return ok(GOVERNOR, f"{told}, as declared")
-    differs = f"{told}, but {declared} is declared"
+        return ok(GOVERNOR, f"{finding}, as declared")
+    differs = f"{finding}, but {declared} is declared"
     offered = {word for folder in policies(facts.root) for word in _offered(facts.root, folder)}
     if offered and declared not in offered:
         return problem(GOVERNOR, differs, f"this kernel offers {', '.join(sorted(offered))}")
@@ -102,20 +102,20 @@ def _fix(governor: str) -> str:
     return f"echo {plain} | sudo tee {FILE}"
 
 
-def _undeclared(root: Root, names: list[str], told: str, folder: str) -> Check:
+def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Check:
     drives_itself = root.line(f"{folder}/scaling_driver") in SELF_SCALING
     if set(names) <= DYNAMIC or (drives_itself and names == ["powersave"]):
-        return ok(GOVERNOR, told, "if production runs another, say so with --governor GOVERNOR")
+        return ok(GOVERNOR, finding, "if production runs another, say so with --governor NAME")
     if names == ["performance"]:
         advice = "right only if production runs so too: then say --governor performance"
-        return warning(GOVERNOR, told, advice, _usual(root, folder))
+        return warning(GOVERNOR, finding, advice, _usual(root, folder))
     if "powersave" in names and not drives_itself:
-        return warning(GOVERNOR, f"{told}: the clock stays at its lowest", "declare it if production runs so",
+        return warning(GOVERNOR, f"{finding}: the clock stays at its lowest", "declare it if production runs so",
                        _usual(root, folder))  # fmt: skip
     if "userspace" in names:
         advice = "the clock stays where a program put it; declare it if production runs so"
-        return warning(GOVERNOR, told, advice, _usual(root, folder))
-    return warning(GOVERNOR, told, "not a governor that is known here: say --governor GOVERNOR if production runs it")
+        return warning(GOVERNOR, finding, advice, _usual(root, folder))
+    return warning(GOVERNOR, finding, "not a governor that is known here: say --governor NAME if production runs it")
 
 
 def _usual(root: Root, folder: str) -> str | None:
@@ -169,7 +169,7 @@ def _judge_mode(facts: Facts, mode: str, *, is_profile: bool) -> Check:
         advice = "the firmware holds the board below what it could do; declare it if production runs so"
         return warning(POWER_MODE, mode, advice, _set_profile("balanced"))
     if declared is None:
-        return ok(POWER_MODE, mode, "if production runs another, say so with --power-mode POWER_MODE")
+        return ok(POWER_MODE, mode, "if production runs another, say so with --power-mode NAME")
     return ok(POWER_MODE, f"{mode}, as declared")
 
 
@@ -207,18 +207,18 @@ def check_clocks(facts: Facts) -> list[Check]:
     if not known or len(known) < len(ranges):
         return [unknown(CLOCKS, "cpufreq does not tell the limits of every CPU")]
     if all(low == high for _, low, high, _ in known):
-        told = ", ".join(f"{_name(folder)} at {low / 1000:.0f} MHz" for folder, low, _, _ in known)
+        finding = ", ".join(f"{_name(folder)} at {low / 1000:.0f} MHz" for folder, low, _, _ in known)
         advice = "right only if production locks them too; another nvpmodel run or a reboot frees them silently"
         fix = "sudo jetson_clocks --restore" if is_compatible(facts.root, "nvidia,tegra") else None
-        return [warning(CLOCKS, f"locked: {told}", advice, fix)]
+        return [warning(CLOCKS, f"locked: {finding}", advice, fix)]
     held = [(folder, high, top) for folder, _, high, top in known if top and high < top * SLACK]
     if held and facts.board.power_mode is None:
-        told = ", ".join(f"{_name(folder)} at {high / 1000:.0f} of {top / 1000:.0f} MHz" for folder, high, top in held)
+        limited = (f"{_name(folder)} at {high / 1000:.0f} of {top / 1000:.0f} MHz" for folder, high, top in held)
         advice = "heat or somebody limits them; declare it in a note if production runs so"
         fix = "; ".join(f"echo {top} | sudo tee /{folder}/scaling_max_freq" for folder, _, top in held)
-        return [warning(CLOCKS, f"held below their maximum: {told}", advice, fix)]
-    told = ", ".join(f"{_name(folder)} {low / 1000:.0f} to {high / 1000:.0f} MHz" for folder, low, high, _ in known)
-    return [ok(CLOCKS, f"free: {told}")]
+        return [warning(CLOCKS, f"held below their maximum: {', '.join(limited)}", advice, fix)]
+    finding = ", ".join(f"{_name(folder)} {low / 1000:.0f} to {high / 1000:.0f} MHz" for folder, low, high, _ in known)
+    return [ok(CLOCKS, f"free: {finding}")]
 
 
 def _name(folder: str) -> str:

@@ -9,7 +9,7 @@ from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
 from edgetop.sensors.chips import is_compatible
 from edgetop.sensors.memory import read_meminfo
-from edgetop.sensors.processes import TICK_S, everyone
+from edgetop.sensors.processes import percent_by_name, used_by_others
 from edgetop.session.trips import PI_C
 
 # How far the board is from its next limit, and whether one is in force.
@@ -34,19 +34,21 @@ def _headroom(facts: Facts) -> Check:
     margins = [(limit - values[sensor], sensor) for sensor, limit in limits.items() if limit is not None]
     hottest = max(values, key=lambda sensor: values[sensor])
     if not margins:
-        told = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is told"
-        return unknown(name, told, "the firmware may throttle without one: compare with the board's data sheet")
+        finding = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is told"
+        return unknown(name, finding, "the firmware may throttle without one: compare with the board's data sheet")
     margin, sensor = min(margins)
-    told = f"{clean(sensor)} is at {values[sensor]:.1f} °C, {margin:.0f} °C from its limit of {limits[sensor]:.0f} °C"
+    finding = (
+        f"{clean(sensor)} is at {values[sensor]:.1f} °C, {margin:.0f} °C from its limit of {limits[sensor]:.0f} °C"
+    )
     if margin < HOT_C:
-        return problem(name, told, "it will throttle at once: let it cool, or cool it as production does")
+        return problem(name, finding, "it will throttle at once: let it cool, or cool it as production does")
     if margin < WARM_C:
-        return warning(name, told, "let it cool to where production starts from")
-    return ok(name, told)
+        return warning(name, finding, "let it cool to where production starts from")
+    return ok(name, finding)
 
 
 def _limit(trips: Mapping[str, float], *, is_pi: bool) -> float | None:
-    """Where it throttles; where none is told, where it shuts down."""
+    """Where it throttles; where none is reported, where it shuts down."""
     if is_pi and "passive" not in trips:
         return PI_C
     return trips.get("passive", trips.get("critical"))
@@ -90,23 +92,23 @@ def _swap(facts: Facts, fields: "dict[str, int]") -> Check:
     if total == 0:
         return ok(SWAP, "none: what does not fit is killed, not slowed")
     used, swappiness = total - free, facts.root.number("proc/sys/vm/swappiness")
-    told = f"{size(used * 1024)} of {size(total * 1024)} used"
+    finding = f"{size(used * 1024)} of {size(total * 1024)} used"
     if swappiness is not None:
-        told += f", swappiness {swappiness}"
+        finding += f", swappiness {swappiness}"
     if used > USED_KIB:
         advice = "pages of the model may have to come back from disk; turn it off only if production has none"
-        return warning(SWAP, told, advice, "sudo swapoff -a && sudo swapon -a  (empties it)")
-    return ok(SWAP, told, "watch rate/swap-in during the run")
+        return warning(SWAP, finding, advice, "sudo swapoff -a && sudo swapon -a  (empties it)")
+    return ok(SWAP, finding, "watch rate/swap-in during the run")
 
 
 def _memory(fields: "dict[str, int]") -> Check:
     total, available = fields.get("MemTotal"), fields.get("MemAvailable")
     if not total or available is None:
         return unknown("memory", "/proc/meminfo does not tell")
-    told = f"{size(available * 1024)} of {size(total * 1024)} available"
+    finding = f"{size(available * 1024)} of {size(total * 1024)} available"
     if available < total * LOW_SHARE:
-        return warning("memory", told, "a model that fits barely is slowed by reclaim before it is killed")
-    return ok("memory", told)
+        return warning("memory", finding, "a model that fits barely is slowed by reclaim before it is killed")
+    return ok("memory", finding)
 
 
 # What else runs here: the load of the last second, edgetop's own left out, and whose it is.
@@ -124,14 +126,14 @@ def check_background(facts: Facts) -> list[Check]:
     total = sum(facts.busy.values())
     top = sorted(facts.busy.items(), key=lambda pair: -pair[1])[:SHOWN]
     named = ", ".join(f"{clean(name)} {percent:.0f} %" for name, percent in top if percent >= 1)
-    told = f"{total:.0f} % of a core" + (f": {named}" if named else "")
+    finding = f"{total:.0f} % of a core" + (f": {named}" if named else "")
     advice = "what shares the board with the model belongs in the measurement only if production has it too"
     if total >= LOUD_PCT:
-        checks = [problem(BACKGROUND, told, advice)]
+        checks = [problem(BACKGROUND, finding, advice)]
     elif total >= QUIET_PCT:
-        checks = [warning(BACKGROUND, told, advice)]
+        checks = [warning(BACKGROUND, finding, advice)]
     else:
-        checks = [ok(BACKGROUND, told)]
+        checks = [ok(BACKGROUND, finding)]
     return [*checks, *_steal(facts)]
 
 
@@ -145,19 +147,8 @@ def _steal(facts: Facts) -> Iterator[Check]:
 @contextmanager
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
     """Fills in the load of every other process while the context lasts, in percent of a core, by name."""
-    now_s = time.monotonic
-    before, begin_s = _cpu_times(), now_s()
+    ours, begin_s = {os.getpid()}, time.monotonic()
+    before = used_by_others(ours)
     yield
-    time.sleep(max(0.0, begin_s + at_least_s - now_s()))  # the clock of processes ticks in hundredths of a second
-    after, span_s = _cpu_times(), now_s() - begin_s
-    for key, (name, seconds) in after.items():
-        used = seconds - before.get(key, (name, 0.0))[1]  # one that began meanwhile: all it used
-        if span_s > 0 and used > 0:
-            into[name] = into.get(name, 0.0) + 100 * used / span_s
-
-
-def _cpu_times() -> Mapping[tuple[int, str], tuple[str, float]]:
-    """Of every other process: its name, and the CPU seconds it has used. Edgetop's own are left out."""
-    own = os.getpid()
-    others = ((pid, stat) for pid, stat in everyone() if own not in (pid, stat.parent))
-    return {(pid, stat.began): (stat.name, stat.cpu_ticks * TICK_S) for pid, stat in others}
+    time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # the clock of processes ticks in hundredths
+    into.update(percent_by_name(before, used_by_others(ours), time.monotonic() - begin_s))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgetop.sensors.protocol import Source, Surveying
+from edgetop.sensors.protocol import Source, SurveysProcesses
 from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS
@@ -22,7 +22,7 @@ _REAL_TIME = ("SCHED_FIFO", "SCHED_RR")
 class Surroundings:
     def __init__(self) -> None:
         self._pid: int | None = None
-        self._surveying: tuple[Surveying, ...] = ()
+        self._process_surveys: tuple[SurveysProcesses, ...] = ()
         self._began_ns: int | None = None
         self._sensors = 0  # how many are known
         self._ids: dict[int, str] = {}  # of the sensors of temperature, by their place
@@ -33,12 +33,12 @@ class Surroundings:
     def engine_is(self, pid: int, sources: Sequence[Source]) -> None:
         """`sources`: the sensors of its process."""
         self._pid = pid
-        self._surveying = tuple(source for source in sources if isinstance(source, Surveying))
+        self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def began(self, t_ns: int) -> None:
         """The measured phase begins: what the engine sets for itself is set, and who ran until now does not count."""
         self._began_ns = t_ns
-        for source in self._surveying:
+        for source in self._process_surveys:
             source.survey()
         if self._pid is not None:
             self._scheduler, self._constraints = _scheduler(self._pid), Constraints(cpus=_cpus(self._pid))
@@ -68,7 +68,7 @@ class Surroundings:
         """Who else took how much of a core on average since the phase began, the most first."""
         if self._began_ns is None:
             return ()
-        found = [pair for source in self._surveying for pair in source.survey()]
+        found = [pair for source in self._process_surveys for pair in source.survey()]
         return tuple(BackgroundProcess(name, round(percent, 1)) for name, percent in found)
 
 

@@ -117,7 +117,7 @@ def discover(root: Root) -> Found:
 
 
 def _source(root: Root, label: str, file: str, parse: Callable[[str], float], note: str | None = None) -> Found:
-    return Found((file_reader(root, file, sensor("load", label, root.shown(file), note=note), parse),))
+    return Found((file_reader(root, file, sensor("load", label, root.absolute(file), note=note), parse),))
 
 
 def _tegra_gpu(root: Root) -> Found:
@@ -140,8 +140,8 @@ def _tegra_emc(root: Root) -> Found:
         return Found()
     activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, _EMC_CLOCK))
     if activity and clock and not any(map(root.is_denied, (activity, clock))):
-        note = f"activity of the memory controller by its clock, {root.shown(clock)}"
-        load = sensor("load", "emc", root.shown(activity), note=note)
+        note = f"activity of the memory controller by its clock, {root.absolute(clock)}"
+        load = sensor("load", "emc", root.absolute(activity), note=note)
         files = (root.file(activity), root.file(clock))
         return Found((Reader((load,), lambda: [share_of_clock(*(file.read_text() for file in files))]),))
     return Found(missing=(Missing("load/emc", *_why_no_emc(root, activity, clock)),))
@@ -152,9 +152,9 @@ def _why_no_emc(root: Root, activity: str | None, clock: str | None) -> tuple[st
     beside = "run beside it, as root: sudo tegrastats (EMC_FREQ)"
     if not root.names(DEBUG) or any(file and root.is_denied(file) for file in (activity, clock)):
         what = "the memory controller's clock is" if activity else "the memory controller's activity and clock are"
-        return f"{what} told in {root.shown(DEBUG)}, which only root may read", "start edgetop with sudo"
+        return f"{what} told in {root.absolute(DEBUG)}, which only root may read", "start edgetop with sudo"
     if clock and root.exists(_EMC_FIRMWARE):
-        return f"the firmware tells its activity in {root.shown(_EMC_FIRMWARE)}, and nobody in which unit", beside
+        return f"the firmware tells its activity in {root.absolute(_EMC_FIRMWARE)}, and nobody in which unit", beside
     return f"the kernel tells the memory controller's {'clock' if activity else 'activity'} nowhere", beside
 
 
@@ -176,7 +176,7 @@ def _rknpu(root: Root) -> Found:
     npus = [name for name in root.names(DEVFREQ) if name.endswith(".npu")]
     if not (npus or root.exists(RKNPU_MODULE)) or any(root.exists(f"{DEVFREQ}/{name}/load") for name in npus):
         return Found()
-    why = f"the RKNPU driver tells it in {root.shown(RKNPU_DEBUG)}, which only root may read"
+    why = f"the RKNPU driver tells it in {root.absolute(RKNPU_DEBUG)}, which only root may read"
     return Found(missing=(Missing("load/npu", why, "start edgetop with sudo"),))
 
 

@@ -22,7 +22,7 @@ def discover(root: Root) -> Found:
 def _chip(root: Root, folder: str) -> Reader:
     """Its temperature and, where it has a trip for that, whether its driver slows it."""
     file, number = root.file(f"{folder}/temp"), folder.rpartition("_")[2].replace("/", "-")
-    source, trips = root.shown(file.relative), _trips(root, folder)
+    source, trips = root.absolute(file.relative), _trips(root, folder)
     temperature = sensor("temp", f"apex:{number}", source, trips=trips or None)
     if (trip_c := trips.get("passive")) is None:
         return Reader((temperature,), lambda: [read_celsius(file)])

@@ -60,7 +60,7 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     parts: list[Callable[[], Values]] = []
 
     def add(file: str, *sensors: tuple[str, str], read: Callable[[], Values]) -> None:
-        source = f"{root.shown(own)}/{file}"
+        source = f"{root.absolute(own)}/{file}"
         infos.extend(sensor(kind, label, source, note=_NOTES.get(label)) for kind, label in sensors)
         parts.append(read)
 

@@ -37,7 +37,7 @@ def _cpus(root: Root) -> Found:
     clocks = tuple(_policy(root, folder) for folder in policies(root))
     if clocks:
         return Found(clocks)
-    return Found(missing=(Missing("CPU clocks", f"no cpufreq policy in {root.shown(POLICIES)}"),))
+    return Found(missing=(Missing("CPU clocks", f"no cpufreq policy in {root.absolute(POLICIES)}"),))
 
 
 def policies(root: Root) -> list[str]:
@@ -102,8 +102,8 @@ def _mhz(file: File, unit: str) -> float | Gap:
 
 
 def _sensors(label: str, now: File, cap: File, highest_mhz: float | None, note: str | None) -> tuple[SensorInfo, ...]:
-    shown = now.root.shown
+    absolute = now.root.absolute
     return (
-        sensor("freq", label, shown(now.relative), max=highest_mhz, note=note),
-        sensor("freqcap", label, shown(cap.relative), max=highest_mhz, note=note),
+        sensor("freq", label, absolute(now.relative), max=highest_mhz, note=note),
+        sensor("freqcap", label, absolute(cap.relative), max=highest_mhz, note=note),
     )

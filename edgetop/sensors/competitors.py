@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate
-from edgetop.sensors.processes import HOST, TICK_S, everyone, parse_cpu_ticks, parse_stat
-from edgetop.sensors.protocol import Found, Gap, News, Values, sensor
+from edgetop.sensors.processes import HOST, TICK_S, Use, parse_cpu_ticks, parse_stat, percent_by_name, used_by_others
+from edgetop.sensors.protocol import Found, Gap, Notice, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue
 
@@ -26,8 +26,6 @@ CLOSE_EVERY_S = 5.0
 AGAIN_S = 30.0  # the same names are told again
 LEAST_PCT = 5.0  # of a core: who takes less is not named
 SHOWN = 3
-
-Process = tuple[int, str]  # its number and when it began
 
 
 class Competitors:
@@ -44,14 +42,14 @@ class Competitors:
         self._stat = root.file("proc/stat")
         self._own_stats = [root.file(f"proc/{each}/stat") for each in self._ours]
         self._rate = Rate()
-        self._seen: dict[Process, tuple[str, int]] = {}
+        self._seen: Use = {}
         self._seen_at_s: float | None = None
         self._taken: dict[str, float] = {}  # by name, percent of a core times seconds, since the last survey
         self._surveyed_at_s: float | None = None
         self._lock = threading.Lock()  # the survey is asked for from another thread than reads
         self._close_looks = 0
-        self._told: tuple[tuple[str, ...], float] = ((), 0.0)
-        self._news: list[News] = []
+        self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
+        self._notices: list[Notice] = []
         self._ticks = 0  # of others, so far
         self.sensors = (sensor("load", "others", "/proc/stat", note="all but the engine and edgetop"),)
 
@@ -60,7 +58,7 @@ class Competitors:
             return self._read()
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """As of `protocol.Surveying`; who took less than LEAST_PCT is left out."""
+        """As of `protocol.SurveysProcesses`; who took less than LEAST_PCT is left out."""
         with self._lock:
             at_s, since_s = self._now(), self._surveyed_at_s
             self._look(at_s)
@@ -90,39 +88,30 @@ class Competitors:
             self._close_looks += is_much
             top = self._look(at_s)
             if is_much and top:
-                self._tell(top, at_s)
+                self._report(top, at_s)
         return [others]
 
-    def take_news(self) -> Sequence[News]:
-        news, self._news = self._news, []
-        return news
+    def take_notices(self) -> Sequence[Notice]:
+        notices, self._notices = self._notices, []
+        return notices
 
     def _look(self, at_s: float) -> list[tuple[str, float]]:
         """Who took how much of a core since the last look, the most first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
-        self._seen, self._seen_at_s = self._processes(), at_s
-        used: dict[str, float] = {}
-        for process, (name, ticks) in self._seen.items():
-            # One that began meanwhile: all that it used.
-            percent = 100 * (ticks - before.get(process, (name, 0))[1]) * TICK_S / span_s if span_s > 0 else 0.0
-            if before and percent > 0:
-                used[name] = used.get(name, 0.0) + percent
+        self._seen, self._seen_at_s = used_by_others(self._ours, self._root), at_s
+        used = percent_by_name(before, self._seen, span_s) if before else {}
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
         return _most(used)
 
-    def _processes(self) -> dict[Process, tuple[str, int]]:
-        others = ((pid, stat) for pid, stat in everyone(self._root) if not {pid, stat.parent} & self._ours)
-        return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
-
-    def _tell(self, top: list[tuple[str, float]], at_s: float) -> None:
+    def _report(self, top: list[tuple[str, float]], at_s: float) -> None:
         names = tuple(name for name, _ in top)
-        if names == self._told[0] and at_s - self._told[1] < AGAIN_S:
+        if names == self._reported[0] and at_s - self._reported[1] < AGAIN_S:
             return
-        self._told = names, at_s
+        self._reported = names, at_s
         text = ", ".join(f"{name} {percent:.0f} %" for name, percent in top)
         data: dict[str, JsonValue] = {"name": top[0][0], "cpu_pct": round(top[0][1], 1)}
-        self._news.append(News(COMPETING, f"other processes took the CPU, of a core: {text}", data))
+        self._notices.append(Notice(COMPETING, f"other processes took the CPU, of a core: {text}", data))
 
 
 def _most(percent: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -54,7 +54,7 @@ class CoolingDevice:
         self.info = sensor(
             "cooling",
             f"{name.removeprefix(PREFIX)}-{kind.replace('/', '-')}",
-            root.shown(f"{folder}/cur_state"),
+            root.absolute(f"{folder}/cur_state"),
             throttles=self.throttles,
             max_state=root.number(f"{folder}/max_state"),
             note=_NOTES.get(kind),

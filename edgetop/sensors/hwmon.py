@@ -70,7 +70,7 @@ def discover(root: Root) -> Found:
             read = partial(_values, wired)
             found.append(Reader(tuple(each.info for each in wired), read, name=f"hwmon {label}"))
     if not zone_types(root) and all(info.kind != "temp" for chip in found for info in chip.sensors):
-        why = f"no thermal zone in {root.shown(ZONES)}, no chip in {root.shown(CHIPS)} that tells one"
+        why = f"no thermal zone in {root.absolute(ZONES)}, no chip in {root.absolute(CHIPS)} that tells one"
         missing.append(Missing("temperature", why))
     return Found(tuple(found), tuple(missing))
 
@@ -107,7 +107,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
         kind = "temp" if prefix.startswith("temp") else "fan"
         trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
         note = _NOTES.get((chip, text))
-        info = sensor(kind, name, root.shown(f"{folder}/{prefix}_input"), trips=trips or None, note=note)
+        info = sensor(kind, name, root.absolute(f"{folder}/{prefix}_input"), trips=trips or None, note=note)
         yield Input(root, f"{folder}/{prefix}", info)
 
 
@@ -151,7 +151,7 @@ def discover_power(root: Root) -> Found:
 def _power(root: Root, label: str, chip: str, path: str) -> Reader:
     accuracy = "firmware-estimate" if chip in _ESTIMATES else "on-board-monitor"
     note = f"{chip}, averaged by the chip" if path.endswith("_average") else chip
-    info = sensor("power", label, root.shown(path), role="part", accuracy=accuracy, note=note)
+    info = sensor("power", label, root.absolute(path), role="part", accuracy=accuracy, note=note)
     milliseconds = root.number(f"{path.rpartition('/')[0]}/update_interval") or 0
     fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
     file = root.file(path)

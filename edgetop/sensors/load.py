@@ -18,8 +18,8 @@ from edgetop.session.manifest import SensorInfo
 def discover(root: Root) -> Found:
     """All CPUs together, and what a hypervisor took from them."""
     if not root.exists("proc/stat"):
-        return Found(missing=(Missing("system load", f"no {root.shown('proc/stat')}"),))
-    file, source = root.file("proc/stat"), root.shown("proc/stat")
+        return Found(missing=(Missing("system load", f"no {root.absolute('proc/stat')}"),))
+    file, source = root.file("proc/stat"), root.absolute("proc/stat")
     busy, stolen = Rate(), Rate()
 
     def read() -> Values:

@@ -84,7 +84,11 @@ def unique_mib(fields: Fields) -> float | Gap:
 
 
 def _reader(
-    name: str, root: Root, path: str, wanted: Mapping[SensorInfo, Callable[[Fields], float | Gap]], cadence_s: float = 1
+    name: str,
+    root: Root,
+    path: str,
+    wanted: Mapping[SensorInfo, Callable[[Fields], float | Gap]],
+    cadence_s: float = 1.0,
 ) -> Reader:
     """Sensors that are each made of the fields of one file."""
     file, makers = root.file(path), tuple(wanted.values())
@@ -98,7 +102,7 @@ def _reader(
 
 def discover(root: Root) -> Found:
     """What a new program could still have without swapping, and what of all programs is swapped out."""
-    source, fields = root.shown(MEMINFO), read_meminfo(root)
+    source, fields = root.absolute(MEMINFO), read_meminfo(root)
     if not fields and not root.exists(MEMINFO):
         return Found(missing=(Missing("system memory", f"no {source}"),))
     wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
@@ -112,7 +116,7 @@ def discover(root: Root) -> Found:
 
 def discover_pools(root: Root) -> Found:
     """What of the board's memory the GPU's driver holds, and what is taken of CMA."""
-    source, fields = root.shown(MEMINFO), read_meminfo(root)
+    source, fields = root.absolute(MEMINFO), read_meminfo(root)
     wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
     if "NvMapMemUsed" in fields:
         note = "all processes together; in no resident set"
@@ -186,7 +190,7 @@ def discover_engine_on_gpu(pid: int, root: Root) -> Found:
 
 def nvmap_client(root: Root, pid: int) -> Reader:
     return file_reader(
-        root, CLIENTS, accelerator_sensor(root.shown(CLIENTS)), partial(client_mib, pid=pid), CLIENTS_CADENCE_S
+        root, CLIENTS, accelerator_sensor(root.absolute(CLIENTS)), partial(client_mib, pid=pid), CLIENTS_CADENCE_S
     )
 
 

@@ -22,11 +22,11 @@ Now = Callable[[], float]
 def discover(root: Root) -> Found:
     if root.exists(VMSTAT):
         return Found((system_paging(root),))
-    return Found(missing=(Missing("swap traffic", f"no {root.shown(VMSTAT)}"),))
+    return Found(missing=(Missing("swap traffic", f"no {root.absolute(VMSTAT)}"),))
 
 
 def system_paging(root: Root, now: Now = time.monotonic) -> Reader:
-    file, source = root.file(VMSTAT), root.shown(VMSTAT)
+    file, source = root.file(VMSTAT), root.absolute(VMSTAT)
     rates = {label: Rate() for label in COUNTERS}
 
     def read() -> Values:

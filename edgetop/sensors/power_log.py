@@ -17,7 +17,7 @@ from pathlib import Path
 from edgetop.errors import InputError
 from edgetop.sensors.jetson.plans import NOTES
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Layout, layout
-from edgetop.sensors.protocol import Found, Past, Values, sensor
+from edgetop.sensors.protocol import Backlog, Found, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, plan_of_lines
 from edgetop.session.manifest import SensorInfo
 
@@ -77,7 +77,7 @@ class PowerLog:
             self._take(line.decode("utf-8", "replace"), bins)
         means = tuple((done.t_ns, done.mean_w) for done in bins)
         peaks = tuple((done.t_ns, done.peak_w) for done in bins)
-        return [Past("a log tells of the past", samples) for samples in (means, peaks)]
+        return [Backlog("a log tells of the past", samples) for samples in (means, peaks)]
 
     def _lines(self) -> Iterator[bytes]:
         """The next whole lines, each taken from the piece only when it is asked for."""

@@ -58,7 +58,7 @@ def discover(root: Root) -> Found:
         says = ", ".join(f"{supply.name} {text}" for supply, text in zip(batteries, status, strict=True))
         why = f"{says}: on mains its gauge tells nothing of what the board draws"
         return Found(mains, (Missing("battery power", why, "unplug the mains before the run"),))
-    where = ", ".join(root.shown(supply.folder) for supply in batteries)
+    where = ", ".join(root.absolute(supply.folder) for supply in batteries)
     info = _sensor("battery", where, _BATTERY_NOTE)
     return Found((Reader((info,), partial(_battery_power, batteries), name="battery"), *mains))
 
@@ -79,7 +79,7 @@ def _mains(root: Root, supply: Supply) -> Reader:
     def read() -> Values:
         return [Gap("unplugged") if supply.files["online"].read_int() == 0 else plausible_w(supply.watts())]
 
-    return Reader((_sensor(supply.name.replace("/", "-"), root.shown(supply.folder), _MAINS_NOTE),), read)
+    return Reader((_sensor(supply.name.replace("/", "-"), root.absolute(supply.folder), _MAINS_NOTE),), read)
 
 
 def _sensor(label: str, source: str, note: str) -> SensorInfo:

@@ -32,7 +32,7 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
         return Found(tuple(sources))
     if _linux_version(root) < SINCE:
         return Found(missing=(Missing("pressure", "needs Linux {}.{} or later".format(*SINCE)),))
-    why = f"no {root.shown(FOLDER)}: switched off in this kernel, as in those of Raspberry Pi OS"
+    why = f"no {root.absolute(FOLDER)}: switched off in this kernel, as in those of Raspberry Pi OS"
     return Found(missing=(Missing("pressure", why, "add psi=1 to the kernel's command line and reboot"),))
 
 
@@ -51,7 +51,7 @@ def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
             for kind, rate in rates.items()
         ]
 
-    infos = tuple(sensor("pressure", f"{resource}-{kind}", root.shown(file.relative)) for kind in rates)
+    infos = tuple(sensor("pressure", f"{resource}-{kind}", root.absolute(file.relative)) for kind in rates)
     return Reader(infos, read, name=f"{resource} pressure")
 
 

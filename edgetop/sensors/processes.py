@@ -6,7 +6,7 @@ proc_pid_stat(5), proc_stat(5), proc_pid_task(5).
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from edgetop.sensors.root import Root, parse_int
@@ -53,6 +53,25 @@ def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
                 yield int(name), parse_stat(root.read_text(f"proc/{name}/stat"))
             except (OSError, ValueError):  # it ended meanwhile, or is another's business
                 continue
+
+
+Use = Mapping[tuple[int, str], tuple[str, int]]  # by number and begin: the name, and the ticks used since then
+
+
+def used_by_others(ours: set[int], root: Root = HOST) -> Use:
+    """What every process has used but these, and those that they started themselves."""
+    others = ((pid, stat) for pid, stat in everyone(root) if pid not in ours and stat.parent not in ours)
+    return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
+
+
+def percent_by_name(before: Use, after: Use, span_s: float) -> dict[str, float]:
+    """Of a core, what was used between the two. Of a process that began meanwhile: all that it used."""
+    percent: dict[str, float] = {}
+    for process, (name, ticks) in after.items():
+        grown = ticks - before.get(process, (name, 0))[1]
+        if grown > 0 and span_s > 0:
+            percent[name] = percent.get(name, 0.0) + 100 * grown * TICK_S / span_s
+    return percent
 
 
 def parse_cpu_ticks(stat: str) -> tuple[int, int]:

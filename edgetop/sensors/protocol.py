@@ -40,7 +40,7 @@ def attempt(read: Callable[[], T]) -> T | Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Past(Gap):
+class Backlog(Gap):
     """No value of this moment, but some of earlier ones: what a log tells."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (t_ns of the session, value), in the order of their time
@@ -95,7 +95,7 @@ class Jittered(Source, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Notice:
     """What a source has to say that is no number; it becomes an event."""
 
     kind: str
@@ -105,15 +105,15 @@ class News:
 
 
 @runtime_checkable
-class Telling(Protocol):
+class Notifying(Protocol):
     """A source that also tells of what happened."""
 
-    def take_news(self) -> Sequence[News]:
+    def take_notices(self) -> Sequence[Notice]:
         """What its last read found. Asked for after each read that came back."""
 
 
 @runtime_checkable
-class Surveying(Protocol):
+class SurveysProcesses(Protocol):
     """A source that knows which other processes run."""
 
     def survey(self) -> Sequence[tuple[str, float]]:

@@ -61,7 +61,7 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
     info = sensor(
         "power",
         label,
-        root.shown(file.relative),
+        root.absolute(file.relative),
         role="total" if zone.name == "psys" else "part",
         accuracy="firmware-estimate",
         averages=True,
@@ -73,8 +73,8 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 def _missing(root: Root, refused: list[str]) -> tuple[Missing, ...]:
     if not refused:
         return ()
-    why = f"energy_uj in {root.shown(ZONES)} is readable by root alone ({', '.join(refused)})"
-    return (Missing("processor power", why, f"sudo chmod a+r {root.shown(ZONES)}/*/energy_uj"),)
+    why = f"energy_uj in {root.absolute(ZONES)} is readable by root alone ({', '.join(refused)})"
+    return (Missing("processor power", why, f"sudo chmod a+r {root.absolute(ZONES)}/*/energy_uj"),)
 
 
 def _zones(root: Root) -> Iterator[_Zone]:

@@ -143,11 +143,11 @@ def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
     for path in (f"{PLATFORM}/{name}/{name}:firmware/{GET_THROTTLED}" for name in names):
         read = partial(_read_word, root.file(path))
         try:
-            return Found((throttle_flags(read, root.shown(path), read(), since_boot),))
+            return Found((throttle_flags(read, root.absolute(path), read(), since_boot),))
         except (OSError, ValueError):
             continue
     if since_boot is None:
-        why = f"no get_throttled in {root.shown(PLATFORM)}, and {COMMAND} gives none"
+        why = f"no get_throttled in {root.absolute(PLATFORM)}, and {COMMAND} gives none"
         return Found(missing=(Missing("throttle flags", why),))
     source = f"{COMMAND} {GET_THROTTLED}"
     return Found((throttle_flags(lambda: parse_throttled(ask(root, GET_THROTTLED)), source, since_boot, since_boot),))
@@ -235,7 +235,7 @@ def _alarm(root: Root, path: str, label: str) -> Reader:
         return [float(len(last) == IN_A_ROW and all(last))]
 
     note = f"the input was too low in each of the last {IN_A_ROW} polls, {CADENCE_S:g} s apart"
-    return Reader((sensor("throttle", label, root.shown(path), note=note),), read, CADENCE_S)
+    return Reader((sensor("throttle", label, root.absolute(path), note=note),), read, CADENCE_S)
 
 
 def _parse_alarm(text: str) -> bool:
@@ -266,7 +266,7 @@ def discover_supply(root: Root) -> Found:
         return [int.from_bytes(cells, "big") / 1000]
 
     note = "what the supply agreed to at boot: 5 A is a USB-PD contract, 3 A is none"
-    info = sensor("current", "supply-limit", root.shown(MAX_CURRENT), note=note)
+    info = sensor("current", "supply-limit", root.absolute(MAX_CURRENT), note=note)
     return Found((Reader((info,), read, SUPPLY_CADENCE_S),))
 
 

@@ -16,6 +16,7 @@ import stat
 from pathlib import Path
 
 READ_BYTES = 65_536
+SHORT = 2048  # a read of fewer bytes was the last: fs/seq_file.c stops short only where a line would leave its page
 UNREADABLE = "unreadable.txt"
 KEPT_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
 GONE = (errno.ENODEV, errno.ESRCH)  # what a descriptor gives whose device or process is there no more
@@ -60,21 +61,23 @@ class Root:
         """The whole file. Raises OSError; with EFBIG where it holds more than `at_most` bytes."""
         fd = self.open(relative)
         try:
-            pieces, size = [], 0
-            while piece := os.read(fd, READ_BYTES):
-                size += len(piece)
-                if at_most is not None and size > at_most:
-                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.shown(relative))
-                pieces.append(piece)
-            return b"".join(pieces)
+            whole = piece = os.read(fd, READ_BYTES)
+            while len(piece) >= SHORT:
+                if at_most is not None and len(whole) > at_most:
+                    break
+                piece = os.read(fd, READ_BYTES)
+                whole += piece
         finally:
             os.close(fd)
+        if at_most is not None and len(whole) > at_most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.absolute(relative))
+        return whole
 
     def open(self, relative: str) -> int:
         """A descriptor to read from, which the caller closes. Raises OSError."""
         path = self.real(relative)
         if self._errno_of and (number := self._errno_of.get(path)):
-            raise OSError(number, os.strerror(number), self.shown(relative))
+            raise OSError(number, os.strerror(number), self.absolute(relative))
         return os.open(path, _FLAGS)
 
     def read_int(self, relative: str) -> int:
@@ -131,7 +134,7 @@ class Root:
         except OSError:
             return False
 
-    def shown(self, relative: str) -> str:
+    def absolute(self, relative: str) -> str:
         """The path as the board itself would name it."""
         return "/" + relative
 
@@ -210,8 +213,9 @@ class File:
 
 
 def _read_whole(fd: int) -> bytes:
-    whole = os.pread(fd, 4096, 0)
-    while whole and (piece := os.pread(fd, READ_BYTES, len(whole))):
+    whole = piece = os.pread(fd, 4096, 0)
+    while len(piece) >= SHORT:
+        piece = os.pread(fd, READ_BYTES, len(whole))
         whole += piece
     return whole
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.sensors.protocol import Gap, Jittered, News, Past, Source, Telling
+from edgetop.sensors.protocol import Backlog, Gap, Jittered, Notice, Notifying, Source
 from edgetop.session.events import Event
 from edgetop.session.records import NO_READINGS, READING, Readings
 
@@ -36,7 +36,7 @@ class Entry:
     # What its source says of itself, asked once: an isinstance of a protocol costs microseconds.
     cadence_ns: int = field(init=False)
     jittered: Jittered | None = field(init=False)
-    telling: Telling | None = field(init=False)
+    notifying: Notifying | None = field(init=False)
     is_gone: list[bool] = field(init=False)  # per sensor: its loss has been reported
     reading_since_ns: int | None = None
     failures: int = 0  # in a row, of the whole source
@@ -48,7 +48,7 @@ class Entry:
     def __post_init__(self) -> None:
         self.cadence_ns = int(self.source.cadence_s * NS)
         self.jittered = self.source if isinstance(self.source, Jittered) else None
-        self.telling = self.source if isinstance(self.source, Telling) else None
+        self.notifying = self.source if isinstance(self.source, Notifying) else None
         self.is_gone = [False] * len(self.source.sensors)
 
 
@@ -98,14 +98,14 @@ class Schedule:
         t_ns = (begin_ns + end_ns) // 2
         if entry.is_stuck:  # before its values: what is lost with this answer must stay lost
             entry.is_stuck = False
-            self._tell("sensor-back", "info", entry.source.name, end_ns, "answers again")
+            self._emit("sensor-back", "info", entry.source.name, end_ns, "answers again")
         for i, value in enumerate(values):
             self._put_one(entry, i, t_ns, value)
         entry.failures = entry.failures + 1 if values and all(map(_failed, values)) else 0
         self._note_slow(entry, begin_ns, end_ns)
-        if entry.telling is not None:
-            for news in entry.telling.take_news():
-                self._report(news, entry.source.name, t_ns)
+        if entry.notifying is not None:
+            for notice in entry.notifying.take_notices():
+                self._report(notice, entry.source.name, t_ns)
         entry.due_ns = self._next_due(entry, end_ns)
         self._push(entry)
 
@@ -120,7 +120,7 @@ class Schedule:
 
     def _put_one(self, entry: Entry, position: int, t_ns: int, value: float | Gap) -> None:
         name, place = entry.source.sensors[position].id, entry.first_sensor + position
-        if isinstance(value, Past):
+        if isinstance(value, Backlog):
             self._readings += [(then_ns, place, sample) for then_ns, sample in value.samples]
         elif isinstance(value, Gap):
             self._put_gap(entry, position, t_ns, value)
@@ -129,12 +129,12 @@ class Schedule:
             self._readings.append((t_ns, place, value))
         if entry.is_gone[position]:
             entry.is_gone[position] = False
-            self._tell("sensor-back", "info", name, t_ns, "reads again")
+            self._emit("sensor-back", "info", name, t_ns, "reads again")
 
     def _put_gap(self, entry: Entry, position: int, t_ns: int, gap: Gap) -> None:
         if not entry.is_gone[position] and entry.reads > 1:  # the first read of a rate is a gap by nature
             entry.is_gone[position] = True
-            self._tell("sensor-lost", "warning", entry.source.sensors[position].id, t_ns, gap.reason)
+            self._emit("sensor-lost", "warning", entry.source.sensors[position].id, t_ns, gap.reason)
 
     def _note_slow(self, entry: Entry, begin_ns: int, end_ns: int) -> None:
         """Told for the sake of what happened meanwhile: quietly, in numbers."""
@@ -143,12 +143,12 @@ class Schedule:
         if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
             data = {"begin_ns": begin_ns, "took_ns": took_ns}
-            self._report(News("sensor-slow", text, data), entry.source.name, end_ns)
+            self._report(Notice("sensor-slow", text, data), entry.source.name, end_ns)
 
-    def _report(self, news: News, name: str, t_ns: int) -> None:
-        self._events.append(Event(t_ns, news.kind, news.severity, f"sensor {name}", news.message, news.data))
+    def _report(self, notice: Notice, name: str, t_ns: int) -> None:
+        self._events.append(Event(t_ns, notice.kind, notice.severity, f"sensor {name}", notice.message, notice.data))
 
-    def _tell(self, kind: str, severity: str, name: str, t_ns: int, message: str) -> None:
+    def _emit(self, kind: str, severity: str, name: str, t_ns: int, message: str) -> None:
         self._events.append(Event(t_ns, kind, severity, f"sensor {name}", message))  # type: ignore[arg-type]
 
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
@@ -167,8 +167,8 @@ class Schedule:
         if now_ns - since > patience:
             entry.is_stuck = True
             message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
-            self._tell("sensor-stuck", "warning", entry.source.name, now_ns, message)
+            self._emit("sensor-stuck", "warning", entry.source.name, now_ns, message)
 
 
 def _failed(value: float | Gap) -> bool:
-    return isinstance(value, Gap) and not isinstance(value, Past)
+    return isinstance(value, Gap) and not isinstance(value, Backlog)

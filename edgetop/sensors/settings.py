@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from edgetop.sensors.board import read_governor
 from edgetop.sensors.jetson.power_mode import read_power_mode
-from edgetop.sensors.protocol import Found, News, Values
+from edgetop.sensors.protocol import Found, Notice, Values
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
@@ -41,20 +41,20 @@ class Settings:
 
     def __init__(self, root: Root) -> None:
         self._root = root
-        self._known: dict[str, str] = {}
-        self._clock_told = False
-        self._news: list[News] = []
+        self._values: dict[str, str] = {}
+        self._clock_reported = False
+        self._notices: list[Notice] = []
 
     def read(self) -> Values:
         for kind, what, read in self._WATCHED:
             if (value := read(self._root)) is None:
                 continue
-            before, self._known[kind] = self._known.get(kind), value
+            before, self._values[kind] = self._values.get(kind), value
             if before not in (None, value):
                 text = f"{what} changed from {before} to {value}"
-                self._news.append(News(kind, text, {"before": before, "after": value}, "warning"))
-        if not self._clock_told:
-            self._clock_told = True
+                self._notices.append(Notice(kind, text, {"before": before, "after": value}, "warning"))
+        if not self._clock_reported:
+            self._clock_reported = True
             self._judge_clock()
         return []
 
@@ -62,11 +62,11 @@ class Settings:
         name = self._root.line(CLOCK)
         if name is not None and name not in FAST_CLOCKS:
             text = f"the kernel counts time by {name}, which is slow to read: short inferences look longer"
-            self._news.append(News("clock-source", text, {"clock": name}, "warning"))
+            self._notices.append(Notice("clock-source", text, {"clock": name}, "warning"))
 
-    def take_news(self) -> Sequence[News]:
-        news, self._news = self._news, []
-        return news
+    def take_notices(self) -> Sequence[Notice]:
+        notices, self._notices = self._notices, []
+        return notices
 
 
 def discover(root: Root) -> Found:

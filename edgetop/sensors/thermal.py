@@ -85,7 +85,7 @@ def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
         return [value]
 
     trips = _trips(root, folder)
-    return Reader((sensor("temp", label, root.shown(temp.relative), trips=trips or None),), read)
+    return Reader((sensor("temp", label, root.absolute(temp.relative), trips=trips or None),), read)
 
 
 def zone_types(root: Root) -> dict[str, str]:

@@ -126,7 +126,7 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     devices, counts = cooling.find(root), find_counts(root)
     if can_tell(devices, counts):
         return Found((_with_flags(root, devices, counts, now_s),))
-    why = f"none in {root.shown(cooling.DEVICES)} that all throttling goes through, and no CPU that counts its own"
+    why = f"none in {root.absolute(cooling.DEVICES)} that all throttling goes through, and no CPU that counts its own"
     missing = (Missing("throttling cooling devices", why),)
     return Found((_reader(devices, (), lambda _: []),) if devices else (), missing)
 
@@ -156,7 +156,7 @@ def _with_flags(
 ) -> Reader:
     if counts is None:
         note = "a cooling device that throttles is at work"
-        flag = sensor("throttle", "thermal", root.shown(cooling.DEVICES), note=note)
+        flag = sensor("throttle", "thermal", root.absolute(cooling.DEVICES), note=note)
         return _reader(devices, (flag,), lambda states: [_any(states)])
     before_s: float | None = None
 
@@ -168,7 +168,7 @@ def _with_flags(
         events = (_rate(advance.package_events, passed_s), _rate(advance.core_events, passed_s))
         return [_any([*states, advance.throttled]), counts.ever(), *events]
 
-    counters = root.shown(CPUS)
+    counters = root.absolute(CPUS)
     why = "a cooling device that throttles is at work, or the CPU has counted throttling since the last look"
     flags = (
         sensor("throttle", "thermal", counters, note=why),

@@ -57,7 +57,7 @@ def _traffic(
         return [rate.per_second(amount, at_s) for rate, amount in zip(rates, amounts, strict=True)]
 
     kind = name.split(maxsplit=1)[0]
-    return Reader(tuple(sensor(kind, label, root.shown(path)) for label in labels), read, name=name)
+    return Reader(tuple(sensor(kind, label, root.absolute(path)) for label in labels), read, name=name)
 
 
 def network(root: Root, now: Now = time.monotonic) -> Reader:
@@ -118,7 +118,7 @@ def discover(root: Root) -> Found:
         if root.exists(file):
             found = join([found, Found((make(root),))])
         else:
-            found = join([found, Found(missing=(Missing(what, f"no {root.shown(file)}"),))])
+            found = join([found, Found(missing=(Missing(what, f"no {root.absolute(file)}"),))])
     return found
 
 

@@ -39,7 +39,7 @@ FAMILIES: dict[str, ModuleType] = {"jetson": jetson, "raspberry-pi": raspberry_p
 LEAK_AT_MOST = 256 * 2**20
 LEAK_SHARE = 8  # of the memory that is available
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class VirtualBoard:
@@ -66,7 +66,7 @@ class VirtualBoard:
         self._cpu_s = 0.0
         self._before_ns = 0
         self._rival: Rival | None = None
-        self._tell: Tell = lambda _: None
+        self._report: Report = lambda _: None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="virtual board", daemon=True)
 
@@ -111,9 +111,9 @@ class VirtualBoard:
     def engine_started(self, pid: int) -> None:
         self._engine = HOST.file(f"proc/{pid}/stat")
 
-    def live(self, tell: Tell) -> None:
-        """Begin to live, and tell in words what happens. `tell` is called from the board's thread."""
-        self._tell = tell
+    def live(self, report: Report) -> None:
+        """Begin to live, and tell in words what happens. `report` is called from the board's thread."""
+        self._report = report
         self._thread.start()
 
     def _tick(self) -> None:
@@ -121,7 +121,7 @@ class VirtualBoard:
             while not self._over.wait(TICK_S):
                 self.step()
         except OSError as error:  # its place is full, or gone
-            self._tell(f"the virtual board stands still: its files cannot be written ({error.strerror})")
+            self._report(f"the virtual board stands still: its files cannot be written ({error.strerror})")
 
     def step(self) -> None:
         """Go on to the clock's present."""
@@ -136,7 +136,7 @@ class VirtualBoard:
         self._act()
         self._folder.write(self._family.files(self.machine))
         if self.machine.is_troubled != was.is_troubled:
-            self._tell(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
+            self._report(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
 
     def _engine_cpu_s(self) -> float:
         """CPU time of the engine since the last time."""

@@ -9,7 +9,7 @@ import pytest
 from edgetop.errors import InputError
 from edgetop.sensors.log_formats import FORMATS
 from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow
-from edgetop.sensors.protocol import Past
+from edgetop.sensors.protocol import Backlog
 from tests.support import printed
 
 HEADER = "time_s,power_w\n"
@@ -32,8 +32,8 @@ class Session:
         """Everything that has become past, in s and W."""
         self.now_s = now_s
         past, peaks = self.log.read()
-        assert isinstance(past, Past)
-        assert isinstance(peaks, Past)
+        assert isinstance(past, Backlog)
+        assert isinstance(peaks, Backlog)
         self.peaks_w = [watts for _, watts in peaks.samples]
         assert [t_ns for t_ns, _ in peaks.samples] == [t_ns for t_ns, _ in past.samples]
         return [(t_ns / NS, watts) for t_ns, watts in past.samples]
@@ -176,7 +176,7 @@ def test_a_log_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
     (tmp_path / "later.csv").touch()
     (source,) = follow(LogSpec(tmp_path / "later.csv", "csv", None), lambda: NS).sources
     (tmp_path / "later.csv").write_text(HEADER + "0,1\n0.5,2\n")
-    assert source.read() == [Past("a log tells of the past", ((0, 1.0),))] * 2
+    assert source.read() == [Backlog("a log tells of the past", ((0, 1.0),))] * 2
 
 
 def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[PowerLog, list[tuple[float, float]]]:
@@ -185,7 +185,7 @@ def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[Po
     path.write_text("".join(f"{line}\n" for line in lines))
     log = PowerLog(LogSpec(path, "tegrastats", None, interval_s=interval_s), lambda: 100 * NS)
     past, _ = log.read()
-    assert isinstance(past, Past)
+    assert isinstance(past, Backlog)
     return log, [(t_ns / NS, watts) for t_ns, watts in past.samples]
 
 
@@ -220,7 +220,7 @@ def test_a_log_of_tegrastats_that_is_yet_to_be_written_is_followed(tmp_path: Pat
     (source,) = follow(LogSpec(path, "tegrastats", None), lambda: 60 * NS).sources
     assert "VDD_IN, POM_5V_IN or VIN" in str(source.sensors[0].note)
     path.write_text(f"{printed.NANO}\n{printed.NANO}\n")
-    assert source.read() == [Past("a log tells of the past", ((0, 1.75),))] * 2
+    assert source.read() == [Backlog("a log tells of the past", ((0, 1.75),))] * 2
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_the_names_of_no_folder_are_none(tree: Path) -> None:
 
 
 def test_a_path_is_shown_as_the_board_would_name_it(tree: Path) -> None:
-    assert Root(tree).shown("sys/class/thermal") == "/sys/class/thermal"
+    assert Root(tree).absolute("sys/class/thermal") == "/sys/class/thermal"
 
 
 def test_only_the_real_root_is_the_host(tree: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgetop.sensors.protocol import Gap, News, Past, sensor
+from edgetop.sensors.protocol import Backlog, Gap, Notice, sensor
 from edgetop.sensors.schedule import MAX_BACKOFF_NS, NS, Entry, Schedule
 from edgetop.session.manifest import SensorInfo
 
@@ -242,9 +242,9 @@ def test_a_stuck_read_that_comes_back_with_nothing_leaves_the_sensor_lost() -> N
 
 def test_what_a_log_tells_is_dated_as_it_says_and_no_loss() -> None:
     told = Told(source("log"))
-    told.read([Past("past", ((10, 1.0), (20, 2.0)))])
-    told.read([Past("past")])
-    told.read([Past("past")])
+    told.read([Backlog("past", ((10, 1.0), (20, 2.0)))])
+    told.read([Backlog("past")])
+    told.read([Backlog("past")])
     readings, events = told.schedule.drain(told.now_ns)
     assert readings.tolist() == [(10, 0, 1.0), (20, 0, 2.0)]
     assert events == ()
@@ -253,22 +253,22 @@ def test_what_a_log_tells_is_dated_as_it_says_and_no_loss() -> None:
 
 def test_a_log_that_is_gone_is_lost_and_back_when_it_is_there_again() -> None:
     told = Told(source("log"))
-    told.read([Past("past", ((10, 1.0),))])
+    told.read([Backlog("past", ((10, 1.0),))])
     told.read(GONE)
-    told.read([Past("past")])
+    told.read([Backlog("past")])
     assert [kind for kind, *_ in told.events()] == ["sensor-lost", "sensor-back"]
 
 
 @dataclass(frozen=True)
-class Telling(Named):
+class Notifying(Named):
     """A source that has something to say after each read."""
 
-    def take_news(self) -> Sequence[News]:
-        return [News("heard", "something", {"of": "it"}, "warning")]
+    def take_notices(self) -> Sequence[Notice]:
+        return [Notice("heard", "something", {"of": "it"}, "warning")]
 
 
 def test_what_a_source_has_to_say_becomes_an_event() -> None:
-    told = Told(Telling("others", (sensor("load", "others", "here"),)))
+    told = Told(Notifying("others", (sensor("load", "others", "here"),)))
     told.read([1.0])
     (event,) = told.schedule.drain(told.now_ns)[1]
     assert (event.kind, event.severity, event.source) == ("heard", "warning", "sensor others")

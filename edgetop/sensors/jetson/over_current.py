@@ -31,7 +31,7 @@ def over_current_of(
     slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
     currents = [n for n in alarms if n != UNDER_VOLTAGE]
     before: tuple[float, dict[int, int]] | None = None
-    infos = tuple(_sensors(root.shown(folder), alarms, slowing))
+    infos = tuple(_sensors(root.absolute(folder), alarms, slowing))
 
     def read() -> Values:
         nonlocal before

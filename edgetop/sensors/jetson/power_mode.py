@@ -154,7 +154,7 @@ def discover(root: Root) -> Found:
         return Found()
     mode = read_power_mode(root)
     if mode is None:
-        return Found(missing=(Missing("power mode", f"{root.shown(STATUS)} does not tell it"),))
+        return Found(missing=(Missing("power mode", f"{root.absolute(STATUS)} does not tell it"),))
     if not mode.deviations:
         return Found()
     why = f"{mode.name} was asked for, but {'; '.join(mode.deviations)}: it was not applied, or something else limits"

@@ -119,7 +119,7 @@ def find_hwmon(root: Root) -> tuple[list[Chip], list[Missing]]:
             if root.line(switch) != "0":
                 rails.append(_hwmon_rail(root, folder, channel, label or f"{CHIP}-{channel}"))
             elif label:  # without a name it is one that the board does not use
-                fix = f"echo 1 | sudo tee {root.shown(switch)}"
+                fix = f"echo 1 | sudo tee {root.absolute(switch)}"
                 missing.append(Missing(f"power/{label}", "its channel is switched off", fix))
         # Never assumed: a board sets 0.4 s as well as 3.4 s.
         window_s = (root.number(f"{folder}/update_interval") or 0) / 1000
@@ -134,7 +134,7 @@ def _hwmon_rail(root: Root, folder: str, channel: int, label: str) -> Rail:
         millivolts, milliamperes = volts.read_int(), amperes.read_int()
         return millivolts * milliamperes / 1e6, millivolts / 1000, milliamperes / 1000
 
-    return Rail(label, root.shown(volts.relative), read)
+    return Rail(label, root.absolute(volts.relative), read)
 
 
 # By iio.
@@ -168,8 +168,8 @@ def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
         if rails is not None:
             chips.append(Chip(rails))
         else:
-            why = f"only root may read the rails in {root.shown(folder)}"
-            fix = f"sudo chmod a+r {root.shown(folder)}/rail_name_* {root.shown(folder)}/in_*"
+            why = f"only root may read the rails in {root.absolute(folder)}"
+            fix = f"sudo chmod a+r {root.absolute(folder)}/rail_name_* {root.absolute(folder)}/in_*"
             missing.append(Missing("power", why, fix))
     return chips, missing
 
@@ -195,7 +195,7 @@ def _iio_rails(root: Root, folder: str) -> tuple[Rail, ...] | None:
             continue
         if any(root.is_denied(file.relative) for file in files.values()):
             return None
-        rails.append(Rail(label, root.shown(files["power"].relative), partial(_read_iio, files)))
+        rails.append(Rail(label, root.absolute(files["power"].relative), partial(_read_iio, files)))
     return tuple(rails)
 
 
