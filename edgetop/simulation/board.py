@@ -112,7 +112,7 @@ class VirtualBoard:
         self._engine = HOST.file(f"proc/{pid}/stat")
 
     def live(self, report: Report) -> None:
-        """Begin to live, and tell in words what happens. `report` is called from the board's thread."""
+        """Begin to live, and report in words what happens. `report` is called from the board's thread."""
         self._report = report
         self._thread.start()
 

@@ -26,7 +26,7 @@ class Stage:
     def __init__(self, board: VirtualBoard, clock: ManualClock) -> None:
         self.board, self.clock = board, clock
         self.told: list[str] = []
-        board._tell = self.told.append  # without its thread
+        board._report = self.told.append  # without its thread
         self.page = Page(board.page_path)
 
     def advance(self, simulated_s: float) -> None:
