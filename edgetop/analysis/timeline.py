@@ -17,6 +17,7 @@ POINTS = 600  # what a view carries: more than the columns of any screen
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Singles = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Timeline:
         Seconds may come again, and late. What is dated before the session is left out.
         """
         low, middle, high, *top = figures
-        joined = np.stack([low, middle * weight, high, weight, *top])
+        joined = np.stack([low, middle * weight, high, weight, *top]).astype(np.float32)  # `at` is slow where it casts
         known = second >= 0
         if not known.all():
             track, second, joined = track[known], second[known], joined[:, known]
@@ -134,7 +135,7 @@ class Timeline:
         weight = np.repeat(count / times, times)
         self.add(np.repeat(track, times), second, np.repeat(figures, times, axis=1), weight)
 
-    def _add_recent(self, track: Ints, second: Ints, figures: Floats) -> None:
+    def _add_recent(self, track: Ints, second: Ints, figures: Singles) -> None:
         fresh = second > self._newest - RECENT_SECONDS
         if not fresh.all():
             track, second, figures = track[fresh], second[fresh], figures[:, fresh]
@@ -145,7 +146,7 @@ class Timeline:
         self._recent_second[place] = second
         self._recent.add(track, place, figures)
 
-    def _add_coarse(self, track: Ints, second: Ints, figures: Floats) -> None:
+    def _add_coarse(self, track: Ints, second: Ints, figures: Singles) -> None:
         done = 0
         while done < len(second):
             beyond = np.flatnonzero(second[done:] >= COARSE_BINS * self._coarse_width)
@@ -218,7 +219,7 @@ class _Bins:
     def clear(self, place: Ints) -> None:
         self.figures[:, :, place] = _EMPTY[: len(self.figures), None, None]
 
-    def add(self, track: Ints, place: Ints, figures: Floats) -> None:
+    def add(self, track: Ints, place: Ints, figures: Singles) -> None:
         flat = track * self._size + place
         for join, rows, values in zip(_JOIN, self.figures, figures, strict=False):
             join.at(rows.reshape(-1), flat, values)
@@ -231,11 +232,11 @@ class _Bins:
         self.figures = merged
 
 
-def _empty(rows: int, tracks: int, size: int) -> npt.NDArray[np.float32]:
+def _empty(rows: int, tracks: int, size: int) -> Singles:
     return np.tile(_EMPTY[:rows, None, None], (1, tracks, size))
 
 
-def _resampled(axis: Axis, starts: Ints, width: int, figures: npt.NDArray[np.float32]) -> Floats:
+def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
     """Shape (4, POINTS). A value stands in every place that its span touches."""
     span = axis.to_s - axis.from_s
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
