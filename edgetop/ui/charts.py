@@ -23,6 +23,8 @@ GUTTER = 9  # cells left of a chart for its scale, the same everywhere, so that 
 SIDE_CELLS = 54  # what stands beside a chart where there is room, the same everywhere, for the same reason
 SIDE_BY_SIDE_CELLS = 2 * SIDE_CELLS
 
+ROUNDING = 1e-5  # in steps of a scale: readings are kept in single precision
+
 # Dot bits of a braille cell, [row][column].
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 
@@ -45,9 +47,9 @@ def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
     """
     span = max(high - low, abs(high) * 0.02, least, 1e-9)
     step = 10 ** np.floor(np.log10(span))
-    step = next(step * factor for factor in (0.1, 0.2, 0.5, 1.0, 2.0) if span / (step * factor) <= 6)
-    bottom = np.floor(low / step + 1e-9) * step
-    top = np.ceil(max(high, bottom + span) / step - 1e-9) * step
+    step = next(step * factor for factor in (0.1, 0.2, 0.5, 1.0, 2.0) if span / (step * factor) <= 6 + ROUNDING)
+    bottom = np.floor(low / step + ROUNDING) * step
+    top = np.ceil(max(high, bottom + span) / step - ROUNDING) * step
     digits = 1 - int(np.floor(np.log10(step)))  # without the noise of the products
     return Scale(round(float(bottom), digits), round(float(top), digits))
 

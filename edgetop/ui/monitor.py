@@ -131,7 +131,8 @@ class MonitorScreen(Screen[None]):
 
     def present_commands(self) -> Iterator[Command]:
         """Those that apply to this feed, now."""
-        return (command for command in self._commands.values() if command.applies(self.feed.can))
+        can = self.feed.can
+        return (command for command in self._commands.values() if command.applies(can))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Textual's hook for which bindings there are."""

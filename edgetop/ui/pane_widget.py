@@ -55,14 +55,15 @@ class LineWidget(Widget):
         for y in changed:
             self._strips.pop(y, None)
         if changed:
-            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+            self.refresh(*(Region(0, y, self._lines_size.width, 1) for y in changed))
 
     def _update_lines(self) -> None:
-        columns, rows = self.size
+        size = self.size  # which Textual computes anew each time
+        columns, rows = size
         lines = self.lines(columns, rows) if columns and rows else ()
         self._lines = [joined(fit(lines[y] if y < len(lines) else BLANK, columns)) for y in range(rows)]
-        if self._lines_size != self.size:
-            self._lines_size, self._strips = self.size, {}
+        if self._lines_size != size:
+            self._lines_size, self._strips = size, {}
 
     def use_theme(self, theme: Theme) -> None:
         self._theme, self._styles = theme, None
@@ -71,18 +72,16 @@ class LineWidget(Widget):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual's hook, without its styles and borders, which these widgets do not have."""
-        strips = [self.render_line(y) for y in range(*crop.line_span)]
-        is_whole = crop.x == 0 and crop.width == self.size.width
-        return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
-
-    def render_line(self, y: int) -> Strip:
         if self._lines_size != self.size:  # a new size is drawn at once, not with the next tick
             self._update_lines()
-        strip = self._strips.get(y)
-        if strip is None:
-            styles = self._styles = self._styles or self._filtered_styles()
-            strip = Strip([Segment(text, styles[style]) for text, style in self._lines[y]], self.size.width)
-            self._strips[y] = strip
+        strips = [self._strips.get(y) or self._strip(y) for y in range(*crop.line_span)]
+        is_whole = crop.x == 0 and crop.width == self._lines_size.width
+        return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
+
+    def _strip(self, y: int) -> Strip:
+        styles = self._styles = self._styles or self._filtered_styles()
+        strip = Strip([Segment(text, styles[style]) for text, style in self._lines[y]], self._lines_size.width)
+        self._strips[y] = strip
         return strip
 
     def _filtered_styles(self) -> Mapping[str, Style]:

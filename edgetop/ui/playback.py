@@ -62,7 +62,7 @@ def seek_throttling(screen: MonitorScreen) -> None:
         return
     to_ns = player.first_above(throttling_sensors(manifest.sensors), 0.0)
     if to_ns is None:
-        screen.report("no throttling in this session that the board reported", seconds=3)
+        screen.report("the board reported no throttling in this session", seconds=3)
     else:
         screen.seek(to_ns)
 

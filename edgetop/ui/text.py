@@ -17,6 +17,7 @@ Piece = str | tuple[str, str] | Span
 
 BLANK: Line = ()
 COLUMN_GAP = "  "
+_GAP = Span(COLUMN_GAP)
 
 
 def line(*pieces: Piece) -> Line:
@@ -36,7 +37,10 @@ def cells_of(text: str) -> int:
 
 
 def width(of: Line) -> int:
-    return sum(cells_of(span.text) for span in of)
+    cells = 0
+    for text, _ in of:
+        cells += len(text) if text.isascii() else cell_len(text)
+    return cells
 
 
 def fit(of: Line, cells: int, style: str = "text") -> Line:
@@ -151,10 +155,15 @@ def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
     row: list[Span] = []
     for column, piece in zip(columns, pieces, strict=False):
         cell = _span(piece)
-        fitted = fit((cell,), column.cells)
-        if column.right and (padding := column.cells - cells_of(cell.text)) > 0:
-            fitted = (Span(" " * padding), cell)
-        row += [Span(COLUMN_GAP), *fitted] if row else fitted
+        padding = column.cells - cells_of(cell.text)
+        if row:
+            row.append(_GAP)
+        if padding < 0:
+            row += fit((cell,), column.cells)
+        elif column.right:
+            row += (Span(" " * padding), cell) if padding else (cell,)
+        else:
+            row += (cell, Span(" " * padding)) if padding else (cell,)
     return tuple(row)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from rich.console import Console
-from rich.control import Control
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.strip import Strip
 
@@ -59,7 +58,7 @@ class TightLayout(LayoutUpdate):
 
 def _sent(terminal_buffer: TerminalBuffer, x: int, y: int, strip: Strip, console: Console) -> Iterator[str]:
     for start, part in terminal_buffer.news(x, y, strip):
-        yield Control.move_to(start, y).segment.text
+        yield f"\x1b[{y + 1};{start + 1}H"
         yield part.render(console)
 
 

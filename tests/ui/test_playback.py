@@ -167,7 +167,7 @@ async def test_the_first_throttling_is_a_command_of_the_palette_too(tmp_path: Pa
 async def test_where_nothing_throttled_it_is_said(tmp_path: Path) -> None:
     async with replayed(measured(5).end(), tmp_path) as screen:
         await screen.press("T")
-        assert "no throttling" in screen.text
+        assert "reported no throttling" in screen.text
         assert screen.at_s == 0
 
 
