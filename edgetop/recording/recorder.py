@@ -27,7 +27,6 @@ from edgetop.session.seconds import NO_SECONDS, NS, BegunSecond
 # With the conductor's step and the engine's flush, a batch is in the journal well within a second.
 JOURNAL_EVERY_NS = 450_000_000
 RETRY_TABLES_NS = 10 * NS
-TABLES_EVERY_NS = 1_800 * NS  # or when a whole segment has come: what a session's end has to wait for
 # With a limit on the size: how finely old inferences are dropped, how much of the limit a segment may take, and how
 # much room is made at once.
 _PIECES, _SEGMENTS, _ROOM = 16, 16, 8
@@ -51,7 +50,6 @@ class Recorder:
         create_folder(folder)
         self._tables = tables or _here()
         self._done = Done()
-        self._tables_begun_ns = 0
         self._segment = 0  # that was written when segments were last counted
         self._waiting: list[Batch] = []
         self._manifest: Manifest | None = None  # to be written
@@ -150,7 +148,6 @@ class Recorder:
         try:
             self._collect(wait=False)
             if not self._tables.is_busy and (order := self._order_due()):
-                self._tables_begun_ns = self._now_ns
                 self._tables.begin(self.held, self._lock, order)
                 self._collect(wait=order.room_bytes is not None)  # the limit holds at every moment
         except OSError as error:
@@ -180,12 +177,9 @@ class Recorder:
             return None
         number = self._journal_file.number if self._journal_file.is_open else self._journal_file.number + 1
         sizes = self._journal_file.sizes()
-        complete = sum(size for place, size in sizes.items() if place < number)
         if limit is None:
             self._segment = self._journal_file.number
-            is_late = complete and self._now_ns - self._tables_begun_ns >= TABLES_EVERY_NS
-            is_due = is_late or complete >= self._journal_file.segment_bytes
-            return Order(number, self._done) if is_due else None
+            return Order(number, self._done) if min(sizes, default=number) < number else None
         piece = limit // _PIECES
         most = limit - piece - self._journal_file.segment_bytes  # room for what is being moved
         names = ("catalog", "*.partial")
