@@ -35,7 +35,7 @@ from edgetop.analysis.report import gate_results
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.steady import SpanFigures, SteadyState, figures
+from edgetop.analysis.steady import SpanFigures, figures, sustained
 from edgetop.analysis.tail import TailView
 from edgetop.analysis.thermal import along, view_thermal
 from edgetop.analysis.throttles import Throttles, ThrottlesView
@@ -100,7 +100,6 @@ class Analysis:
         self.events = EventLog()
         self.slowdowns = Slowdowns(self.tracks)
         self.throttles = Throttles(self.tracks)
-        self.steady = SteadyState()
         self.forecast = Forecast(self.tracks)
         self.alerts = Alerts(self._rules, self.tracks)
         self._derived_events = DerivedEvents()
@@ -156,7 +155,6 @@ class Analysis:
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
         self.usage.fold(batch)
-        self.steady.fold(batch)
         self.precision.fold(batch.seconds)
         self._trust.fold(batch)
         self.forecast.fold(batch)
@@ -279,7 +277,7 @@ class Analysis:
         view = self.slowdowns.view()
         if self._spans is None or self._spans[0] is not view:
             burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
-            self._spans = view, burst, self.steady.sustained(view.burst)
+            self._spans = view, burst, sustained(self.latency.latest_rows(), view.burst)
         return self._spans[1:]
 
     @_once

@@ -134,6 +134,11 @@ class RollingLatency:
         p50_ns = statistics.percentile_ns(0.50) if statistics else None
         return Recent(p50_ns, totals.count, totals.errors, totals.misses or 0)
 
+    def latest_rows(self) -> npt.NDArray[np.void]:
+        """The rows of the last ten minutes, to the last complete second."""
+        rows = self._recent.joined().rows
+        return rows[rows["t_ns"] > rows["t_ns"][-1] - 600 * NS] if len(rows) else rows
+
     def points(self, axis: Axis) -> Points:
         return self._timeline.points(axis)
 

@@ -13,15 +13,13 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, levels, told_latencies
 from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
-from edgetop.session.batch import Batch
-from edgetop.session.seconds import NO_SECONDS, NS, PERCENTILE_FIELDS
+from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
 LENGTHS_S = (600, 300, 120, 60, 30)
 LEAST_S = 5  # of a measurement that has not lasted thirty seconds since its burst
 STEP_S = 10  # by which an unsteady end is left out
 BLOCKS = 4  # of a steady span: they have the same median
 TOLERANCE = round(np.log(1.03) * NEPER)
-MOST_PARTS = 64
 LEVELS = 200  # at which the distribution of a second is taken
 
 
@@ -42,46 +40,22 @@ class SpanFigures:
     throughput_hz: float
 
 
-class SteadyState:
-    """Folds seconds; the last ten minutes of them are kept."""
-
-    def __init__(self) -> None:
-        self._parts: list[Rows] = [NO_SECONDS.rows]
-        self._last_ns = -1
-
-    def fold(self, batch: Batch) -> None:
-        rows = batch.seconds.rows
-        fresh = np.flatnonzero(rows["t_ns"] > self._last_ns)
-        if not len(fresh):
-            return
-        self._last_ns = int(rows["t_ns"][fresh[-1]])
-        self._parts.append(rows[fresh[rows["t_ns"][fresh] > self._last_ns - LENGTHS_S[0] * NS]])
-        if len(self._parts) > MOST_PARTS:
-            self.kept()
-
-    def kept(self) -> Rows:
-        """The last ten minutes: joined when they are asked for, or have become many."""
-        joined = np.concatenate(self._parts)
-        self._parts = [joined[joined["t_ns"] > self._last_ns - LENGTHS_S[0] * NS]]
-        return self._parts[0]
-
-    def sustained(self, burst: Baseline | None) -> SpanFigures | None:
-        """None where no span since the burst was steady."""
-        rows = self.kept()
-        rows = rows[rows["count"] > 0]
-        if burst is not None:
-            rows = rows[rows["t_ns"] >= burst.to_s * NS]
-        if not len(rows):
-            return None
-        second = rows["t_ns"] // NS
-        first_s, last_s = int(second[0]), int(second[-1]) + 1
-        lengths = [length for length in LENGTHS_S if length <= last_s - first_s]
-        for to_s in range(last_s, first_s, -STEP_S):
-            for length in lengths or [last_s - first_s]:
-                inside = (second >= to_s - length) & (second < to_s)
-                if length >= LEAST_S and to_s - length >= first_s and _is_steady(levels(rows["p50_ns"][inside])):
-                    return figures(rows[inside], to_s - length, to_s)
+def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
+    """`rows`: of the last ten minutes. None where no span since the burst was steady."""
+    rows = rows[rows["count"] > 0]
+    if burst is not None:
+        rows = rows[rows["t_ns"] >= burst.to_s * NS]
+    if not len(rows):
         return None
+    second = rows["t_ns"] // NS
+    first_s, last_s = int(second[0]), int(second[-1]) + 1
+    lengths = [length for length in LENGTHS_S if length <= last_s - first_s]
+    for to_s in range(last_s, first_s, -STEP_S):
+        for length in lengths or [last_s - first_s]:
+            inside = (second >= to_s - length) & (second < to_s)
+            if length >= LEAST_S and to_s - length >= first_s and _is_steady(levels(rows["p50_ns"][inside])):
+                return figures(rows[inside], to_s - length, to_s)
+    return None
 
 
 def _is_steady(level: npt.NDArray[np.int64]) -> bool:

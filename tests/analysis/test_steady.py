@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.report import report_document
-from edgetop.analysis.steady import SteadyState, figures
+from edgetop.analysis.steady import figures
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, phase_event, seconds_of
@@ -92,9 +93,9 @@ def test_percentiles_of_few_inferences_are_exact() -> None:
 
 
 def test_what_is_kept_does_not_grow() -> None:
-    steady = SteadyState()
+    latency = RollingLatency()
     for second in range(0, 2_000, 100):
         rows = session_of(stretch((100, 10.0)), rate_hz=5).seconds
         rows.rows["t_ns"] += second * NS
-        steady.fold(Batch(seconds=rows))
-    assert len(steady.kept()) == 600
+        latency.fold(Batch(seconds=rows))
+    assert len(latency.latest_rows()) == 600

@@ -10,8 +10,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
-from edgetop.analysis.steady import SteadyState
 from edgetop.session.batch import Batch
 from tests.support.generator.day import DAY_S, SENSORS, day
 from tests.support.generator.on_top import ON_TOP
@@ -78,19 +78,19 @@ def test_a_healthy_day_has_at_most_one_false_slowdown(capsys):
 @pytest.mark.parametrize("slow", ["never", "now and then", "always"])
 def test_a_tick_costs_little_and_a_day_no_memory(slow, capsys):
     """At 1 Hz with forty sensors; memory is counted apart, for counting costs time."""
-    cost, fold, steady = [], Slowdowns(), SteadyState()
+    cost, fold, latency = [], Slowdowns(), RollingLatency()
     for batch in day(slow, 3_000):
         begun = time.thread_time_ns()
         fold.fold(batch)
-        steady.fold(batch)
+        latency.fold(batch)
         fold.view()
         cost.append(time.thread_time_ns() - begun)
     tracemalloc.start()
-    fold, steady = Slowdowns(), SteadyState()
+    fold, latency = Slowdowns(), RollingLatency()
     held = []
     for number, batch in enumerate(day(slow, DAY_S, step_s=60)):
         fold.fold(batch)
-        steady.fold(batch)
+        latency.fold(batch)
         if number in (60, 1_439):
             held.append(tracemalloc.get_traced_memory()[0] / 2**20)
     tracemalloc.stop()

@@ -94,7 +94,7 @@ class Forecast(TracksReader):
         inside = np.flatnonzero((t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1]))
         sensor, celsius = sensor[inside], celsius[inside]
         weight = np.ones(len(inside), np.int64) if count is None else count[inside]
-        for place in np.unique(sensor).tolist():
+        for place in sorted(set(sensor.tolist())):
             rows = sensor == place
             milli = np.rint(np.clip(celsius[rows], -1e6, 1e6) * 1000).astype(np.int64) * weight[rows]
             total, before = self._idle.get(place, (0, 0))

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
-from edgetop.analysis.steady import SteadyState
+from edgetop.analysis.steady import sustained
 from tests.support.generator.plans import Generated, generate
 from tests.support.sessions import differences
 
@@ -17,13 +18,13 @@ SESSIONS = {
 
 
 def state_of(session: Generated, cuts_s: tuple[float, ...]) -> object:
-    fold, steady = Slowdowns(), SteadyState()
+    fold, latency = Slowdowns(), RollingLatency()
     for batch in session.batches(cuts_s):
         fold.fold(batch)
-        steady.fold(batch)
+        latency.fold(batch)
         fold.view()  # a look must change nothing
     view = fold.view()
-    return view, steady.sustained(view.burst)
+    return view, sustained(latency.latest_rows(), view.burst)
 
 
 WHOLE = {seed: state_of(session, ()) for seed, session in SESSIONS.items()}
