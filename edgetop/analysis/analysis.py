@@ -130,8 +130,8 @@ class Analysis:
     def _fold(self, batch: Batch) -> None:
         if batch.restart:
             self._forget()
-        if batch.known is not None:
-            vars(self).update(batch.known)
+        if batch.checkpoint is not None:
+            vars(self).update(batch.checkpoint)
         if batch.manifest is not None:
             self.manifest = batch.manifest
             self.latency.load = batch.manifest.load
@@ -174,7 +174,7 @@ class Analysis:
         else:
             self.recording.on_event(event)
 
-    def known(self) -> Mapping[str, Any]:
+    def checkpoint(self) -> Mapping[str, Any]:
         """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
         return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
 

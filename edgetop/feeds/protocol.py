@@ -62,8 +62,8 @@ class Player(Protocol):
     def ahead(self) -> Batch | None:
         """The next piece of the session, for who looks ahead of what is shown; None: there is no more."""
 
-    def keep(self, known: Callable[[], Mapping[str, Any]]) -> None:
-        """What is known from all that `ahead` gave: the first batch after a later seek may bring a copy of it back."""
+    def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
+        """The state that all of `ahead` led to: the first batch after a later seek may bring a copy of it back."""
 
     def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
         """When one of these sensors first read more than that; None: never."""

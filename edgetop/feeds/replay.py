@@ -18,7 +18,7 @@ from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 
 SLOWEST, FASTEST = 0.1, 1000.0
-MOST_KEPT = 18
+MAX_CHECKPOINTS = 18
 STOPS_AT_ONCE = 2  # when looking ahead: a tenth of a second
 # Told by the dozen as a session begins, or a thousand times: nothing to go to.
 _UNMARKED = frozenset({"log", "sensor-missing", "engine-memory", "profiler", "profile-burst"})
@@ -40,7 +40,7 @@ class ReplayFeed:
         self._t_ns = self._clamped(from_ns)
         self._as_of_ns = clock.monotonic_ns()  # when playback stood there
         self._given: Moment | None = None  # None: the next read begins anew
-        self._kept = Checkpoints()
+        self._checkpoints = Checkpoints()
         self._ahead, self._next_stop = BEGINNING, 0
 
     @property
@@ -63,9 +63,9 @@ class ReplayFeed:
         self._advance()
         if self._given is None:
             self._given = self._recording.moment(self._t_ns)
-            if found := self._kept.before(self._t_ns):
-                begin, known = found
-                return replace(self._recording.until(self._given, begin), known=known)
+            if found := self._checkpoints.before(self._t_ns):
+                begin, checkpoint = found
+                return replace(self._recording.until(self._given, begin), checkpoint=checkpoint)
             return self._recording.until(self._given)
         if self._t_ns <= self._given.t_ns:
             return None
@@ -102,19 +102,19 @@ class ReplayFeed:
         if self._next_stop >= len(stops):
             return None
         begin = self._ahead
-        self._next_stop += min(STOPS_AT_ONCE, self._kept_apart)
+        self._next_stop += min(STOPS_AT_ONCE, self._checkpoint_distance)
         self._ahead = self._recording.moment(stops[min(self._next_stop, len(stops)) - 1])
         batch = self._recording.until(self._ahead, begin)
         return batch if begin is BEGINNING else replace(batch, restart=False)
 
-    def keep(self, known: Callable[[], Mapping[str, Any]]) -> None:
-        if self._next_stop % self._kept_apart == 0:
-            self._kept.keep(self._ahead, known())
+    def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
+        if self._next_stop % self._checkpoint_distance == 0:
+            self._checkpoints.save(self._ahead, state())
 
     @property
-    def _kept_apart(self) -> int:
+    def _checkpoint_distance(self) -> int:
         """In stops."""
-        least = -(-len(self._recording.stops_ns) // MOST_KEPT)
+        least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
     def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:

@@ -37,7 +37,7 @@ class Checkpoints:
     def __init__(self) -> None:
         self._kept: list[_Kept] = []  # in the order of their times
 
-    def keep(self, moment: Moment, parts: Parts) -> None:
+    def save(self, moment: Moment, parts: Parts) -> None:
         """A copy of how they are now, at a moment later than all before."""
         arrays: list[_Packed] = []
         rest = io.BytesIO()

@@ -31,7 +31,7 @@ class Batch:
     restart: bool = False  # forget what came before: a seek, a reconnect
     bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are none of `inferences`
     stretches: Stretches = field(default_factory=lambda: NO_STRETCHES)  # a past of which each reading is too much
-    known: Mapping[str, Any] | None = None  # of a restart: what an analysis knew of all that came before what is here
+    checkpoint: Mapping[str, Any] | None = None  # of a restart: the state of an analysis that what is here follows
     judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
@@ -62,6 +62,6 @@ def merge(batches: Sequence[Batch]) -> Batch:
         bursts=tuple(burst for batch in batches for burst in batch.bursts),
         manifest=manifests[-1] if manifests else None,
         restart=bool(starts),
-        known=batches[0].known,
+        checkpoint=batches[0].checkpoint,
         judged=judged[-1] if judged else None,
     )

@@ -113,7 +113,7 @@ class MonitorScreen(Screen[None]):
         batch = player.ahead()
         if batch is not None:
             scout.fold(batch)
-            player.keep(scout.known)
+            player.save_checkpoint(scout.checkpoint)
             self.call_later(self._look_ahead, player, scout)
 
     def on_resize(self) -> None:

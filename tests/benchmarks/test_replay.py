@@ -42,7 +42,7 @@ while True:  # as the screen does, with keys in between
     if batch is None:
         break
     scout.fold(batch)
-    feed.keep(scout.known)
+    feed.save_checkpoint(scout.checkpoint)
     ahead.append(time.perf_counter() - begun)
 del scout
 for hours in map(float, sys.argv[2:]):

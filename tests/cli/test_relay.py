@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from edgetop.recording.files import LOCK
+from edgetop.cli import relay
+from edgetop.errors import EdgetopError
+from edgetop.recording.files import LOCK, held
 from edgetop.relay import wire
 from edgetop.relay.wire import FrameParser
 from tests.support.commands import environment
@@ -80,3 +82,25 @@ def test_it_ends_with_its_viewer_whatever_it_is_busy_with(home):
             relay.stdin.write(wire.hello())
             relay.stdin.close()
             assert relay.wait(60) == 0
+
+
+def past_of(folder):
+    held_folder = held(folder)  # its path leads nowhere once it is let go
+    return list(relay._read_past(held_folder))
+
+
+def test_while_the_past_is_read_the_viewer_hears_that_somebody_is_at_work(home, monkeypatch):
+    script = Script(step_s=0.5).load().warm_up().begin().measure(2)
+    live = LiveRecording(home / "soak.edgetop", script.batches)
+    monkeypatch.setattr(relay, "ALIVE_EVERY_S", 0.001)
+    kinds = [frame.kind for frame in past_of(live.folder)]
+    assert kinds[0] == wire.ALIVE
+    assert [kind for kind in kinds if kind != wire.ALIVE][:2] == [wire.PLACE, wire.BATCH]
+
+
+def test_a_past_that_cannot_be_read_is_an_error(home, monkeypatch):
+    (home / "soak.edgetop").mkdir()
+    assert "not a recorded session" in past_of(home / "soak.edgetop")[-1].text("message")
+    monkeypatch.setattr(relay, "_PROGRAM", "import sys; sys.exit(3)")
+    with pytest.raises(EdgetopError, match="exit code 3"):
+        past_of(home / "soak.edgetop")

@@ -148,7 +148,7 @@ def looked_ahead(feed: ReplayFeed) -> int:
     scout, pieces = Analysis(), 0
     while (batch := feed.ahead()) is not None:
         scout.fold(batch)
-        feed.keep(scout.known)
+        feed.save_checkpoint(scout.checkpoint)
         pieces += 1
     return pieces
 
@@ -158,7 +158,7 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_kept: int, stops_at_once: int, first_kept_s: float
 ) -> None:
     monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
-    monkeypatch.setattr(replay, "MOST_KEPT", most_kept)
+    monkeypatch.setattr(replay, "MAX_CHECKPOINTS", most_kept)
     monkeypatch.setattr(replay, "STOPS_AT_ONCE", stops_at_once)
     feed, clock = replay_of(long_script().batches, tmp_path)
     at_once = ReplayFeed(Recording(tmp_path / "s.edgetop"), clock)
@@ -173,7 +173,7 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
             each.seek(int(seconds * NS))
             batch = take(each, found)
             assert batch is not None
-            assert (batch.known is None) == (each is at_once or seconds < first_kept_s)
+            assert (batch.checkpoint is None) == (each is at_once or seconds < first_kept_s)
         assert_same_views(analysis, expected)
 
 

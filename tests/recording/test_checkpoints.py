@@ -33,13 +33,13 @@ def test_who_goes_on_from_what_was_known_finds_the_same(name: str) -> None:
     first, rest = merge(batches[:half]), merge(batches[half:])
     straight, kept = Analysis(RULES), Checkpoints()
     straight.fold(first)
-    kept.keep(BEGINNING, straight.known())
+    kept.save(BEGINNING, straight.checkpoint())
     straight.fold(rest)  # does not change what is kept
     for _ in range(2):
         found = kept.before(0)
         assert found
         gone_on = straight.twin()
-        gone_on.fold(Batch(restart=True, known=found[1]))
+        gone_on.fold(Batch(restart=True, checkpoint=found[1]))
         gone_on.fold(rest)
         assert differences(gone_on.view(None), straight.view(None)) == []
 
@@ -48,7 +48,7 @@ def test_the_last_one_up_to_a_time_is_found() -> None:
     kept = Checkpoints()
     assert kept.before(10**18) is None
     for t_ns in (100, 200):
-        kept.keep(type(BEGINNING)(t_ns, 0, START, START, START, START), {"t_ns": t_ns, "array": np.arange(5)})
+        kept.save(type(BEGINNING)(t_ns, 0, START, START, START, START), {"t_ns": t_ns, "array": np.arange(5)})
     assert kept.before(99) is None
     found = [kept.before(t_ns) for t_ns in (100, 199, 200, 10**18)]
     assert [known and known[1]["t_ns"] for known in found] == [100, 100, 200, 200]
@@ -57,7 +57,7 @@ def test_the_last_one_up_to_a_time_is_found() -> None:
 def test_arrays_come_back_to_be_written_to_as_fast_as_before() -> None:
     """Of a dtype that is not numpy's own object, `ufunc.at` takes fifteen times as long."""
     kept = Checkpoints()
-    kept.keep(BEGINNING, {"a": np.zeros((3, 4)), "b": np.arange(6, dtype=np.int16)[::2], "none": np.empty((0, 2))})
+    kept.save(BEGINNING, {"a": np.zeros((3, 4)), "b": np.arange(6, dtype=np.int16)[::2], "none": np.empty((0, 2))})
     found = kept.before(0)
     assert found
     a, b, none = (found[1][name] for name in ("a", "b", "none"))
