@@ -43,7 +43,7 @@ class EventIndex:
         self._by_second.pop(kind, None)
         self._ends.pop(kind, None)
 
-    def told_in(self, kind: str, second: int) -> Sequence[Event]:
+    def in_second(self, kind: str, second: int) -> Sequence[Event]:
         """Those dated in this second."""
         if kind not in self._by_second:
             found: dict[int, list[Event]] = {}
@@ -64,7 +64,7 @@ class EventIndex:
     def competitor_at(self, second: int) -> str:
         """Who took most of the CPU about then; nothing where nobody was named."""
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
-        near = [event for one in about for event in self.told_in(COMPETING, one)]
+        near = [event for one in about for event in self.in_second(COMPETING, one)]
         return _name(min(near, key=lambda event: abs(event.t_ns - second * NS))) if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, levels, told_latencies
+from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, known_latencies, levels
 from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
@@ -75,7 +75,7 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
     if not len(rows) or to_s <= from_s:
         return None
     is_sparse = rows["count"] < ENOUGH
-    _, single = told_latencies(rows[is_sparse])
+    _, single = known_latencies(rows[is_sparse])
     dense = rows[~is_sparse]
     knots = np.stack([dense[name] for name in ("min_ns", *PERCENTILE_FIELDS, "max_ns")], axis=1).astype(np.float64)
     spread = np.array([np.interp(_AT, TOLD_PLACES, row) for row in knots]).reshape(len(dense), LEVELS)

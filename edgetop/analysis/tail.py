@@ -171,7 +171,7 @@ def _look(row: np.void, signals: Signals) -> _Found:
 
 def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
     """What the engine told of just this inference."""
-    told = event_index.told_in(SLOW, second)
+    told = event_index.in_second(SLOW, second)
     return next((event for event in told if event.data.get("latency_ns") == max_ns), None)
 
 

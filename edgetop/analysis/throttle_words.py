@@ -122,7 +122,7 @@ def _known(throttles: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Recorded:
     start_ns: int
     cause: str
     is_over: bool = False
@@ -133,34 +133,34 @@ class ThrottleEvents:
 
     def __init__(self) -> None:
         self._throttles = Throttles()
-        self._told: list[_Told] = []
-        self._looked_ns = 0
+        self._recorded: list[_Recorded] = []
+        self._viewed_ns = 0
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
         """What has begun or ended. A session that ends while throttled has no end of it."""
         self._throttles.fold(batch)
         is_last = any(event.kind == "ended" for event in batch.events)
-        if batch.until_ns - self._looked_ns < LOOK_EVERY_NS and not is_last:
+        if batch.until_ns - self._viewed_ns < LOOK_EVERY_NS and not is_last:
             return ()
-        self._looked_ns = batch.until_ns
+        self._viewed_ns = batch.until_ns
         return tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
 
     def _news(self, view: ThrottlesView, now_ns: int, *, is_last: bool) -> Iterator[Event]:
         for span in view.spans[-REMEMBERED:]:
-            told = self._told_of(span)
+            recorded = self._recorded_of(span)
             is_settled = is_last or span.end_ns is not None or now_ns - span.start_ns >= SETTLES_NS
-            if told is None and is_settled:
-                told = _Told(span.start_ns, span.cause)
-                self._told = [*self._told, told][-2 * REMEMBERED :]
+            if recorded is None and is_settled:
+                recorded = _Recorded(span.start_ns, span.cause)
+                self._recorded = [*self._recorded, recorded][-2 * REMEMBERED :]
                 yield _begin(span, view)
-            if told and not told.is_over and span.end_ns is not None and not span.was_cut:
-                told.is_over = True
+            if recorded and not recorded.is_over and span.end_ns is not None and not span.was_cut:
+                recorded.is_over = True
                 yield _end(span, view)
 
-    def _told_of(self, span: ThrottleSpan) -> _Told | None:
+    def _recorded_of(self, span: ThrottleSpan) -> _Recorded | None:
         """A beginning may move a little when a late reading comes, and a cause may be known better."""
-        for told in reversed(self._told):
-            is_within = told.start_ns >= span.start_ns and (span.end_ns is None or told.start_ns <= span.end_ns)
-            if is_within and told.cause in (span.cause, "unknown"):
-                return told
+        for recorded in reversed(self._recorded):
+            is_within = recorded.start_ns >= span.start_ns and (span.end_ns is None or recorded.start_ns <= span.end_ns)
+            if is_within and recorded.cause in (span.cause, "unknown"):
+                return recorded
         return None

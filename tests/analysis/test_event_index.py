@@ -67,5 +67,5 @@ def test_the_nearest_competitor_is_named() -> None:
     assert event_index.competitor_at(32) == "near"
     assert event_index.competitor_at(35) == "later"
     assert event_index.competitor_at(99) == ""
-    assert [told.t_ns for told in event_index.told_in(COMPETING, 30)] == [30 * NS]
-    assert event_index.told_in(SLOW, 30) == ()
+    assert [told.t_ns for told in event_index.in_second(COMPETING, 30)] == [30 * NS]
+    assert event_index.in_second(SLOW, 30) == ()

@@ -54,7 +54,7 @@ class Detector:
     def open(self) -> Span | None:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
 
-    def take_over(self) -> Span | None:
+    def pop_closed(self) -> Span | None:
         """The oldest span that is over, once."""
         return self.spans.pop(0) if self.spans and self.spans[0].end_s is not None else None
 
@@ -173,7 +173,8 @@ class Detector:
         level = span.level_sum / span.windows
         counts = np.array([span.windows, max(span.before, 1), self.baseline_windows])
         spreads = self.noise.of_means(counts)
-        if len(span.recent) >= ENOUGH_FOR_MEMORY:  # the baseline may have been too short to show it
+        # A baseline that was cut short does not show it.
+        if self.baseline_windows < burst.LENGTH_S and len(span.recent) >= ENOUGH_FOR_MEMORY:
             spreads = np.maximum(spreads, memory_of(np.array(span.recent)).of_means(counts))
         spread, before, error = (NEPER * spreads).tolist()
         above = max(level - TOLERATED, 0) ** 2 / (2 * (spread**2 + error**2))
@@ -215,7 +216,7 @@ class Detector:
         span.is_certain = bool(span.recent) and self._is_certain(span)
         self.spans.append(span)
         self.kept_windows = windows
-        self._forget_calm()
+        self._reset_calm()
         return True
 
     def _border(self, level: float, before_level: float, *, is_sparse: bool) -> float:
@@ -237,7 +238,7 @@ class Detector:
         """Follow the open slowdown to its end; how many windows that took."""
         span = self.spans[-1]
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
-            self._heed_calm(span, window)
+            self._count_calm(span, window)
             span.pass_by(window)
             is_sparse = window.end_s - window.begin_s >= SPARSE_S
             is_slow = window.level >= span.leave
@@ -253,17 +254,17 @@ class Detector:
                 self.ended_s = span.end_s or 0
                 self.kept_windows = np.concatenate([self.kept_windows, windows[: place + 1]])
                 self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= self.ended_s][-KEPT_WINDOWS:]
-                self._forget_calm()
+                self._reset_calm()
                 return place + 1
         self.kept_windows = np.concatenate([self.kept_windows, windows])[-KEPT_WINDOWS:]
         return len(windows)
 
-    def _heed_calm(self, span: Span, window: SlowWindow) -> None:
+    def _count_calm(self, span: Span, window: SlowWindow) -> None:
         """Page's cumulative sum of how far windows are below the level, and since when it grows."""
         reach = max(span.leave, 20_000)
         below = min(max(span.leave - window.level, -reach), reach)
         if self._calm_sum + below <= 0:
-            self._forget_calm()
+            self._reset_calm()
             return
         if self.calm_from is None:
             self.calm_from = window.begin_s
@@ -300,7 +301,7 @@ class Detector:
         self.calm_from = int(calm["second"][0])
         return True
 
-    def _forget_calm(self) -> None:
+    def _reset_calm(self) -> None:
         self.calm_from = None
         self._calm_sum = self._calm_count = self._calm_below = 0
 

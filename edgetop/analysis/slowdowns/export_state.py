@@ -119,7 +119,7 @@ def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], unt
     detector.baseline, detector.ended_s = state.baseline, state.ended_s
     detector.noise.levels = np.array(state.levels, np.int64)
     detector.noise.since, detector.baseline_windows = state.since, state.baseline_windows
-    detector.noise.tell(state.sigma, state.memory)
+    detector.noise.restore(state.sigma, state.memory)
     judgement.burst_rows = _table(tables[0], SECOND, KEPT_ROWS, state.until_s * NS)
     judgement.cutter.pending = _table(tables[3], SECOND, ENOUGH, state.until_s * NS)
     detector.kept_windows = _table(tables[1], WINDOW, KEPT_WINDOWS, state.until_s)

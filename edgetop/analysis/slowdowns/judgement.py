@@ -176,7 +176,7 @@ class Judgement:
             self.stages = self.stages or Stages.begun(span, signals)
             for over in self.stages.take(span.take_new(), signals):
                 self._close(over, signals.events)
-            if self.detector.take_over() is None:
+            if self.detector.pop_closed() is None:
                 return
             for over in self._believed(span, self.stages.closed(span, signals)):
                 self._close(over, signals.events)

@@ -47,7 +47,7 @@ class Noise:
         """When it is asked for: few do, of a day."""
         if self._due is not None:
             levels, self._due = self._due, None
-            self.tell(max(LEAST, _estimate(levels)), memory_of(levels))
+            self.restore(max(LEAST, _estimate(levels)), memory_of(levels))
 
     @property
     def sigma(self) -> float:
@@ -59,7 +59,7 @@ class Noise:
         self._estimate()
         return self._memory
 
-    def tell(self, sigma: float, memory: Memory) -> None:
+    def restore(self, sigma: float, memory: Memory) -> None:
         """As it was estimated before."""
         self._sigma, self._memory, self._due = sigma, memory, None
 
@@ -79,9 +79,9 @@ class Noise:
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
             sigma = max(LEAST, 1.2 * OF_FIVE * _scatter(points["level"]))
-            self.tell(sigma, Memory(sigma))
+            self.restore(sigma, Memory(sigma))
         else:
-            self.tell(max(LEAST, 1.2 * _scatter(self.levels), _estimate(self.levels)), memory_of(self.levels))
+            self.restore(max(LEAST, 1.2 * _scatter(self.levels), _estimate(self.levels)), memory_of(self.levels))
 
     @property
     def wanted(self) -> int:

@@ -82,7 +82,7 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
     windows = np.empty(len(first), WINDOW)
     second = rows["t_ns"] // NS
     windows["begin_s"], windows["end_s"] = second[first], second[last] + 1
-    place, latency_ns = told_latencies(rows)
+    place, latency_ns = known_latencies(rows)
     points = np.empty(len(place), POINT)
     points["second"], points["level"] = second[place], levels(latency_ns)
     order = np.lexsort((points["level"], window[place]))
@@ -92,7 +92,7 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
     return windows, points
 
 
-def told_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
+def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
     """Every latency that rows tell, with the place of its row; of a dense second its median alone."""
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]

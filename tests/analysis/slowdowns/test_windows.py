@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, WindowCutter, levels, told_latencies
+from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, WindowCutter, known_latencies, levels
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, make_inferences, seconds_of
 
@@ -45,7 +45,7 @@ def test_seconds_without_inferences_are_passed_over() -> None:
 @settings(max_examples=40, deadline=None)
 def test_sparse_seconds_tell_each_of_their_latencies(latencies: list[list[int]]) -> None:
     rows = rows_of(*latencies)
-    _, told = told_latencies(rows[rows["count"] > 0])
+    _, told = known_latencies(rows[rows["count"] > 0])
     assert sorted(told.tolist()) == sorted(value * MS for values in latencies for value in values)
 
 
