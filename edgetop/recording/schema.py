@@ -11,13 +11,12 @@ Parquet can show: `meaning:COLUMN`.
 """
 
 import sys
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 import pyarrow as pa
 
 
-class _NoPandas(MetaPathFinder):
+class _NoPandas:
     """pyarrow imports pandas, wherever it is installed, for its first array, and never asks again.
 
     That is 40 MiB for nothing, and a pandas that is broken would end the recording.

@@ -88,6 +88,7 @@ STEADY = """
 import json, sys
 from pathlib import Path
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS, SecondAggregator
 from tests.support.recordings import back_to_back, first_manifest
@@ -95,7 +96,8 @@ from tests.support.recordings import back_to_back, first_manifest
 def rss():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) >> 10
 
-recorder, aggregator, seen = Recorder(Path(sys.argv[1]), first_manifest()), SecondAggregator(), []
+recorder = Recorder(Path(sys.argv[1]), first_manifest(), None, ChildTableWriter())
+aggregator, seen = SecondAggregator(), []
 recorder.write(Batch(0, manifest=first_manifest()))
 quarter = back_to_back(12_500, 20e3, start_ns=0)
 for tick in range(1, 2_400):
