@@ -1,4 +1,4 @@
-"""The few errors of edgetop, written for their reader: what happened, where, what to do.
+"""The errors of edgetop, written for the user: what happened, where, what to do.
 
 They are printed in one place, `edgetop.cli.main`, as one line on stderr.
 """
@@ -40,7 +40,7 @@ class EngineDiedError(EdgetopError):
 
 
 class OutputError(EdgetopError):
-    """What was asked for could not be written: a recording, a file, a result on the standard output."""
+    """A recording, a file or a result on standard output could not be written."""
 
     exit_code = EXIT_NOT_WRITTEN
 

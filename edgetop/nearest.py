@@ -4,13 +4,13 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest_hint(name: str, known: Iterable[str]) -> str:
+def nearest_hint(name: str, names: Iterable[str]) -> str:
     """
     >>> nearest_hint("onnxruntme", ["onnxruntime", "litert"])
     'did you mean onnxruntime?'
     >>> nearest_hint("zzz", ["onnxruntime", "litert"])
     'known: onnxruntime, litert'
     """
-    known = list(known)
+    known = list(names)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"

@@ -1,4 +1,4 @@
-"""Telling a person through the terminal: its bell, and what terminals make desktop notifications of.
+"""Notifications through the terminal: its bell, and the sequences that terminals show as desktop notifications.
 
 Nothing is shown on the screen by this, and nothing acts but the sequences themselves: text is
 cleaned and cut. Terminals know one of two sequences, and skip the other: OSC 9 (iTerm2,
@@ -18,7 +18,7 @@ _BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # be
 
 
 def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
-    r"""What to write to the terminal that `environment` tells of.
+    r"""What to write to the terminal that `environment` describes.
 
     >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
     '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'
@@ -29,10 +29,10 @@ def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
     if not term or (term.startswith(_BELL_ALONE) and not is_tmux):
         return BELL
     title, text = _harmless(title), _harmless(text)
-    told = f"{_ESC}]9;{title}: {text}{_ST}{_ESC}]777;notify;{title};{text}{_ST}"
+    sequence = f"{_ESC}]9;{title}: {text}{_ST}{_ESC}]777;notify;{title};{text}{_ST}"
     if is_tmux:
-        told = f"{_ESC}Ptmux;{told.replace(_ESC, _ESC * 2)}{_ST}"
-    return BELL + told
+        sequence = f"{_ESC}Ptmux;{sequence.replace(_ESC, _ESC * 2)}{_ST}"
+    return BELL + sequence
 
 
 def _harmless(text: str) -> str:

@@ -38,10 +38,10 @@ class Metric:
     absent: str  # why it may not be known, where the report does not say
     only_grows: bool = False  # a limit that was exceeded stays exceeded
     example: str = ""
-    told: Callable[["Report"], str | None] = lambda _: None  # why it is not known, as the report says
+    reason: Callable[["Report"], str | None] = lambda _: None  # why it is not known, as the report says
 
     def why_unknown(self, report: "Report") -> str:
-        return self.told(report) or self.absent
+        return self.reason(report) or self.absent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`edgetop doctor --roofline`: measures what this board can do at most with each runtime, and keeps it."""
+"""`edgetop doctor --roofline`: measures the peak FLOP/s and bandwidth with each runtime, and stores them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -75,4 +75,4 @@ def ceilings_lines(found: list[Measured]) -> Iterator[str]:
         engine = f"{kind.runtime} {kind.version} on {', '.join(kind.providers)}, {kind.threads or 'default'} threads"
         most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
         yield f"ceilings  {clean(engine)}: {most} ({DTYPE})"
-    yield "          kept, so that edgetop run and ops tell what holds each operator up"
+    yield "          stored; edgetop run and ops show with them what limits each operator"

@@ -22,9 +22,9 @@ Examples:
 
 SLOWEST, FASTEST = 0.1, 1000.0
 
-# What `run` asks about a model, a board or wires that this one has not. The engine has one thread: it is fast
-# enough, and the screen is left a core.
-_OF_RUN_ALONE = {
+# Options of `run` about a model, a real board or wiring. The engine has one thread: it is fast enough, and leaves
+# the screen a core.
+_NOT_OF_DEMO = {
     *("model", "engine_python", "providers", "delegates", "batch", "inputs", "shapes"),
     *("threads", "sysroot", "i2c", "require_full_delegation", "no_xnnpack"),
     *("power_log", "power_log_format", "power_volts", "power_log_offset", "power_log_interval"),
@@ -56,7 +56,7 @@ PARAMS = (
         ["--speed"], type=speed, default="20x", show_default=True, metavar="20x",
         help="How many seconds of heat pass in one of yours.",
     ),
-    *(param for param in run.command.params if param.name not in _OF_RUN_ALONE),
+    *(param for param in run.command.params if param.name not in _NOT_OF_DEMO),
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def command(**options: Any) -> int:
     chosen: Scenario = options["scenario"]
     labels = (("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"])
     given = {name: value for name, value in options.items() if value is not None}
-    code: int = run.command.callback(**{**_defaults(), **_asked_by(chosen), **given, "labels": labels})  # type: ignore[misc]
+    code: int = run.command.callback(**{**_defaults(), **_settings_of(chosen), **given, "labels": labels})  # type: ignore[misc]
     return code
 
 
@@ -80,8 +80,8 @@ def _defaults() -> dict[str, Any]:
     return run.command.make_context("run", []).params
 
 
-def _asked_by(chosen: Scenario) -> dict[str, Any]:
-    """What a scenario asks of a run, where the user does not."""
+def _settings_of(chosen: Scenario) -> dict[str, Any]:
+    """What a scenario sets where the user does not."""
     # A process that competes for one of many CPUs would compete with nobody.
     cpus = {"engine_cpus": (max(os.sched_getaffinity(0)),)} if chosen.competes else {}
     return {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}

@@ -80,13 +80,13 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield ""
     width = max(len(check.name) for check in diagnosis.checks)
     for check in diagnosis.checks:
-        yield from _told(check, width)
+        yield from _check_lines(check, width)
     yield ""
     counts = Counter(check.status for check in diagnosis.checks)
     yield f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}, {counts['ok']} ok"
 
 
-def _told(check: Check, width: int) -> Iterator[str]:
+def _check_lines(check: Check, width: int) -> Iterator[str]:
     head = f"{check.status:<8} {check.name:<{width}}  "
     margin = " " * len(head)
     yield from textwrap.wrap(clean(check.found), WIDTH, initial_indent=head, subsequent_indent=margin) or [head]

@@ -1,4 +1,4 @@
-"""What the screen exports with: `edgetop export`, in a process of its own that gives way to everything else."""
+"""The export of the screen: `edgetop export` in a process of its own, at a low priority."""
 
 import contextlib
 import os

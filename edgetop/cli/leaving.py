@@ -1,4 +1,4 @@
-"""What is done before a run begins that is to outlive its terminal, and what is said when it goes on without."""
+"""Before a run that may outlive its terminal: the launcher and a scope. After it: how to come back."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ from edgetop.sensors.root import Root
 
 
 def terminal_for(options: Mapping[str, Any]) -> Terminal:
-    """To be called before anything else is loaded."""
+    """Call this before anything else is loaded."""
     has_screen = not options["headless"] and sys.stdin.isatty() and sys.stderr.isatty()
     if options["no_record"] or not (options["detach"] or has_screen):
         return Terminal()
@@ -29,8 +29,8 @@ def terminal_for(options: Mapping[str, Any]) -> Terminal:
 
 
 def how_to_come_back(folder: Path) -> str:
-    """Three lines, for a run that goes on."""
-    name = clean(shlex.quote(_given(folder)))
+    """Three lines that say how to attach to a run that continues, and how to stop it."""
+    name = clean(shlex.quote(_shortest_name(folder)))
     return (
         f"edgetop: the run goes on, recorded in {clean(str(folder))}\n"
         f"  edgetop attach {name}   shows it again\n"
@@ -38,8 +38,8 @@ def how_to_come_back(folder: Path) -> str:
     )
 
 
-def _given(folder: Path) -> str:
-    """What names that session from anywhere, as short as can be."""
+def _shortest_name(folder: Path) -> str:
+    """The shortest name or path that finds that session from anywhere."""
     from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
     from edgetop.recording.files import SUFFIX  # noqa: PLC0415
     from edgetop.recording.locate import locate  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A run that is to outlive a logout, on a machine where logging out ends a user's processes.
+"""A run that must outlive a logout, on a machine where logging out ends the processes of the user.
 
 There it is started in a scope of the user's own systemd manager (systemd-run(1)), whose processes
 are not those of the session that ends. The manager itself ends with the user's last session

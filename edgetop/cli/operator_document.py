@@ -125,7 +125,7 @@ _PLACE = {"pid": 1, "tid": 1}
 
 
 def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
-    """Operators of one real inference, one behind the other: when each began is not told by every runtime."""
+    """Operators of one real inference, one behind the other: not every runtime reports when each began."""
     burst = found.first_burst
     known = {(row.view.name, row.view.op_type, row.view.provider): operator_fields(row) for row in found.rows}
     engine = f"{found.loaded.runtime} {found.loaded.version}"
@@ -138,7 +138,7 @@ def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
     for place, ns in spans:
         operator = burst.operators[place]
         fields = known.get((operator.name, operator.op_type, operator.provider), {})
-        told = {key: fields[key] for key in _TOLD if fields.get(key) is not None}
+        arguments = {key: fields[key] for key in _TRACE_KEYS if fields.get(key) is not None}
         yield {
             "ph": "X",
             "name": operator.name,
@@ -146,11 +146,11 @@ def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
             "ts": begin_ns / 1e3,
             "dur": ns / 1e3,
             **_PLACE,
-            "args": told,
+            "args": arguments,
         }
         begin_ns += ns
 
 
-_TOLD = (
+_TRACE_KEYS = (
     "op_type", "provider", "origin", "mean_us", "share", "settled", "flops", "bytes", "gflop_per_s", "gb_per_s", "bound"
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `edgetop ops` found out, put together: measured times, the model's file, and the board's ceilings."""
+"""The result of `edgetop ops`: measured times joined with the model file and the ceilings of the board."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -137,7 +137,7 @@ def put_together(
         ceilings=ceilings,
         precision=precision,
         inspection=inspection,
-        hints=(*_of_loading(profiled.loaded), *hints),
+        hints=(*_loading_notices(profiled.loaded), *hints),
         threads=threads.view(),
         overhead_ratio=_overhead_ratio(profiled),
         preferred=providers,
@@ -166,8 +166,8 @@ def _overhead_ratio(profiled: Profiled) -> float | None:
     return profiled.run_ns / profiled.p50_ns
 
 
-def _of_loading(loaded: Loaded) -> Iterator[Notice]:
-    """As a session tells them."""
+def _loading_notices(loaded: Loaded) -> Iterator[Notice]:
+    """The warnings of a session about how the model was loaded."""
     for sentence in loaded.assumptions:
         yield Notice("assumed-shape", sentence, ADVICE["assumed-shape"])
     if loaded.dropped_providers:

@@ -37,7 +37,7 @@ def profile(options: Options) -> None:
         raise InputError(f"--csv and --trace name the same file: {options['csv_file']}")
     csv, trace = (_output(options, name) for name in ("csv", "trace"))
     model = request.find_model(options)
-    spec = request.engine_spec({**options, **_NOT_ASKED}, model)
+    spec = request.engine_spec({**options, **_DEFAULTS}, model)
     python = request.engine_python(options)
     board = read_board(Root())
     engine: Engine = ProcessEngine(spec, python)
@@ -57,8 +57,8 @@ def profile(options: Options) -> None:
         tell(operator_tables(str(model.path), found))
 
 
-# What `run` has options for and this has not.
-_NOT_ASKED: Options = {
+# Options of `run` that `ops` does not have.
+_DEFAULTS: Options = {
     "idle_baseline": 0,
     "warmup_time": 0,
     "runs": None,
@@ -80,11 +80,11 @@ def _output(options: Options, name: str) -> NamedOutput | None:
 def _profiled(engine: Engine, runs: int) -> Profiled:
     shows = sys.stderr.isatty()
 
-    def told(profiled: Profiled) -> None:
+    def show(profiled: Profiled) -> None:
         _say(f"\r{profiled.runs} of {runs} instrumented inferences, {profiled.measured} others\x1b[K")
 
     try:
-        return Profiling(engine, told if shows else lambda _: None).run(runs)
+        return Profiling(engine, show if shows else lambda _: None).run(runs)
     finally:
         if shows:
             _say("\r\x1b[K")
@@ -97,7 +97,7 @@ def _say(text: str) -> None:
 def _ceilings(
     options: Options, spec: EngineSpec, python: str | None, board: Board, profiled: Profiled
 ) -> Ceilings | None:
-    """What is kept where it shall not be measured, or cannot be."""
+    """The stored ones with --no-roofline, or where measuring fails."""
     assert profiled.loaded
     path = roofline.default_path()
     kept = roofline.kept(roofline.kind_of(board, profiled.loaded, spec), path)

@@ -149,7 +149,7 @@ def _shapes(found: OperatorProfile) -> Iterator[str]:
             yield f"           {shortened(full_name(row.view), NAME_CELLS)}: {shape}"
 
 
-_TOLD = ("stride", "dilation", "kernel", "group", "filter", "padding")
+_ATTRIBUTES = ("stride", "dilation", "kernel", "group", "filter", "padding")
 
 
 def _shape(graph: Graph, origin: Origin) -> str:
@@ -166,7 +166,7 @@ def _shape(graph: Graph, origin: Origin) -> str:
     attributes = [
         f"{name} {','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
         for name, value in operator.attributes.items()
-        if name.startswith(_TOLD)
+        if name.startswith(_ATTRIBUTES)
     ]
     return ", ".join([f"{taken} to {given}", *attributes])
 

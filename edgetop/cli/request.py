@@ -1,4 +1,4 @@
-"""What the user asked for, checked and turned into what is to be built."""
+"""The options of a run, checked, as the values that a session is built from."""
 
 import importlib.util
 import os
@@ -94,7 +94,7 @@ def refuse_unmeant_misses(options: Options) -> None:
 
 
 def load_of(options: Options, spec: EngineSpec) -> Load:
-    """The load as the manifest tells it."""
+    """The load, as in the manifest."""
     on_ns, off_ns = spec.duty_ns or (None, None)
     is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
     return Load(
@@ -160,7 +160,7 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
     return free[0]
 
 
-def kept(options: Options) -> Retention:
+def retention(options: Options) -> Retention:
     return Retention(not options["no_raw"], options["max_size"], options["fsync_interval"])
 
 

@@ -47,9 +47,9 @@ def _sensor(row: Row) -> dict[str, Any]:
 
 
 def board_line(board: Board) -> str:
-    """What board this is, as far as it tells."""
-    told = (board.model, board.cpu, board.os, board.kernel and f"kernel {board.kernel}", board.power_mode)
-    return ", ".join(clean(text) for text in told if text) or "a board that does not say what it is"
+    """The identity of the board, as far as it is known."""
+    parts = (board.model, board.cpu, board.os, board.kernel and f"kernel {board.kernel}", board.power_mode)
+    return ", ".join(clean(text) for text in parts if text) or "unknown board"
 
 
 def table(survey: Survey, columns: int | None) -> list[str]:

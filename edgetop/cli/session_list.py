@@ -1,8 +1,7 @@
 """The sessions that can be found, as data and as a table. Foreign text in the table is made safe.
 
-Of a session that is over the manifest and its outcome are read; where there is no outcome yet, its tables are read
-once and the outcome is kept. One that runs is read up to now, and one whose writer has died is recovered, as by any
-command that opens it.
+Of a finished session the manifest and the cached outcome are read; without an outcome, its tables are read once.
+A running session is read up to now; one whose writer has died is recovered, as by any command that opens it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +48,7 @@ class Listed:
 
 
 def listed(home: Path, here: Path) -> list[Listed]:
-    """Those that run first, then the newest first."""
+    """Running sessions first, then the newest first."""
     found = [_listed(folder) for folder in known(home, here)]
     found.sort(key=lambda session: session.created_utc, reverse=True)
     return sorted(found, key=lambda session: session.state != "live")
@@ -59,7 +58,7 @@ def _listed(folder: Path) -> Listed:
     size_bytes = bytes_below(folder)
     name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
     try:
-        manifest, outcome = _opened(folder) if has_journal(folder) else _over(folder)
+        manifest, outcome = _analysed(folder) if has_journal(folder) else _finished(folder)
     except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others are listed
         text = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
         place, reason = str(folder.absolute()), " ".join(text.split())
@@ -81,20 +80,20 @@ def _listed(folder: Path) -> Listed:
     )
 
 
-def _over(folder: Path) -> tuple[Manifest, Outcome]:
+def _finished(folder: Path) -> tuple[Manifest, Outcome]:
     manifest = read_manifest(folder)
     outcome = read_outcome(folder)
     if outcome is None:
         try:
-            _, outcome = _opened(folder)
+            _, outcome = _analysed(folder)
         except EdgetopError:  # its tables are gone or damaged: what the manifest says is left
             return manifest, Outcome(final_verdict(manifest.end_reason or "").word.lower())
         write_outcome(folder, outcome)
     return manifest, outcome
 
 
-def _opened(folder: Path) -> tuple[Manifest, Outcome]:
-    """With what it has come to, and the verdict on that."""
+def _analysed(folder: Path) -> tuple[Manifest, Outcome]:
+    """The manifest and the outcome, from the tables."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -146,8 +145,8 @@ def _cells(session: Listed) -> tuple[str, ...]:
 
 def _line(row: Sequence[str], widths: Sequence[int], columns: int | None, reason: str) -> str:
     """`reason`: in place of the last columns."""
-    known = row[:-2] if reason else row
-    text = GAP.join([*_aligned(known, widths), reason]).rstrip()
+    cells = row[:-2] if reason else row
+    text = GAP.join([*_aligned(cells, widths), reason]).rstrip()
     if columns is None or _cells_of(text) <= columns:
         return text
     return "".join(span.text for span in fit(line(text), columns)).rstrip()

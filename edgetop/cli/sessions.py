@@ -31,7 +31,7 @@ def command(*, as_json: bool) -> None:
         click.echo(json.dumps(document(sessions), indent=1))
         return
     if not sessions:
-        tell(f"nothing runs, and nothing is recorded in {recordings_home()}", err=True)
+        tell(f"no running and no recorded sessions in {recordings_home()}", err=True)
         return
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     tell("\n".join(table(sessions, columns)))

@@ -1,4 +1,4 @@
-"""A run and the terminal that it was started on: how it lets go of that, and goes on.
+"""A run and its terminal: how the run releases it and continues.
 
 A shell waits for the process that it started until that ends. So a run that may be left is split
 in two before it has any thread: the launcher, which does nothing but wait, and the run, its child.
@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class Terminal:
-    """The terminal of this process, as long as it is held."""
+    """The terminal of this process, until it is released."""
 
     def __init__(self, launcher: int | None = None, launcher_fd: int | None = None) -> None:
         """`launcher`: its process id; `launcher_fd`: where to tell it that it can end."""
@@ -39,7 +39,7 @@ class Terminal:
         return self._launcher_fd is not None and os.getppid() != self._launcher
 
     def let_go(self, log: Path, *, pipes_too: bool = False) -> None:
-        """Say no more to it, but to `log`; `pipes_too`: nor to whatever else the standard streams are.
+        """Release it, and write to `log` from now on; `pipes_too`: release redirected standard streams as well.
 
         Raises OSError where the log cannot be written; everything is as it was then.
         """
@@ -62,7 +62,7 @@ class Terminal:
     def _dismiss_launcher(self) -> None:
         if self._launcher_fd is None:
             return
-        _have_parents_end_told(0)
+        _signal_at_parents_end(0)
         with contextlib.suppress(OSError):  # it was killed
             os.write(self._launcher_fd, b"x")
         os.close(self._launcher_fd)
@@ -88,7 +88,7 @@ def _point(fds: set[int], to: int) -> None:
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
-    """The descriptors of these files. (isatty(3) says nothing of a terminal that has hung up.)"""
+    """The descriptors of these files. (isatty(3) is false for a terminal that has hung up.)"""
     found = []
     with contextlib.suppress(OSError):
         for path in Path("/proc/self/fd").iterdir():
@@ -104,37 +104,39 @@ def split() -> Terminal:
     Only before any thread is started: fork(2) copies the one that calls it alone.
     """
     pipe = os.pipe()
-    told, tell = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe)  # no standard stream that was closed
+    read_end, write_end = (
+        fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe
+    )  # no standard stream that was closed
     for fd in pipe:
         os.close(fd)
     parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     child = os.fork()
     if child:
-        os.close(tell)
-        _become_launcher(child, told)
+        os.close(write_end)
+        _become_launcher(child, read_end)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    os.close(told)
-    _have_parents_end_told(signal.SIGHUP)
+    os.close(read_end)
+    _signal_at_parents_end(signal.SIGHUP)
     if os.getppid() != parent:
         os._exit(1)
-    return Terminal(parent, tell)
+    return Terminal(parent, write_end)
 
 
-def _become_launcher(child: int, told: int) -> NoReturn:
-    """As a program of its own, which holds 6 MiB less; as this one where that cannot be run."""
+def _become_launcher(child: int, dismissed: int) -> NoReturn:
+    """By executing the launcher, which holds 6 MiB less; in this process where that fails."""
     program = Path(launcher.__file__)
     if sys.executable and program.is_file():
-        os.set_inheritable(told, True)
-        order = [sys.executable, "-I", "-S", str(program), str(child), str(told), *sys.argv[1:]]
+        os.set_inheritable(dismissed, True)
+        order = [sys.executable, "-I", "-S", str(program), str(child), str(dismissed), *sys.argv[1:]]
         with contextlib.suppress(OSError):
             os.execv(sys.executable, order)  # noqa: S606  no shell is meant
-    launcher.wait_for_run(child, told)
+    launcher.wait_for_run(child, dismissed)
     raise AssertionError("unreachable")
 
 
-def _have_parents_end_told(number: int) -> None:
-    """By this signal; 0: by none."""
+def _signal_at_parents_end(number: int) -> None:
+    """Have the kernel send this signal when the parent ends; 0: none."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

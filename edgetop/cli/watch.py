@@ -159,7 +159,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         session_state.tell("no-sensors", "warning", "edgetop", text)
-    recorder = Recorder(folder, manifest, request.kept(options), ChildTableWriter()) if folder else None
+    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
     conductor = Conductor(
         engine=engine,
         sampler=Sampler((), clock, manifest.clock.origin_monotonic_ns),

@@ -61,7 +61,7 @@ def test_on_a_narrow_terminal_nothing_is_cut_off(columns: int) -> None:
 
 
 def test_a_board_without_sensors_says_so() -> None:
-    assert table(survey(), 80) == ["a board that does not say what it is", "", "no sensor was found"]
+    assert table(survey(), 80) == ["unknown board", "", "no sensor was found"]
 
 
 def test_the_document_holds_a_gap_as_null_with_its_reason() -> None:
