@@ -171,7 +171,7 @@ def test_where_outcomes_are_kept_no_table_is_read(tmp_path: Path) -> None:
 def test_where_there_is_nothing_that_is_said(tmp_path: Path) -> None:
     done = edgetop("sessions", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing runs, and nothing is recorded in" in done.stderr
+    assert "no running and no recorded sessions in" in done.stderr
     assert json.loads(edgetop("sessions", "--json", home=tmp_path).stdout) == []
 
 
