@@ -99,7 +99,7 @@ def tiny_lines(view: MonitorView) -> list[Line]:
     """Three numbers, for a screen that has room for nothing else."""
     session = view.latency.session
     if session is None:
-        return [line(("nothing measured yet", "dim"))]
+        return [line(("no samples yet", "dim"))]
     rate = formatting.UNKNOWN if session.throughput_hz is None else formatting.rate(session.throughput_hz)
     values = (
         ("p50", f"{formatting.milliseconds(session.percentile_ns(0.50))} ms"),

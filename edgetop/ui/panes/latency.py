@@ -66,7 +66,7 @@ def title(view: MonitorView, _: Area) -> str:
 def one_line(view: MonitorView, area: Area) -> Line:
     window = view.latency.window
     if window is None:
-        return as_fits(area.width, ("latency  ", "dim"), "nothing measured yet")
+        return as_fits(area.width, ("latency  ", "dim"), "no samples yet")
     named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
     numbers = [f"{name} {formatting.milliseconds(ns)}  " for name, ns in named]
     return as_fits(area.width, ("latency  ", "dim"), *numbers, ("ms", "dim"))

@@ -43,7 +43,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 def _why_none(view: MonitorView) -> str:
     operators = view.operators
     if operators.way:
-        return "the first burst has not come yet; p has one now"
+        return "no burst yet; p profiles now"
     return f"{UNKNOWN} operators are not profiled: {operators.reason}" if operators.reason else _why_silent(view)
 
 

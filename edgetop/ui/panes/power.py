@@ -37,7 +37,7 @@ def title(view: MonitorView, area: Area) -> str:
     leading = view.power.leading
     if leading is None:
         return "no sensor"
-    whole = "" if view.power.total else ", a part of the board: nothing here tells of the whole"
+    whole = "" if view.power.total else ", a part of the board: no sensor measures the whole"
     return f"{_label(leading, area)}, {_accuracy(leading)}{whole}"
 
 
@@ -109,7 +109,7 @@ def _peak(rail: RailView) -> str:
 
 
 def _nothing(view: MonitorView, area: Area) -> list[Line]:
-    lines = wrapped(f"{UNKNOWN} no sensor here tells what the board draws", area.width)
+    lines = wrapped(f"{UNKNOWN} no sensor here measures the board's power", area.width)
     for missing in view.missing:
         if "power" in missing.what:
             fix = f" ({missing.fix})" if missing.fix else ""

@@ -20,7 +20,7 @@ def title(view: MonitorView, _: Area) -> str:
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.manifest is None:
-        return [line(("nothing has come yet", "dim"))]
+        return [line(("no data yet", "dim"))]
     lines: list[Line] = []
     for notice in view.notices:
         lines += wrapped(area.clean(f"! {notice.message}"), area.width, "warning")

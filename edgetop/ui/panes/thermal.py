@@ -85,10 +85,10 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
     ]
     said = [(f"{word}{', '.join(names)}", style) for word, names, style in groups if names]
     if not thermal.tells_limits:
-        said = [(f"{UNKNOWN} nothing tells of throttling", "dim")]
+        said = [(f"{UNKNOWN} no sensor reports throttling", "dim")]
     elif not in_force and not cooling:
         unknown = _names(thermal, area, lambda limit: limit.is_in_force is None)
-        now = f"{UNKNOWN} not known now: {', '.join(unknown)}" if unknown else "nothing throttles now"
+        now = f"{UNKNOWN} not known now: {', '.join(unknown)}" if unknown else "no throttling now"
         said = [(now, "dim" if unknown else "text"), *said]
     return [row for text, style in said for row in wrapped(text, area.width, style)]
 

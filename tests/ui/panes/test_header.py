@@ -147,7 +147,7 @@ def test_a_tiny_screen_has_three_numbers() -> None:
         "  p99 5.543 ms",
         " rate 100/s",
     ]
-    assert [plain(line) for line in tiny_lines(view_of(Script()))] == ["nothing measured yet"]
+    assert [plain(line) for line in tiny_lines(view_of(Script()))] == ["no samples yet"]
 
 
 def test_what_is_wrong_with_the_feed_stands_out() -> None:

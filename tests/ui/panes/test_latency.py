@@ -41,7 +41,7 @@ def test_the_title_explains_the_mark_while_there_is_one() -> None:
 def test_before_anything_is_measured_there_are_dashes() -> None:
     _, window, session, *_ = body(Script().load().warm_up())
     assert set(window.split()[1:]) == set(session.split()[1:]) == {"-"}
-    assert plain(LATENCY.line(view_of(None), area(80, 1))) == "latency  nothing measured yet"
+    assert plain(LATENCY.line(view_of(None), area(80, 1))) == "latency  no samples yet"
 
 
 def test_wider_panes_have_more_figures() -> None:

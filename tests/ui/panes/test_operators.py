@@ -87,7 +87,7 @@ def test_it_says_what_bursts_cost_and_what_times_are() -> None:
         (measured(5).tell("profiler", way="", reason="no libonnxruntime.so", every_ns=1), "no libonnxruntime.so"),
         (
             measured(5).tell("profiler", way="runs", reason="", every_ns=1),
-            "the first burst has not come yet; p has one now",
+            "no burst yet; p profiles now",
         ),
     ],
 )

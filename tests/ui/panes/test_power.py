@@ -61,7 +61,7 @@ def test_the_title_says_who_measured() -> None:
 
 
 def test_without_a_total_the_parts_are_called_parts() -> None:
-    assert title(parts_only()).endswith("a part of the board: nothing here tells of the whole")
+    assert title(parts_only()).endswith("a part of the board: no sensor measures the whole")
     assert line(parts_only()).startswith("power    no total here, VDD_CPU_GPU_CV ")
     assert "⣿" not in "".join(rows(parts_only(), height=4))
 
@@ -69,7 +69,7 @@ def test_without_a_total_the_parts_are_called_parts() -> None:
 def test_without_a_sensor_the_pane_says_what_to_do() -> None:
     script = measured(5).miss("processor power", "energy_uj is readable by root alone", "sudo chmod a+r x")
     text = "\n".join(rows(script))
-    assert "no sensor here tells what the board draws" in text
+    assert "no sensor here measures the board's power" in text
     assert "processor power: energy_uj is readable by root alone (sudo chmod a+r x)" in text
     assert "--i2c 1:0x40:ina226:0.002:5V-IN" in text
     assert "edgetop help power" in text

@@ -66,7 +66,7 @@ def test_labels_and_notes_are_told() -> None:
 
 
 def test_before_anything_has_come_it_says_so() -> None:
-    assert rows(None) == ["nothing has come yet"]
+    assert rows(None) == ["no data yet"]
 
 
 def test_the_load_and_each_gate_have_a_line() -> None:

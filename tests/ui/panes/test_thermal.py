@@ -142,17 +142,17 @@ def test_many_devices_that_do_the_same_are_said_once() -> None:
 
 
 def test_a_fan_at_work_throttles_nothing() -> None:
-    assert said(limited({"cooling/0-pwm-fan": 4.0})) == ["nothing throttles now"]
+    assert said(limited({"cooling/0-pwm-fan": 4.0})) == ["no throttling now"]
 
 
 def test_what_has_throttled_is_told_apart_from_what_had_before_the_session() -> None:
     earlier = limited({"throttle/thermal": 1.0}, {})
-    assert said(earlier) == ["nothing throttles now", "earlier: thermal"]
+    assert said(earlier) == ["no throttling now", "earlier: thermal"]
     assert "THROTTLING" not in line(earlier)
     before = limited({"throttle/under-voltage-sticky": 1.0})
-    assert said(before) == ["nothing throttles now", "before this session: under-voltage"]
+    assert said(before) == ["no throttling now", "before this session: under-voltage"]
     between_two_looks = limited({}, {"throttle/under-voltage-sticky": 1.0})
-    assert said(between_two_looks) == ["nothing throttles now", "earlier: under-voltage"]
+    assert said(between_two_looks) == ["no throttling now", "earlier: under-voltage"]
 
 
 def test_a_flag_that_cannot_be_read_is_not_one_that_is_down() -> None:
@@ -162,7 +162,7 @@ def test_a_flag_that_cannot_be_read_is_not_one_that_is_down() -> None:
 
 
 def test_a_board_that_tells_nothing_of_throttling_says_so() -> None:
-    assert rows(limited(sensors=LIMITS[-1:]))[0].startswith("- nothing tells of throttling")
+    assert rows(limited(sensors=LIMITS[-1:]))[0].startswith("- no sensor reports throttling")
 
 
 def test_the_name_of_a_sensor_gets_the_room_it_needs() -> None:
