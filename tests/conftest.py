@@ -52,3 +52,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One more than there are CPUs, for the tests wait much; none for a choice of tests, which starts sooner so."""
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
     return len(os.sched_getaffinity(0)) + 1 if is_whole else 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("benchmark"):
+            item.add_marker("slow")  # `-m "not slow"` takes the place of `-m "not benchmark"`

@@ -9,7 +9,7 @@ from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
 from edgetop.sensors.chips import is_compatible
 from edgetop.sensors.memory import read_meminfo
-from edgetop.sensors.processes import percent_by_name, used_by_others
+from edgetop.sensors.processes import TICK_S, Use, percent_by_name
 from edgetop.session.trips import PI_C
 
 # How far the board is from its next limit, and whether one is in force.
@@ -147,8 +147,24 @@ def _steal(facts: Facts) -> Iterator[Check]:
 @contextmanager
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
     """Fills in the load of every other process while the context lasts, in percent of a core, by name."""
-    ours, begin_s = {os.getpid()}, time.monotonic()
-    before = used_by_others(ours)
+    before, begin_s = _used_by_others(), time.monotonic()
     yield
     time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # the clock of processes ticks in hundredths
-    into.update(percent_by_name(before, used_by_others(ours), time.monotonic() - begin_s))
+    into.update(percent_by_name(before, _used_by_others(), time.monotonic() - begin_s))
+
+
+def _used_by_others() -> Use:
+    """The CPU time of every process but edgetop's own. Raises OSError where /proc cannot be read."""
+    import psutil  # noqa: PLC0415  for the doctor alone
+
+    used = {}
+    try:
+        for process in psutil.process_iter(["name", "cpu_times", "create_time", "ppid"]):
+            about = process.info
+            if about["cpu_times"] is None or os.getpid() in (process.pid, about["ppid"]):
+                continue
+            ticks = round((about["cpu_times"].user + about["cpu_times"].system) / TICK_S)
+            used[process.pid, str(about["create_time"])] = (about["name"] or "?", ticks)
+    except psutil.Error as error:
+        raise OSError(f"/proc: {error}") from None
+    return used

@@ -84,6 +84,7 @@ def cut_at(session: MadeSession, cuts: list[float]) -> list[int]:
 CUTS = st.lists(st.floats(0, 1), max_size=12)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(sessions(), CUTS)
 def test_a_session_ends_in_the_same_view_however_it_came(session: MadeSession, cuts: list[float]) -> None:
@@ -106,6 +107,7 @@ def test_looking_does_not_change_what_is_seen_later(session: MadeSession, cuts: 
         assert differences(watched.view(window_ns), unwatched.view(window_ns)) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), CUTS)
 def test_a_reader_that_fell_behind_ends_in_the_same_view(session: MadeSession, cuts: list[float]) -> None:
@@ -114,6 +116,7 @@ def test_a_reader_that_fell_behind_ends_in_the_same_view(session: MadeSession, c
         assert differences(folded([merge(batches)]).view(window_ns), folded(batches).view(window_ns)) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), CUTS)
 def test_a_replay_without_each_inference_ends_in_the_same_words(session: MadeSession, cuts: list[float]) -> None:
@@ -124,6 +127,7 @@ def test_a_replay_without_each_inference_ends_in_the_same_words(session: MadeSes
         assert differences(getattr(replayed.latency, name), getattr(live.latency, name)) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), sessions(), CUTS)
 def test_a_restart_forgets_what_came_before(before: MadeSession, session: MadeSession, cuts: list[float]) -> None:

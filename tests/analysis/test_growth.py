@@ -193,6 +193,7 @@ ENGINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_real_engine_is_told_from_what_it_holds(name: str, tmp_path: Path) -> None:
     does, leaks = ENGINES[name]

@@ -85,6 +85,7 @@ def test_views_do_not_depend_on_how_inferences_came(seed: int, count: int, cuts:
         assert differences(in_parts.view(window_ns, now_ns, AXIS), at_once.view(window_ns, now_ns, AXIS)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_over", [True, False])
 def test_views_do_not_depend_on_it_when_more_came_than_is_kept(is_over: bool) -> None:
     count = 3 * EXACT_INFERENCES

@@ -1,6 +1,7 @@
 """A slow model leaves thousands of small pieces behind: its windows are still those of numpy."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ from edgetop.session.batch import Batch
 from edgetop.session.records import measured
 from edgetop.session.seconds import NS
 from tests.support.scripts import Script
+
+pytestmark = pytest.mark.slow
 
 
 def batches(step_s: float, seconds: float, rate_hz: float) -> list[Batch]:

@@ -47,6 +47,7 @@ def covered(case: tuple[int, int, float, str], quantile: int, seeds: range) -> t
     return len(told), sum(not low <= truth_ns <= high for low, high in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "quantile", "told", "missed"),
     [
@@ -168,6 +169,7 @@ def moved(seconds: Seconds, by_s: int) -> Seconds:
     return replace(seconds, rows=rows)
 
 
+@pytest.mark.slow
 def test_a_day_tells_the_same_in_one_piece_and_in_many_in_as_much_memory() -> None:
     first = even_rate(correlated(5, 20))
     later = [moved(first.seconds, piece * 400) for piece in range(1, 200)]

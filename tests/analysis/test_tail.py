@@ -245,6 +245,7 @@ SIGNS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=6)
 @given(SPIKES, SIGNS, st.lists(st.integers(0, LENGTH_S * NS), max_size=8))
 def test_the_tail_is_the_same_however_the_session_came(

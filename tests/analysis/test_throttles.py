@@ -161,6 +161,7 @@ COURSES = st.dictionaries(st.integers(0, 59), st.sampled_from([0.0, 1.0, None]),
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     flags=st.fixed_dictionaries(
@@ -324,6 +325,7 @@ def test_the_clock_of_a_board_that_is_throttled_from_the_start_could_be_what_is_
     assert view(whole({**sensors, "freqcap/cpu0": {0: 1510}})).best_mhz == 1510
 
 
+@pytest.mark.slow
 def test_the_latest_spans_are_kept_and_all_are_counted() -> None:
     course = {float(t): float(t % 6 < 2) for t in range(3600)}
     found = view(whole({FLAG: course}, 3600.0, began_s=3599.0))

@@ -80,6 +80,7 @@ def test_the_picture_does_not_depend_on_how_values_came(
             assert differences(at_once.points(axis, track), in_parts.points(axis, track)) == []
 
 
+@pytest.mark.slow
 def test_memory_is_the_same_after_ten_days_as_after_two_hours() -> None:
     tracemalloc.start()
     try:
@@ -233,6 +234,7 @@ def test_a_young_session_has_a_short_axis() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("begin_s", [600, 1_100, 3_500, DAY_S, 9 * DAY_S])
 def test_an_axis_moves_in_steps_of_a_thirtieth_to_a_sixtieth(begin_s: int, is_whole: bool) -> None:

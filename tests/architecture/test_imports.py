@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(__file__).parents[2] / "edgetop"
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -23,6 +23,7 @@ def names(wheel):
         return set(archive.namelist())
 
 
+@pytest.mark.slow
 def test_themes_travel_inside_the_package(names):
     assert {f"edgetop/themes/{path.name}" for path in (ROOT / "themes").glob("*.toml")} <= names
 
@@ -47,6 +48,7 @@ def test_the_licence_travels(names):
     assert [name for name in names if name.endswith("licenses/LICENSE")]
 
 
+@pytest.mark.slow
 def test_an_installed_copy_finds_its_themes_and_its_model(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)

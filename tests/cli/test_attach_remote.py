@@ -26,6 +26,8 @@ from tests.support.sessions import differences, folded
 from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal, as_its_own
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 # Through the system's ssh and a real sshd where one is installed, and through plain pipes always.
 WAYS = ["pipes", *(["sshd"] if sshd.SSHD and sshd.SSH else [])]
 

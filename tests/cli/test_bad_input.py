@@ -8,6 +8,8 @@ import pytest
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
 
+pytestmark = pytest.mark.slow
+
 ONNX = onnx_models.onnx_dynamic
 
 

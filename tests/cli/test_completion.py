@@ -16,6 +16,8 @@ from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run
 from tests.support.commands import environment
 
+pytestmark = pytest.mark.slow
+
 
 def proposed(line: str) -> list[str]:
     """For the last word of the line, which may be empty."""

@@ -131,6 +131,7 @@ def test_a_file_that_is_named_says_its_part_over_the_other(tmp_path: Path) -> No
 RUN = ("run", "model.onnx", "--headless", "--live", "--runs", "3", "--profile-every", "0", "--no-record")
 
 
+@pytest.mark.slow
 def test_lines_heed_the_file_too_and_are_refused_where_it_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_tiny())
     (tmp_path / "config/edgetop").mkdir(parents=True)

@@ -18,6 +18,8 @@ from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 # What each scenario is an example of, in the words of the report's `slowdowns`.
 CAUSES = {
     "thermal": "thermal",

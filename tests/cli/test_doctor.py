@@ -9,6 +9,8 @@ import pytest
 from tests.support.commands import edgetop
 from tests.support.trees import plant
 
+pytestmark = pytest.mark.slow
+
 ORIN = Path(__file__).parents[1] / "boards/orin-nano-jp6/tree"
 
 

@@ -22,6 +22,8 @@ from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 RULE = Event(0, "alert-rule", "info", "user", "tell if max>30ms", {"rule": "max>30ms"})
 
 

@@ -15,6 +15,8 @@ from edgetop.session.seconds import NS
 from tests.support.commands import edgetop, environment
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, with_phases
 
+pytestmark = pytest.mark.slow
+
 FORMS = {"csv": "s-csv", "json": "s.jsonl", "parquet": "s.parquet", "perfetto": "s.pftrace", "session": "s-cut.edgetop"}
 
 

@@ -12,6 +12,8 @@ from tests.support.recordings import record
 from tests.support.scripts import measured
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:

@@ -11,6 +11,8 @@ from tests.support.screens import opened
 from tests.support.scripts import measured
 from tests.support.terminal import ALTERNATE_SCREEN, Terminal
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_RUNTIMES = """
 import sys
 from importlib.machinery import PathFinder

@@ -13,6 +13,8 @@ from tests.support import onnx_models
 from tests.support.commands import environment, start_edgetop
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def kinds(folder: Path) -> list[str]:
     return [kind for (kind,) in duckdb.sql(f"SELECT kind FROM '{folder}/events.parquet' ORDER BY t_ns").fetchall()]

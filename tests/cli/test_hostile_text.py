@@ -45,6 +45,8 @@ from tests.support.screens import opened, view_of
 from tests.support.scripts import ListFeed, hostile, throttled_by
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 WAYS = (
     "[red]x[/red]",
     "\x1b]0;owned\x07\x1b[2J\x1b[31m",

@@ -9,6 +9,8 @@ import pytest
 from tests.support import printed, trtexec
 from tests.support.commands import edgetop, environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path):

@@ -12,6 +12,8 @@ import edgetop.demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop as run_edgetop
 
+pytestmark = pytest.mark.slow
+
 DEMO = Path(edgetop.demo.__file__).parent
 
 

@@ -12,6 +12,8 @@ from tests.support.commands import edgetop, start_edgetop
 from tests.support.killed_runs import check, killed_run
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 LOSS_S = 1.0
 
 

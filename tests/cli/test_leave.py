@@ -16,6 +16,8 @@ from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.terminal import Terminal, as_its_own
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:

@@ -107,6 +107,7 @@ print(os.getpid(), sys.argv[2:], sys.stdin.read())
 """
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_in_the_scope_as_the_same_process(machine: Root, tmp_path: Path) -> None:
     environment = programs(tmp_path / "bin")
     (tmp_path / "program.py").write_text(PROGRAM)

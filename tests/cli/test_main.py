@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.commands import environment
 
+pytestmark = pytest.mark.slow
+
 
 def shell(line, home, **more):
     """A line of shell in which `edgetop` is the program."""

@@ -17,6 +17,8 @@ from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[object]:

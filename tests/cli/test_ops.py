@@ -13,6 +13,8 @@ from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
 from tests.support.delegates import claiming_delegate
 
+pytestmark = pytest.mark.slow
+
 OPERATOR_KEYS = [
     "position", "name", "op_type", "provider", "calls", "mean_us", "share", "cum_share", "flops", "bytes", "bound",
 ]  # fmt: skip

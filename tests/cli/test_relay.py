@@ -16,6 +16,8 @@ from tests.support.relays import LiveRecording
 from tests.support.scripts import Script
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path):

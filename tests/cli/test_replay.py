@@ -11,6 +11,8 @@ from tests.support.recordings import record
 from tests.support.scripts import measured
 from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:

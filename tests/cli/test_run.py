@@ -17,6 +17,8 @@ from edgetop import demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, start_edgetop
 
+pytestmark = pytest.mark.slow
+
 TABLES = ("inferences", "readings", "operators", "events", "seconds")
 
 

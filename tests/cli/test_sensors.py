@@ -14,6 +14,8 @@ from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.terminal import Terminal
 from tests.support.trees import plant
 
+pytestmark = pytest.mark.slow
+
 ORIN = Path(__file__).parents[1] / "boards/orin-nano-jp6/tree"
 HOSTILE = "[red]\x1b[31m\x1b]0;owned\x07\x9b1m"
 KEYS = ["id", "value", "unit", "source", "role", "read_us", "cadence_s", "note"]

@@ -152,6 +152,7 @@ def test_foreign_text_in_the_table_acts_on_no_terminal(tmp_path: Path) -> None:
     assert "[red]" in shown
 
 
+@pytest.mark.slow
 def test_where_outcomes_are_kept_no_table_is_read(tmp_path: Path) -> None:
     """So that hundreds are listed at once: no Arrow is loaded, no table opened."""
     for number in range(5):
@@ -168,6 +169,7 @@ def test_where_outcomes_are_kept_no_table_is_read(tmp_path: Path) -> None:
     assert done.stderr.split() == ["False", "False"]
 
 
+@pytest.mark.slow
 def test_where_there_is_nothing_that_is_said(tmp_path: Path) -> None:
     done = edgetop("sessions", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
@@ -180,6 +182,7 @@ def test_a_session_is_called_by_its_folder_by_which_it_is_found(tmp_path: Path) 
     assert [session.name for session in listed(tmp_path, tmp_path)] == ["moved"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["delay_ns", "duty_off_ns", "duty_on_ns"])
 def test_an_integer_that_no_table_holds_is_a_line_and_hides_no_other_session(tmp_path: Path, key: str) -> None:
     home = tmp_path / "edgetop"

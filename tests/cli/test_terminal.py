@@ -5,8 +5,12 @@ import stat
 import sys
 from pathlib import Path
 
+import pytest
+
 from edgetop.cli.terminal import KEPT_LOG_BYTES, MAX_LOG_BYTES, trim_log
 from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.slow
 
 LET_GO = """
 import os, sys

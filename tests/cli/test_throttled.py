@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.commands import edgetop, start_edgetop
 
+pytestmark = pytest.mark.slow
+
 NS = 1e9
 WRITE = "import sys; open('heard', 'a').write(sys.stdin.read())"
 

@@ -15,6 +15,8 @@ from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.recordings import back_to_back, record, session
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 PIPE_BYTES = 65_536
 FULL = "edgetop: the standard output cannot be written: No space left on device\n"
 CLOSED = "edgetop: the standard output is closed (give it a file or a pipe)\n"

@@ -12,6 +12,8 @@ from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import hear_until_measuring, run_whole, take_burst
 from tests.support.environments import environment, find_interpreter
 
+pytestmark = pytest.mark.slow
+
 REQUIREMENTS = {"litert": (), "tflite-runtime": ("tflite-runtime==2.14.*", "numpy<2")}
 RUNTIMES = [name for name, requirements in REQUIREMENTS.items() if not requirements or find_interpreter("3.11")]
 

@@ -37,6 +37,8 @@ from tests.support.descriptors import open_files
 from tests.support.engine_runs import Heard, hear_batch, hear_out, hear_until_measuring, run_whole, spec_for
 from tests.support.environments import environment, find_interpreter
 
+pytestmark = pytest.mark.slow
+
 # The implementations: each runtime, in each place it can run.
 
 HERE = ".".join(map(str, sys.version_info[:2]))

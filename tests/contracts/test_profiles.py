@@ -25,6 +25,8 @@ from tests.support.engine_runs import Heard, hear_more, hear_until_measuring, ta
 from tests.support.environments import environment, find_interpreter
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 RUNS, HELPER = "run-level profiling of the live session", "a profiled session in a helper process"
 ATTACHED = "a profiler attached to the live interpreter"
 HELPER_ATTACHED, LITERT = (

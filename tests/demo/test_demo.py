@@ -84,6 +84,7 @@ def test_the_tflite_file_has_a_signature() -> None:
     assert signatures == {"serving_default": {"inputs": ["image"], "outputs": ["probabilities"]}}
 
 
+@pytest.mark.slow
 def test_the_path_costs_no_build_dependency() -> None:
     program = "import sys, edgetop.demo; print({'onnx', 'flatbuffers', 'ai_edge_litert', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

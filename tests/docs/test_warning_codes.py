@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 import edgetop
 from edgetop.analysis.notices import ADVICE
 from edgetop.analysis.tail import CAUSES
+
+pytestmark = pytest.mark.slow
 
 TOPIC = resources.files("edgetop").joinpath("docs/warnings.md").read_text(encoding="utf-8")
 CODES, REST = TOPIC.split("## Intervals")

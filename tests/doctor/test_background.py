@@ -49,6 +49,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_the_load_of_others_is_measured_and_that_of_edgetops_own_helpers_is_not() -> None:
     busy: dict[str, float] = {}
     own, other = f"own-{os.getpid()}", f"other-{os.getpid()}"  # this test may run elsewhere on the machine too

@@ -40,6 +40,7 @@ def test_a_captured_board_is_judged_without_asking_this_machine(board: str) -> N
     assert left_out(facts) == list(OF_THIS_MACHINE)
 
 
+@pytest.mark.slow
 def test_this_machine_is_asked_all_of_it() -> None:
     facts = facts_of(Root())
     checks = {check.name: check for check in examine(facts)}

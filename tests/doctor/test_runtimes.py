@@ -51,6 +51,7 @@ def test_a_jetson_whose_runtime_has_no_gpu_is_a_warning(tmp_path: Path) -> None:
     assert judged(tmp_path, ORIN, onnxruntime=module(providers=["CUDAExecutionProvider", *CPU])).status == "ok"
 
 
+@pytest.mark.slow
 def test_this_interpreter_is_asked_and_nothing_is_imported_here(tmp_path: Path) -> None:
     before = set(sys.modules)
     (check,) = runtimes.check(facts(tmp_path, python=sys.executable))

@@ -22,6 +22,8 @@ from tests.support.engine_runs import Heard, hear_out, hear_until_measuring, run
 from tests.support.interpreters import REPOSITORY, fake_runtime, script, shell, talker, with_runtime
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 F_SETPIPE_SZ = 1031  # fcntl has the name from Python 3.10 on, on Linux only
 
 

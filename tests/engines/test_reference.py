@@ -10,6 +10,8 @@ from edgetop.models.read import read_model
 from tests.support import tflite_models
 from tests.support.engine_runs import spec_for
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def model(tmp_path):

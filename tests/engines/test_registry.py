@@ -49,6 +49,7 @@ def test_an_engine_that_does_not_fit_is_refused_with_one_that_does(name: str, mo
     assert said in str(raised.value)
 
 
+@pytest.mark.slow
 def test_naming_engines_imports_none() -> None:
     script = (
         "import sys; from edgetop.engines.registry import engine_for; engine_for('ort', 'onnx');"

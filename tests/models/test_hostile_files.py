@@ -137,6 +137,7 @@ def confused(draw):
     return model_of(nodes, inputs, ["y0"], {"c0": draw(ARRAYS), "c1": draw(ARRAYS)})
 
 
+@pytest.mark.slow
 @given(confused())
 @FUZZING
 def test_operators_that_make_no_sense_are_unknown_and_no_more(data):

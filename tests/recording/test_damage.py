@@ -9,6 +9,8 @@ import pytest
 from tests.support.damage import COMMANDS, FINISHED, LEFT, examined, mutated, untrue
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, until, with_phases
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 200
 AT_ONCE = 20
 

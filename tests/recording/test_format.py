@@ -114,6 +114,7 @@ def test_sql_over_histograms_and_readings_is_simple(recorded: Path) -> None:
 # Bytes an inference, as the design budgets them.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("latency_ns", "count", "budget"), [(20e3, 400_000, 4.0), (10e6, 30_000, 6.5), (60e6, 8_000, 6.5)]
 )
@@ -131,6 +132,7 @@ def test_a_busy_machine_makes_an_inference_no_dearer(tmp_path: Path) -> None:
     assert (folder / "inferences.parquet").stat().st_size / 200_000 < 4
 
 
+@pytest.mark.slow
 def test_a_quiet_second_costs_little(tmp_path: Path) -> None:
     folder = record(tmp_path / "s.edgetop", list(session(back_to_back(20_000, 10e6))))
     assert (folder / "seconds.parquet").stat().st_size / 200 < 400

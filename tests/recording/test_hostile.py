@@ -91,6 +91,7 @@ SPOILT: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SPOILT)
 def test_rows_that_cannot_be_true_are_left_out_and_told(recorded: Path, case: str) -> None:
     name, columns = SPOILT[case]
@@ -141,6 +142,7 @@ def test_a_damaged_row_group_costs_itself_alone(recorded: Path) -> None:
 ESCAPES = "\x1b]0;owned\x07[bold red]\x1b[2J\u202e\n\r"
 
 
+@pytest.mark.slow
 def test_escapes_and_markup_in_names_stay_text(recorded: Path) -> None:
     manifest = json.loads((recorded / "session.json").read_text())
     manifest["name"] = manifest["model"]["path"] = manifest["board"]["model"] = ESCAPES
@@ -172,6 +174,7 @@ def test_what_is_no_file_is_not_read_as_a_table(recorded: Path, name: str, kind:
     assert problem.startswith(f"{path}: is damaged")
 
 
+@pytest.mark.slow
 def test_one_line_says_what_is_wrong_and_the_rest_is_reported(recorded: Path) -> None:
     (recorded / "readings.parquet").unlink()
     (recorded / "events.parquet").write_bytes(b"PAR1")
@@ -201,6 +204,7 @@ def in_order_of(places: Callable[[int], list[int]]) -> Callable[[Path], None]:
     return rewrite
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["seconds", "events", "inferences", "readings", "operators"])
 @pytest.mark.parametrize("order", [lambda n: list(range(n))[::-1], lambda n: [*range(n // 2, n), *range(n // 2)]])
 def test_rows_in_another_order_are_put_in_order(

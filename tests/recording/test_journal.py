@@ -61,6 +61,7 @@ def test_batches_come_back_one_by_one(tmp_path: Path, batches: list[Batch]) -> N
     assert [rows([batch]) for batch in back] == [rows([batch]) for batch in batches]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(limit=st.integers(1, 6_000))
 def test_segments_of_any_size_hold_the_same(

@@ -45,6 +45,7 @@ def test_a_refusal_leaves_the_lock_with_its_holder(tmp_path: Path) -> None:
     lock.release()
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_lets_go(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:

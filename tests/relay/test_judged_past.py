@@ -91,6 +91,7 @@ def recorded(folder: Path, whole: Batch) -> Recording:
     return Recording(record(folder / "s.edgetop", [replace(whole, manifest=manifest)]))
 
 
+@pytest.mark.slow
 def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> None:
     here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
     assert differences(here.slowdowns.view(), there.slowdowns.view()) == []
@@ -142,6 +143,7 @@ def test_it_is_small(tmp_path: Path) -> None:
     assert len(encoder.encode(Batch(judged=document), NOWHERE)) < 8_192
 
 
+@pytest.mark.slow
 def test_over_a_pipe_the_laptop_goes_on_with_what_comes(tmp_path: Path) -> None:
     whole = board(going_on)
     cut_ns = (LONG_S - 150) * NS
@@ -180,6 +182,7 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
     return twin  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value"),
     [

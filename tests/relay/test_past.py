@@ -36,6 +36,7 @@ def recording(long_session, tmp_path_factory) -> Recording:
     return Recording(record(tmp_path_factory.mktemp("past") / "s.edgetop", long_session))
 
 
+@pytest.mark.slow
 def test_it_begins_anew_with_the_manifest_and_ends_with_the_session(recording, long_session):
     batches = list(past.past(recording))
     assert [batch.restart for batch in batches] == [True, *[False] * (len(batches) - 1)]
@@ -44,6 +45,7 @@ def test_it_begins_anew_with_the_manifest_and_ends_with_the_session(recording, l
     assert [batch.until_ns for batch in batches] == sorted(batch.until_ns for batch in batches)
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_whole_session_are_those_of_the_board(recording, long_session):
     here, there = folded(past.past(recording)).view(None), folded(long_session).view(None)
     ours, theirs = here.latency.session, there.latency.session
@@ -60,6 +62,7 @@ def test_the_figures_of_the_whole_session_are_those_of_the_board(recording, long
         assert one.mean == pytest.approx(other.mean)
 
 
+@pytest.mark.slow
 def test_power_and_energy_are_near_since_stretches_know_only_their_mean(recording, long_session):
     here, there = folded(past.past(recording)).view(None).power, folded(long_session).view(None).power
     assert here.total.mean_w == pytest.approx(there.total.mean_w, rel=0.01)
@@ -67,6 +70,7 @@ def test_power_and_energy_are_near_since_stretches_know_only_their_mean(recordin
     assert here.total.energy_j == pytest.approx(there.total.energy_j, rel=0.03)
 
 
+@pytest.mark.slow
 def test_of_bursts_the_baseline_and_the_last_come_and_the_sum_of_the_others(tmp_path):
     """The baseline is the first three, which are slower here than the last."""
     script = Script(manifest()).load().warm_up().begin()
@@ -90,6 +94,7 @@ def test_what_others_disturbed_is_summed_and_the_threads_of_the_other_bursts_alo
     assert (summed.data["thread_all_ns"], summed.data["thread_wait_ns"]) == (600, 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window_s", [10, 60, 600])
 def test_windows_are_those_of_the_board(recording, long_session, window_s):
     """Exact where few inferences are in them, else made of seconds, as the board's are in a fast session."""
@@ -102,6 +107,7 @@ def test_windows_are_those_of_the_board(recording, long_session, window_s):
     assert differences(here.thermal.hottest_points, there.thermal.hottest_points) == []
 
 
+@pytest.mark.slow
 def test_the_chart_of_the_whole_session_has_no_holes_and_keeps_its_extremes(recording, long_session):
     here, there = folded(past.past(recording)).view(None), folded(long_session).view(None)
     for ours, theirs in (
@@ -143,6 +149,7 @@ def test_seconds_are_joined_as_a_timeline_joins_them():
     assert joined["m2_ns2"].item() == pytest.approx(np.var([5, 1, 4, 2]) * 4)
 
 
+@pytest.mark.slow
 def test_of_a_paced_session_response_times_misses_and_their_runs_are_those_of_the_board(tmp_path):
     """Two runs of misses, of which the longer one goes over the ends of seconds and of what joins them."""
     load = Load(mode="fixed", rate_hz=1.0, deadline_ns=33_000_000)
@@ -188,6 +195,7 @@ def test_a_histogram_is_never_apart_from_the_seconds_that_it_is_of(monkeypatch):
     assert [(len(seconds), int(seconds.histogram().sum())) for seconds in joined] == [(4, 4), (4, 4), (4, 4)]
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_believed_piece_by_piece(recording, long_session):
     encoder, decoder, analysis = Encoder(), Decoder(), Analysis()
     for batch in past.past(recording):

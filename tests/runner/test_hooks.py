@@ -66,6 +66,7 @@ def test_only_hooks_of_that_event_and_of_any_run(told: Told) -> None:
     run.finish()
 
 
+@pytest.mark.slow
 def test_it_runs_once_a_minute_and_hears_how_many_it_missed(told: Told) -> None:
     run, clock = hooks(told, "import json, sys; print(json.load(sys.stdin)['skipped'])")
     for seconds in (0, 30, 29, 2):
@@ -75,6 +76,7 @@ def test_it_runs_once_a_minute_and_hears_how_many_it_missed(told: Told) -> None:
     run.finish()
 
 
+@pytest.mark.slow
 def test_what_came_too_soon_after_another_is_told_at_the_end(told: Told) -> None:
     run, clock = hooks(told, "import json, sys; d = json.load(sys.stdin); print(d['number'], d['skipped'])")
     for number in range(3):

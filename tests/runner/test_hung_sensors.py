@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.support import onnx_models
 from tests.support.hung_sources import CADENCE_S, hanging, run_beside, steady
+
+pytestmark = pytest.mark.slow
 
 SECONDS = 2.5
 GAP_MS = 1500.0  # far above what taking over costs (300 ms), on a machine that others use too

@@ -61,6 +61,7 @@ def test_the_shipped_probe_is_what_its_builder_makes(model_format: str) -> None:
     assert made == probe_path(model_format).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_real_runtime_gives_figures_of_a_real_machine() -> None:
     """LiteRT's; ONNX Runtime's are measured by the tests of `edgetop doctor` and `edgetop ops`."""
     spec = EngineSpec("any", "tflite", threads=1, shapes={"x": (1,)}, inputs={"x": "zeros"})
@@ -70,6 +71,7 @@ def test_a_real_runtime_gives_figures_of_a_real_machine() -> None:
     assert 1e7 < measured.ceilings.bytes_per_s < 1e12
 
 
+@pytest.mark.slow
 def test_a_runtime_that_cannot_be_run_is_one_line() -> None:
     spec = EngineSpec("any", "onnx", providers=(("Frobnicate", {}),))
     with pytest.raises(InputError, match=r"the ceilings cannot be measured: .*Frobnicate"):

@@ -86,6 +86,7 @@ def empty(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(before=TREES, after=TREES)
 def test_no_content_breaks_discovery_or_a_read_or_invents_a_value(

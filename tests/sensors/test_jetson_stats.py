@@ -33,6 +33,8 @@ from tests.support.environments import environment
 from tests.support.trees import plant
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 VERSION = "7.2.2"
 SERVICE = Path(__file__).parents[1] / "support/jetson_service.py"
 PID = 4711

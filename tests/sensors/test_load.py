@@ -76,6 +76,7 @@ def cpu_s(pid: int) -> float:
     return sum(psutil.Process(pid).cpu_times()[:2])
 
 
+@pytest.mark.slow
 def test_a_busy_process_is_told_from_an_idle_one() -> None:
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

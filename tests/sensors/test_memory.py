@@ -14,6 +14,8 @@ from edgetop.sensors.protocol import Found, Gap, Source
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
+pytestmark = pytest.mark.slow
+
 HOLDS_MIB = 40
 
 

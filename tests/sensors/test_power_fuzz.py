@@ -4,12 +4,15 @@ import contextlib
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import hwmon, power_supply, rapl
 from edgetop.sensors.protocol import Gap
 from tests.support.trees import plant
+
+pytestmark = pytest.mark.slow
 
 BOARD = {
     "sys/class/powercap/intel-rapl:0/name": "package-0",

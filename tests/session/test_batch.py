@@ -27,6 +27,7 @@ from tests.support.sessions import (
 MARK = Event(5, "mark", "info", "user", "here")
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     st.integers(0, 1_000),

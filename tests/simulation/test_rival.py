@@ -11,6 +11,8 @@ import pytest
 from edgetop.simulation.rival import Rival
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 CPU = max(os.sched_getaffinity(0))
 
 PARENT = """

@@ -29,6 +29,8 @@ from edgetop.simulation.machine import new_machine
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.sessions import ended_event, make_manifest, make_readings, phase_event
 
+pytestmark = pytest.mark.slow
+
 # Real seconds: at the higher speeds trouble comes and goes several times. At 1x it begins after seven minutes.
 LENGTH_S = {1.0: 440, 20.0: 130, 60.0: 90, 120.0: 60}
 THROTTLING = ("thermal", "power-cap", "under-voltage")

@@ -287,6 +287,7 @@ async def test_w_goes_round_the_windows() -> None:
     assert seen == [("10s", ["10s"]), ("1m", ["1m"]), ("10m", ["10m"]), ("session", ["all"]), ("10s", ["10s"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "name"), [(str(i), name) for i, name in enumerate(PANES, 1)])
 async def test_digits_show_one_pane_alone_and_escape_brings_all_back(key: str, name: str) -> None:
     async with opened(measured(20)) as screen:
@@ -754,12 +755,14 @@ async def test_the_power_pane_takes_a_line_until_there_is_a_sensor_of_it(size: t
         assert consistent(screen)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(steps)
 def test_whatever_is_pressed_at_whatever_size_the_screen_stays_in_order(todo: list[tuple[int, int] | str]) -> None:
     asyncio.run(walk(measured_with_power(8).profile(), todo))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("i", range(len(HOSTILE)))
 async def test_hostile_text_does_not_break_the_screen(i: int) -> None:
     async with opened(hostile(HOSTILE[i]), (160, 50)) as screen:

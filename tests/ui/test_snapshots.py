@@ -25,6 +25,8 @@ from tests.support.scripts import (
     sensor,
 )
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "snapshots"
 
 SMALL, MEDIUM, LARGE, WIDE, TINY = (80, 24), (120, 40), (160, 50), (200, 60), (50, 12)

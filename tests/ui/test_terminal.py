@@ -14,6 +14,8 @@ from tests.support.screen_program import session
 from tests.support.screens import opened
 from tests.support.terminal import ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN, Terminal
 
+pytestmark = pytest.mark.slow
+
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 MOUSE_ON, MOUSE_OFF = "\x1b[?1000h", "\x1b[?1000l"
 REFRESHES = 25

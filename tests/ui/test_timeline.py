@@ -45,6 +45,7 @@ async def test_a_wide_axis_ends_at_the_whole_session() -> None:
         assert set(axes(screen)) == {("00:01:00", "00:01:20")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("back", "on"), [("left", "right"), ("h", "l"), ("left_curly_bracket", "right_curly_bracket")])
 async def test_a_step_back_freezes_a_live_screen_and_going_on_brings_it_to_now(back: str, on: str) -> None:
     async with opened(measured(320), (160, 50)) as screen:

@@ -1,7 +1,11 @@
 """A small part of `tests/benchmarks/test_forecast.py`, on other seeds."""
 
+import pytest
+
 from tests.support.heating import heating
 from tests.support.heating_score import score
+
+pytestmark = pytest.mark.slow
 
 SEEDS = range(1_000, 1_040)
 

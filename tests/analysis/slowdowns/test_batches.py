@@ -10,6 +10,8 @@ from edgetop.analysis.steady import sustained
 from tests.support.generator.plans import Generated, generate
 from tests.support.sessions import differences
 
+pytestmark = pytest.mark.slow
+
 # Of each kind of session one, on boards that differ; 229 is of a model that takes a second.
 SESSIONS = {
     seed: generate(seed, kind)

@@ -120,6 +120,7 @@ def test_a_signal_that_did_not_begin_with_it_is_no_cause(name: str) -> None:
     assert the_one(DECOYS[name]).cause == "unknown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", {**PROOFS, **DECOYS})
 def test_no_signal_is_a_slowdown_by_itself(name: str) -> None:
     sensors = PROOFS[name][1] if name in PROOFS else DECOYS[name]

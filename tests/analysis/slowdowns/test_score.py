@@ -6,6 +6,8 @@ from tests.support.generator.plans import CAUSES, generate
 from tests.support.generator.score import score
 from tests.support.generator.widened import WIDENED
 
+pytestmark = pytest.mark.slow
+
 WIDENED_SEEDS = range(700, 706)
 SEEDS = range(600, 640)
 

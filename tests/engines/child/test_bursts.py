@@ -139,6 +139,7 @@ def test_a_burst_that_takes_long_makes_the_pause_after_it_longer() -> None:
     assert bench.began_s == [1.0, 45.0, 65.0, 85.0]  # nobody knew it of the first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every_s", [1, 10, 60])
 @pytest.mark.parametrize("infer_ms", [0.2, 1, 20, 50, 99, 300])
 def test_bursts_never_take_more_than_their_part_of_the_time_since_the_first_one(infer_ms: float, every_s: int) -> None:

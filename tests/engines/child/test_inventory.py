@@ -4,7 +4,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from edgetop.engines.process import CHILD
+
+pytestmark = pytest.mark.slow
 
 
 def inventory(*options):

@@ -15,6 +15,8 @@ from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models
 from tests.support.engine_runs import Heard, run_whole, spec_for
 
+pytestmark = pytest.mark.slow
+
 STAGES = ["interpreter", "runtime", "model", "first", "steady"]
 STATUS = "Name:\tpython3\nVmRSS:\t   57604 kB\nRssAnon:\t   25900 kB\nRssFile:\t   31704 kB\nRssShmem:\t 0 kB\n"
 

@@ -13,6 +13,8 @@ from tests.support.engine_runs import Heard, hear_out, run_whole, spec_for
 from tests.support.interpreters import fake_runtime, shell, with_runtime
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 NOT_THE_STANDARD_LIBRARY = (
     "print(*sorted({name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)), flush=True)"
 )

@@ -9,6 +9,8 @@ import pytest
 from edgetop.engines.child.errors import EngineError, is_out_of_memory
 from edgetop.engines.child.inputs import Tensor, refuse_too_large
 
+pytestmark = pytest.mark.slow
+
 LIMITED = """
 import re, resource
 import numpy as np

@@ -125,6 +125,7 @@ def test_a_page_of_another_version_is_refused(page: Page, tmp_path: Path) -> Non
         virtual_board.on_board(bind, str(tmp_path / "page"))
 
 
+@pytest.mark.slow
 def test_a_real_engine_takes_as_much_longer_as_the_clock_says(page: Page, tmp_path: Path) -> None:
     """Fast and slow in turn, and the fastest of each: whatever else this machine does only adds to a time."""
     model = tmp_path / "model.onnx"
@@ -145,6 +146,7 @@ def test_a_real_engine_takes_as_much_longer_as_the_clock_says(page: Page, tmp_pa
     assert min(latencies_ns[1.5]) / min(latencies_ns[0.0]) == pytest.approx(2.5, rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_real_engine_really_crashes(page: Page, tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     model.write_bytes(onnx_models.onnx_half_ms())

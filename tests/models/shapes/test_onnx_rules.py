@@ -61,6 +61,7 @@ def settled(case):
     return with_shapes(read(model.SerializeToString()), shapes).graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_shapes_dtypes_and_values_are_those_of_onnx_own_cases(module):
     checked = 0

@@ -16,6 +16,8 @@ from edgetop.recording import columns
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from tests.support.recordings import back_to_back, record, session
 
+pytestmark = pytest.mark.slow
+
 GROUP = 20_000
 PROGRAM = """
 import sys

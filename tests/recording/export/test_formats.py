@@ -17,6 +17,7 @@ def test_the_tables_are_those_of_the_format():
     assert tuple(SCHEMAS) == TABLES
 
 
+@pytest.mark.slow
 def test_formats_are_listed_without_arrow():
     code = "import sys, edgetop.recording.export.formats; print('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -34,6 +34,7 @@ def told(root: Root) -> list[object]:
     return [survey.board, survey.missing, *((row.info, row.value) for row in survey.rows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", NAMES)
 def test_every_known_board_replays_as_it_was(board: str, tmp_path: Path) -> None:
     root = Root(BOARDS / board / "tree")

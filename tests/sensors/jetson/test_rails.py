@@ -237,6 +237,7 @@ FILES = [CHIP.format(1, name) for name in ("in1_input", "curr1_input", "in1_labe
 FILES += [f"{IIO}{name}" for name in ("rail_name_0", "in_power0_input", "in_voltage0_input", "in_current0_input")]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.sampled_from(FILES), CONTENTS), st.dictionaries(st.sampled_from(FILES), CONTENTS))
 def test_no_content_breaks_a_chip_or_invents_a_value(

@@ -91,6 +91,7 @@ every_state = pytest.mark.parametrize("state", [*STATES, *FOREIGN])
 own_states = pytest.mark.parametrize("state", STATES)
 
 
+@pytest.mark.slow
 @every_state
 def test_no_pane_that_does_not_scroll_has_more_rows_than_its_height(state: str) -> None:
     for columns, rows in sizes_for(state):
@@ -99,6 +100,7 @@ def test_no_pane_that_does_not_scroll_has_more_rows_than_its_height(state: str) 
             assert drawing.scrolls or len(lines[name]) <= rows, (name, columns, rows)
 
 
+@pytest.mark.slow
 @every_state
 def test_no_line_is_longer_than_the_pane_is_wide(state: str) -> None:
     for columns, rows in sizes_for(state):

@@ -3,6 +3,8 @@
 import itertools
 import math
 
+import pytest
+
 from edgetop.session.manifest import SensorInfo
 from edgetop.ui.panes.thermal import THERMAL
 from edgetop.ui.text import Line
@@ -217,6 +219,7 @@ def test_where_nothing_is_known_nothing_is_said() -> None:
     assert "trip in" not in said
 
 
+@pytest.mark.slow
 def test_a_chart_is_not_given_up_for_the_sentence_that_the_title_holds() -> None:
     heights = [height for height in range(8, 30) if any(_DOTS & set(row) for row in rows(heating(60.0), 80, height))]
     silent = [height for height in range(8, 30) if any(_DOTS & set(row) for row in rows(board(70.0), 80, height))]

@@ -20,6 +20,8 @@ from tests.support import onnx_models, tflite_models
 from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, spec_for
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def onnx(tmp_path: Path) -> Path:

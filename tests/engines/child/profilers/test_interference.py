@@ -52,6 +52,7 @@ def work(for_ns: int) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shared_cpu")
 def test_a_process_that_takes_the_cpu_is_seen() -> None:
     watch = InterferenceWatch()

@@ -12,6 +12,8 @@ from edgetop.engines.child.profilers.tflite_events import Event
 from edgetop.engines.spec import EngineSpec
 from tests.support import tflite_models
 
+pytestmark = pytest.mark.slow
+
 
 def helper(folder: Path, content: bytes, **options: object) -> Helper:
     model = folder / "model.tflite"

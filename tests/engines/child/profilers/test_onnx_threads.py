@@ -109,6 +109,7 @@ def test_the_real_runtime_tells_it_of_single_runs(threads: int, count: int | Non
     assert (profiler.loops > 0) is (threads > 1)
 
 
+@pytest.mark.slow
 @real
 def test_what_the_real_runtime_noted_between_bursts_is_not_told_of_a_burst() -> None:
     session, feeds = laddered(2)
