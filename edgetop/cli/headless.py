@@ -131,7 +131,8 @@ class Lines:
         """Whether anything was printed."""
         now_ns, verdict = view.progress.now_ns, view.verdict
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
-        changed = words != self._printed and view.progress.measured_ns is not None
+        has_figures = view.latency.window is not None or view.progress.phase == "over"
+        changed = words != self._printed and view.progress.measured_ns is not None and has_figures
         if not changed and now_ns < self._next_ns:
             return False
         self._printed = words

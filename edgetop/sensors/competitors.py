@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate
 from edgetop.sensors.processes import HOST, TICK_S, Use, parse_cpu_ticks, parse_stat, percent_by_name, used_by_others
-from edgetop.sensors.protocol import Found, Gap, Notice, Values, sensor
+from edgetop.sensors.protocol import Found, Gap, SensorEvent, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue
 
@@ -49,7 +49,7 @@ class Competitors:
         self._lock = threading.Lock()  # the survey is asked for from another thread than reads
         self._close_looks = 0
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
-        self._notices: list[Notice] = []
+        self._events: list[SensorEvent] = []
         self._ticks = 0  # of others, so far
         self.sensors = (sensor("load", "others", "/proc/stat", note="all but the engine and edgetop"),)
 
@@ -91,8 +91,8 @@ class Competitors:
                 self._report(top, at_s)
         return [others]
 
-    def take_notices(self) -> Sequence[Notice]:
-        notices, self._notices = self._notices, []
+    def take_events(self) -> Sequence[SensorEvent]:
+        notices, self._events = self._events, []
         return notices
 
     def _look(self, at_s: float) -> list[tuple[str, float]]:
@@ -111,7 +111,7 @@ class Competitors:
         self._reported = names, at_s
         text = ", ".join(f"{name} {percent:.0f} %" for name, percent in top)
         data: dict[str, JsonValue] = {"name": top[0][0], "cpu_pct": round(top[0][1], 1)}
-        self._notices.append(Notice(COMPETING, f"other processes took the CPU, of a core: {text}", data))
+        self._events.append(SensorEvent(COMPETING, f"other processes took the CPU, of a core: {text}", data))
 
 
 def _most(percent: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -95,7 +95,7 @@ class Jittered(Source, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class SensorEvent:
     """What a source has to say that is no number; it becomes an event."""
 
     kind: str
@@ -108,7 +108,7 @@ class Notice:
 class Notifying(Protocol):
     """A source that also tells of what happened."""
 
-    def take_notices(self) -> Sequence[Notice]:
+    def take_events(self) -> Sequence[SensorEvent]:
         """What its last read found. Asked for after each read that came back."""
 
 

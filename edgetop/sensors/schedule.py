@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.sensors.protocol import Backlog, Gap, Jittered, Notice, Notifying, Source
+from edgetop.sensors.protocol import Backlog, Gap, Jittered, Notifying, SensorEvent, Source
 from edgetop.session.events import Event
 from edgetop.session.records import NO_READINGS, READING, Readings
 
@@ -104,7 +104,7 @@ class Schedule:
         entry.failures = entry.failures + 1 if values and all(map(_failed, values)) else 0
         self._note_slow(entry, begin_ns, end_ns)
         if entry.notifying is not None:
-            for notice in entry.notifying.take_notices():
+            for notice in entry.notifying.take_events():
                 self._report(notice, entry.source.name, t_ns)
         entry.due_ns = self._next_due(entry, end_ns)
         self._push(entry)
@@ -143,9 +143,9 @@ class Schedule:
         if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
             data = {"begin_ns": begin_ns, "took_ns": took_ns}
-            self._report(Notice("sensor-slow", text, data), entry.source.name, end_ns)
+            self._report(SensorEvent("sensor-slow", text, data), entry.source.name, end_ns)
 
-    def _report(self, notice: Notice, name: str, t_ns: int) -> None:
+    def _report(self, notice: SensorEvent, name: str, t_ns: int) -> None:
         self._events.append(Event(t_ns, notice.kind, notice.severity, f"sensor {name}", notice.message, notice.data))
 
     def _emit(self, kind: str, severity: str, name: str, t_ns: int, message: str) -> None:

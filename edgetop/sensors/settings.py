@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from edgetop.sensors.board import read_governor
 from edgetop.sensors.jetson.power_mode import read_power_mode
-from edgetop.sensors.protocol import Found, Notice, Values
+from edgetop.sensors.protocol import Found, SensorEvent, Values
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
@@ -43,7 +43,7 @@ class Settings:
         self._root = root
         self._values: dict[str, str] = {}
         self._clock_reported = False
-        self._notices: list[Notice] = []
+        self._events: list[SensorEvent] = []
 
     def read(self) -> Values:
         for kind, what, read in self._WATCHED:
@@ -52,7 +52,7 @@ class Settings:
             before, self._values[kind] = self._values.get(kind), value
             if before not in (None, value):
                 text = f"{what} changed from {before} to {value}"
-                self._notices.append(Notice(kind, text, {"before": before, "after": value}, "warning"))
+                self._events.append(SensorEvent(kind, text, {"before": before, "after": value}, "warning"))
         if not self._clock_reported:
             self._clock_reported = True
             self._judge_clock()
@@ -62,10 +62,10 @@ class Settings:
         name = self._root.line(CLOCK)
         if name is not None and name not in FAST_CLOCKS:
             text = f"the kernel counts time by {name}, which is slow to read: short inferences look longer"
-            self._notices.append(Notice("clock-source", text, {"clock": name}, "warning"))
+            self._events.append(SensorEvent("clock-source", text, {"clock": name}, "warning"))
 
-    def take_notices(self) -> Sequence[Notice]:
-        notices, self._notices = self._notices, []
+    def take_events(self) -> Sequence[SensorEvent]:
+        notices, self._events = self._events, []
         return notices
 
 

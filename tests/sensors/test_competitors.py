@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.competitors import AGAIN_S, COMPETING, EVERY_S, Competitors
-from edgetop.sensors.protocol import Gap, Notice
+from edgetop.sensors.protocol import Gap, SensorEvent
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from tests.support.trees import plant
@@ -45,7 +45,7 @@ class Machine:
             files[f"proc/{pid}/stat"] = f"{pid} ({self.names[pid]}) R {self.parents[pid]} {rest}\n"
         plant(self._tree, files)
 
-    def run(self, seconds: float = 1.0, **percent: float) -> tuple[float | Gap, list[Notice]]:
+    def run(self, seconds: float = 1.0, **percent: float) -> tuple[float | Gap, list[SensorEvent]]:
         """A second in which each, by its name, took so much of a core; what is read after it."""
         for pid, name in self.names.items():
             if pid in self.used:
@@ -53,7 +53,7 @@ class Machine:
         self.now_s += seconds
         self.write()
         (value,) = self.source.read()
-        return value, list(self.source.take_notices())
+        return value, list(self.source.take_events())
 
 
 def test_the_load_of_others_leaves_the_engine_and_edgetop_out(tmp_path: Path) -> None:

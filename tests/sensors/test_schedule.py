@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgetop.sensors.protocol import Backlog, Gap, Notice, sensor
+from edgetop.sensors.protocol import Backlog, Gap, SensorEvent, sensor
 from edgetop.sensors.schedule import MAX_BACKOFF_NS, NS, Entry, Schedule
 from edgetop.session.manifest import SensorInfo
 
@@ -263,8 +263,8 @@ def test_a_log_that_is_gone_is_lost_and_back_when_it_is_there_again() -> None:
 class Notifying(Named):
     """A source that has something to say after each read."""
 
-    def take_notices(self) -> Sequence[Notice]:
-        return [Notice("heard", "something", {"of": "it"}, "warning")]
+    def take_events(self) -> Sequence[SensorEvent]:
+        return [SensorEvent("heard", "something", {"of": "it"}, "warning")]
 
 
 def test_what_a_source_has_to_say_becomes_an_event() -> None:

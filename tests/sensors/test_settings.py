@@ -22,7 +22,7 @@ def mode(number: int) -> dict[str, str]:
 
 def told(source: Settings) -> list[tuple[str, str, str]]:
     assert source.read() == []
-    return [(news.kind, news.severity, news.message) for news in source.take_notices()]
+    return [(news.kind, news.severity, news.message) for news in source.take_events()]
 
 
 def test_a_governor_that_becomes_another_is_told_once(tmp_path: Path) -> None:
