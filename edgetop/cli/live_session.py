@@ -40,8 +40,9 @@ class LiveSession:
 
     @property
     def goes_on(self) -> bool:
-        """Nobody has asked for its end, nor has it come."""
-        return not (self.feed.is_over or self.conductor.is_stopping or self.conductor.outcome)
+        """Nobody has asked for its end, nor has it come: what is over but not yet written is waited for."""
+        is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
+        return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 
     def analyse(self, observers: Sequence[Observer] = ()) -> None:
         """Begin to understand what comes; `observers` look at it whether or not there is a screen."""

@@ -1,0 +1,21 @@
+from types import SimpleNamespace
+from typing import Any
+
+from edgetop.cli.live_session import LiveSession
+from edgetop.feeds.live import LiveFeed
+from edgetop.session.batch import Batch
+from tests.support.sessions import ended_event
+
+NS = 1_000_000_000
+
+
+def test_a_session_that_is_over_is_waited_for_until_it_is_written() -> None:
+    """Its tables are still being written: whoever leaves its screen then gets its summary, not a run in the background."""
+    conductor: Any = SimpleNamespace(is_stopping=False, outcome=None)
+    state: Any = SimpleNamespace()
+    session = LiveSession(conductor, LiveFeed(), None, state)
+    session.analyse()
+    assert session.goes_on
+    session.feed.put(Batch(until_ns=NS, events=(ended_event(NS, "duration"),)))
+    session.analysis.catch_up(session.feed)
+    assert not session.goes_on
