@@ -10,7 +10,7 @@ NS = 1_000_000_000
 
 
 def test_a_session_that_is_over_is_waited_for_until_it_is_written() -> None:
-    """Its tables are still being written: whoever leaves its screen then gets its summary, not a run in the background."""
+    """Whoever leaves its screen while its tables are written gets its summary, and no run in the background."""
     conductor: Any = SimpleNamespace(is_stopping=False, outcome=None)
     state: Any = SimpleNamespace()
     session = LiveSession(conductor, LiveFeed(), None, state)
