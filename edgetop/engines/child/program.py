@@ -208,7 +208,7 @@ def main(argv: List[str]) -> int:
     if not line:
         return EXIT_ORPHANED
     spec = json.loads(line)
-    _yield_to_the_oom_killer()
+    memory.yield_to_the_oom_killer(OOM_SCORE_ADJ)
     _pin(spec.get("cpus"))
     # Nothing here makes reference cycles, and a collection inside the timed loop would be measured.
     gc.disable()
@@ -236,14 +236,6 @@ def _obey(commands: Any, control: Control) -> None:
         elif command == "profile":
             control.profile_requested = True
     os._exit(EXIT_ORPHANED)
-
-
-def _yield_to_the_oom_killer() -> None:
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write(OOM_SCORE_ADJ)
-    except OSError:
-        pass  # not Linux, or forbidden: the kernel's own choice stands
 
 
 def _pin(cpus: Optional[List[int]]) -> None:

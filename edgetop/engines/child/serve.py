@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any, Dict
 
+from . import memory
 from .adapters import choose
 from .errors import one_line
 from .profilers import Allowance
@@ -28,7 +29,7 @@ def main(control_fd: int, data_fd: int) -> int:
     os.set_inheritable(data_fd, False)
     requests: "queue.Queue[Dict[str, Any]]" = queue.Queue()
     threading.Thread(target=_listen, args=(control_fd, requests), daemon=True).start()
-    _yield_to_the_oom_killer()
+    memory.yield_to_the_oom_killer(OOM_SCORE_ADJ)
     asked = requests.get()
     try:
         adapter, _ = choose(asked["spec"]["engine"], asked["spec"]["format"])
@@ -59,11 +60,3 @@ def _send(data_fd: int, message: Dict[str, Any]) -> None:
     left = json.dumps(message).encode() + b"\n"
     while left:
         left = left[os.write(data_fd, left) :]
-
-
-def _yield_to_the_oom_killer() -> None:
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write(OOM_SCORE_ADJ)
-    except OSError:
-        pass  # not Linux, or forbidden: the kernel's own choice stands
