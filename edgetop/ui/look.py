@@ -11,6 +11,7 @@ _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25"
 @dataclass(frozen=True, slots=True)
 class Look:
     ascii_only: bool = False
+    boxes: bool = False  # the terminal was measured to draw box and block glyphs in one cell each; never with ASCII
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
