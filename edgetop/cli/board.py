@@ -1,13 +1,21 @@
 """The board of a session (real, captured or virtual) and its sensors, with those of `--i2c` and logs."""
 
 import contextlib
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import click
+
 from edgetop.cli.request import Options
+from edgetop.cli.tell import tell
 from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.runner.cooldown import Cooldown, Heat, cool_down
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import CADENCE_S, open_monitors
@@ -16,6 +24,7 @@ from edgetop.sensors.pace import paced
 from edgetop.sensors.power_log import BIN_S, LogSpec, follow, is_tegrastats
 from edgetop.sensors.protocol import Found, join
 from edgetop.sensors.root import Root
+from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 
 CAPTURED = "tree"  # the files of the board in a capture (edgetop sensors --capture)
@@ -48,7 +57,7 @@ class BoardInUse(Protocol):
     def engine_started(self, pid: int) -> None: ...
 
     def live(self, tell: Callable[[str], None]) -> None:
-        """The session begins; `tell` takes what happens to the board, from any thread."""
+        """Time passes from now on; `tell` takes what happens to the board, from any thread. Again: another `tell`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,30 @@ def open_board(options: Options) -> Iterator[BoardInUse]:
                 f"the virtual board cannot be made: {error.strerror}", "its files go where XDG_RUNTIME_DIR says"
             ) from None
         yield board
+
+
+def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | None:
+    """Wait until the board is as cool as `--cooldown-to` asks for; None where nothing is asked for."""
+    target_c, longest_s = options["cooldown_to"], options["cooldown_max"] / 1e9
+    if target_c is None:
+        return None
+    say = partial(tell, err=True, ascii_only=bool(options["ascii_only"]))
+    board.live(lambda text: say(f"edgetop: {text}"))
+    say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
+
+    def show(heat: Heat) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r  {clean(heat.sensor)} {heat.celsius:.1f} C\x1b[K", nl=False, err=True)
+
+    done = cool_down(found, target_c, longest_s, SystemClock(), time.sleep, show)
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    if done.reached is None:
+        say("edgetop: no temperature can be read here: nothing was waited for")
+    else:
+        still = "" if done.is_cool else "still "
+        say(f"edgetop: {still}{done.reached.celsius:.1f} °C after {done.seconds:.0f} s")
+    return done
 
 
 def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: Callable[[], int]) -> Found:

@@ -18,6 +18,7 @@ from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, session_folder
 from edgetop.recording.retention import Retention
+from edgetop.runner.cooldown import Cooldown
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import FORMAT_VERSION, Board, ClockInfo, EngineInfo, Load, Manifest, Methodology, Model
 
@@ -165,7 +166,13 @@ def retention(options: Options) -> Retention:
 
 
 def first_manifest(
-    options: Options, name: str, model: ModelFile, spec: EngineSpec, board: Board, clock: Clock
+    options: Options,
+    name: str,
+    model: ModelFile,
+    spec: EngineSpec,
+    board: Board,
+    clock: Clock,
+    cooldown: Cooldown | None = None,
 ) -> Manifest:
     """What is known before anything runs."""
     origin = clock.monotonic_ns()
@@ -187,6 +194,9 @@ def first_manifest(
         ),
         load=load_of(options, spec),
         methodology=Methodology(
+            cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
+            cooldown_to_c=cooldown.target_c if cooldown else None,
+            cooldown_c=cooldown.reached.celsius if cooldown and cooldown.reached else None,
             idle_baseline_s=options["idle_baseline"] / 1e9 or None,
             ambient_c=options["ambient"],
             enclosure=options["enclosure"],

@@ -97,6 +97,17 @@ RUN_OPTIONS = (
     option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
 )  # fmt: skip
 
+COOLDOWN_OPTIONS = (
+    option(
+        "--cooldown-to", type=text.celsius, metavar="45C",
+        help="Before the model is loaded, wait until the hottest zone of the board is at this temperature.",
+    ),
+    option(
+        "--cooldown-max", type=text.duration, default="10m", show_default=True, metavar="TIME",
+        help="But no longer than this.",
+    ),
+)  # fmt: skip
+
 LOAD_OPTIONS = (
     option(
         "--rate", type=text.FiniteRange(1e-6, 1e6), metavar="HZ",
@@ -224,8 +235,8 @@ SCREEN_OPTIONS = (
 
 
 OPTIONS = (
-    *MODEL_OPTIONS, *RUN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS, *POWER_OPTIONS, *RECORD_OPTIONS,
-    *SCREEN_OPTIONS,
+    *MODEL_OPTIONS, *RUN_OPTIONS, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS, *POWER_OPTIONS,
+    *RECORD_OPTIONS, *SCREEN_OPTIONS,
 )  # fmt: skip
 
 

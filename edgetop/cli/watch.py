@@ -15,7 +15,7 @@ import click
 
 from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import request
-from edgetop.cli.board import BoardInUse, find_sensors, open_board
+from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
 from edgetop.cli.control_endpoint import ControlEndpoint
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.live_session import LiveSession, Observer
@@ -143,7 +143,9 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     spec = request.engine_spec(options, model, board.page_path)
     folder = request.recording_folder(options, model)
     name = folder.stem if folder else model.path.stem
-    manifest = request.first_manifest(options, name, model, spec, board.identity(), clock)
+    on_board = board.discover()
+    cooldown = cool_board(options, board, on_board)
+    manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     engine = _engine(options, spec, stack)
     if options["require_full_delegation"]:
         if not spec.profile_every_ns:
@@ -155,7 +157,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         os.sched_setaffinity(0, options["monitor_cpus"])
     feed = LiveFeed(outlives_its_screen=folder is not None)
     control_endpoint = ControlEndpoint(feed)
-    sensors = find_sensors(options, board.discover(), board.root, session_state.now_ns)
+    sensors = find_sensors(options, on_board, board.root, session_state.now_ns)
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         session_state.tell("no-sensors", "warning", "edgetop", text)

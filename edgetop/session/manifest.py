@@ -149,7 +149,7 @@ class Battery:
 class Methodology:
     warmup_runs: int | None = None  # done, not asked for
     measure_runs: int | None = None
-    cooldown_s: float | None = None
+    cooldown_s: float | None = None  # None: none was asked for
     idle_baseline_s: float | None = None
     ambient_c: float | None = None
     enclosure: str | None = None
@@ -159,6 +159,8 @@ class Methodology:
     notes: tuple[str, ...] = ()
     battery: Battery | None = None
     stream_runs: tuple[int, ...] = ()  # measured inferences of each stream that did not fail; empty: one stream
+    cooldown_to_c: float | None = None  # the temperature that was waited for
+    cooldown_c: float | None = None  # the hottest zone at its end; None: no temperature could be read
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,9 +112,14 @@ class VirtualBoard:
         self._engine = HOST.file(f"proc/{pid}/stat")
 
     def live(self, report: Report) -> None:
-        """Begin to live, and report in words what happens. `report` is called from the board's thread."""
+        """Begin to live, and report in words what happens. `report` is called from the board's thread.
+
+        Called again, only another takes the reports from now on.
+        """
         self._report = report
-        self._thread.start()
+        if not self._thread.ident:
+            self._before_ns = self._clock.monotonic_ns()
+            self._thread.start()
 
     def _tick(self) -> None:
         try:

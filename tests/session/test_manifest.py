@@ -116,8 +116,9 @@ KEYS = {
     "engine": "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack",
     "load": "mode rate_hz deadline_ns streams batch input delay_ns duty_on_ns duty_off_ns seed",
     "methodology": (
-        "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure start_temperatures background"
-        " scheduler notes battery stream_runs"
+        "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure"
+        " start_temperatures background"
+        " scheduler notes battery stream_runs cooldown_to_c cooldown_c"
     ),
     "constraints": "cpus memory_bytes",
 }

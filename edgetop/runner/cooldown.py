@@ -1,0 +1,63 @@
+"""Rest until the board is as cool as it was, so that the heat of one session does not decide the next."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgetop.sensors.protocol import Found, Gap
+from edgetop.sensors.sampler import read_source
+from edgetop.session.clock import Clock
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The hottest zone at one moment."""
+
+    sensor: str
+    celsius: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cooldown:
+    """What a cool-down came to."""
+
+    target_c: float
+    seconds: float
+    reached: Heat | None  # at its end; None: no temperature can be read, and nothing was waited for
+
+    @property
+    def is_cool(self) -> bool:
+        return self.reached is not None and self.reached.celsius <= self.target_c
+
+
+def hottest(found: Found) -> Heat | None:
+    """The hottest zone of a board now, by one read of each source of temperatures; None: none can be read."""
+    heats = []
+    for source in found.sources:
+        if any(info.kind == "temp" for info in source.sensors):
+            values = read_source(source)
+            pairs = () if isinstance(values, Gap) else zip(source.sensors, values, strict=True)
+            heats += [Heat(info.id, v) for info, v in pairs if info.kind == "temp" and not isinstance(v, Gap)]
+    return max(heats, key=lambda heat: heat.celsius, default=None)
+
+
+def cool_down(
+    found: Found,
+    target_c: float,
+    longest_s: float,
+    clock: Clock,
+    pause: Callable[[float], object],
+    tell: Callable[[Heat], None] = lambda _: None,
+) -> Cooldown:
+    """Wait until the hottest zone of `found` is at `target_c` or below, at most `longest_s`.
+
+    `pause` waits so many seconds; `tell` gets what was read before each pause. A virtual board must live by then.
+    """
+    began_ns = clock.monotonic_ns()
+    while True:
+        heat, seconds = hottest(found), (clock.monotonic_ns() - began_ns) / 1e9
+        if heat is None or heat.celsius <= target_c or seconds >= longest_s:
+            return Cooldown(target_c, seconds if heat else 0.0, heat)
+        tell(heat)
+        pause(min(POLL_S, longest_s - seconds))
