@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  edgetop attach                   the session that runs; the newest, where several do
+  edgetop attach                   the session that runs; where several do, one to choose
   edgetop attach soak-42
   edgetop attach ssh:pi@board      the newest that runs on another machine
   edgetop attach ssh:pi@board:soak-42 --remote-command '~/.local/bin/edgetop'
@@ -73,13 +73,15 @@ def command(
 ) -> int:
     """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
 
-    Without SESSION: the newest that runs. q, d and Ctrl+C leave it running; Q asks whether to stop it.
+    Without SESSION: the one that runs. Where several do, you choose on a terminal; elsewhere it is the newest.
+
+    q, d and Ctrl+C leave it running; Q asks whether to stop it.
     Several may watch at once.
 
     ssh:[USER@]HOST[:SESSION] watches over ssh (edgetop help remote).
     """
-    from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415  --help needs none of it
-    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.cli.choosing import running  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415
 
     if session and is_remote(session):
         from edgetop.cli.attach_remote import watch_remote  # noqa: PLC0415
@@ -87,7 +89,7 @@ def command(
         settings = screen_settings(refresh, theme, ascii_only, notify=notify, config_file=config_file)
         watch_remote(session, settings, remote_command, alerts)
         return EXIT_DONE
-    folder = _meant(session, recordings_home())
+    folder = running(session, newest=True)
     if headless:
         refresh_ns, is_ascii = line_settings(refresh, ascii_only, config_file)
         live_ns = refresh_ns if live else None
@@ -128,15 +130,6 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
     if failure:
         raise InputError(f"the screen failed: {failure}", "the session goes on")
     return feed.folder
-
-
-def _meant(given: str | None, home: Path) -> Path:
-    from edgetop.recording.locate import locate_live  # noqa: PLC0415
-    from edgetop.recording.registry import live  # noqa: PLC0415
-
-    if given is None and (running := live(home, Path.cwd())):
-        return running[0][0]
-    return locate_live(given, home)
 
 
 def _say_what_goes_on(folder: "HeldFolder") -> None:

@@ -13,13 +13,14 @@ from edgetop.errors import EXIT_DONE, InputError
 
 EXAMPLES = """\b
 Examples:
+  edgetop replay                   the newest session
   edgetop replay soak-42
   edgetop replay soak-42.edgetop --from 1h30m --speed 100
 """
 
 
 @click.command("replay", epilog=EXAMPLES)
-@click.argument("session", shell_complete=completion.sessions)
+@click.argument("session", required=False, shell_complete=completion.sessions)
 @click.option(
     "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
 )
@@ -32,25 +33,26 @@ Examples:
 @screen.CONFIG
 @screen.ALERT
 def command(
-    session: str, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
+    session: str | None, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
     config_file: Path | None, alerts: tuple[Any, ...],
 ) -> int:  # fmt: skip
     """Play SESSION, a path, a name, or enough of an id, on the screen that showed it live.
 
+    Without SESSION: the newest; a line on stderr names it.
+
     Space plays and pauses, < and > change the speed, the arrows seek; ? lists every key.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.tell import raise_problems  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals, require_screen, screen_settings  # noqa: PLC0415
     from edgetop.feeds.replay import ReplayFeed  # noqa: PLC0415
-    from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
     from edgetop.ui.app import show  # noqa: PLC0415
 
-    recording = Recording(locate(session, recordings_home()))
-    require_screen(f"edgetop report {session}")
+    recording = Recording(recorded(session))
+    require_screen(f"edgetop report {session or recording.folder}")
     feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
     end_ns = feed.transport.end_ns
     if from_ns > end_ns:

@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("session", shell_complete=completion.sessions)
+@click.argument("session", required=False, shell_complete=completion.sessions)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report).")
 @click.option(
     "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
     help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
 )  # fmt: skip
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gates as a JUnit file.")
-def command(session: str, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None) -> int:
-    """Summarise SESSION: a path, a name, or enough of an id.
+def command(session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None) -> int:
+    """Summarise SESSION: a path, a name, or enough of an id. Without SESSION: the newest; a line on stderr names it.
 
     \b
     Examples:
+      edgetop report
       edgetop report demo-20261121-101502
       edgetop report soak-42.edgetop --json
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.analysis.report import report, to_json  # noqa: PLC0415
+    from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
     from edgetop.cli.summary import summary  # noqa: PLC0415
     from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
-    from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     if junit:
         refuse_unwritable(junit)
-    recording = Recording(locate(session, recordings_home()))
+    recording = Recording(recorded(session))
     analysis = Analysis()
     for batch in recording.play():
         analysis.fold(batch)

@@ -20,22 +20,22 @@ LOOK_S = 0.1
 def command(session: str | None) -> int:
     """End SESSION, a path, a name, or enough of an id, and return when its recording is final.
 
-    Without SESSION: the one that runs. The exit code is 0, or what the session itself ends with:
-    4 where its recording could not be written.
+    Without SESSION: the one that runs; where several do, you choose on a terminal.
+
+    The exit code is 0, or what the session itself ends with: 4 where its recording could not be written.
 
     \b
     Examples:
       edgetop stop
       edgetop stop soak-42
     """
+    from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.control.client import NotRunningError, give  # noqa: PLC0415  --help needs none of it
-    from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.files import held, is_live  # noqa: PLC0415
-    from edgetop.recording.locate import locate_live  # noqa: PLC0415
     from edgetop.session.orders import Order  # noqa: PLC0415
 
-    folder = held(locate_live(session, recordings_home()))  # it may be moved while its end is waited for
+    folder = held(running(session, newest=False))  # it may be moved while its end is waited for
     if not is_live(folder.path):
         raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
     exit_code, error = 0, ""

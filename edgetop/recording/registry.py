@@ -4,6 +4,8 @@ A session elsewhere leaves a link under its id in `sessions/` at home, when it b
 that leads to no session any more is removed.
 """
 
+import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from edgetop.errors import InputError
@@ -61,11 +63,13 @@ def _forget(link: Path) -> None:
 
 def live(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
     """The sessions that run now, the newest first."""
+    return newest_first(folder for folder in known(home, here) if is_live(folder))
+
+
+def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
+    """With their manifests; a folder without one that can be read is left out."""
     found = []
-    for folder in known(home, here):
-        if is_live(folder):
-            try:
-                found.append((folder, read_manifest(folder)))
-            except InputError:
-                continue
+    for folder in folders:
+        with contextlib.suppress(InputError):
+            found.append((folder, read_manifest(folder)))
     return sorted(found, key=lambda one: one[1].created_utc, reverse=True)

@@ -1,0 +1,61 @@
+"""Which session a command means that is given none: the newest, or the one that is chosen of those that run."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from edgetop import formatting
+from edgetop.cli.tell import tell
+from edgetop.errors import InputError
+from edgetop.paths import recordings_home
+from edgetop.recording.files import SUFFIX
+from edgetop.recording.locate import locate, locate_live
+from edgetop.recording.registry import known, live, newest_first
+from edgetop.session.manifest import Manifest
+
+
+def recorded(given: str | None) -> Path:
+    """The folder of the session that is given; of None the newest, which a line on stderr names. Raises InputError."""
+    if given is not None:
+        return locate(given, recordings_home())
+    found = newest_first(known(recordings_home(), Path.cwd()))
+    if not found:
+        raise InputError("no session is recorded", "edgetop demo records one")
+    return _say(*found[0])
+
+
+def running(given: str | None, *, newest: bool) -> Path:
+    """The folder of the session that is given; of None the one that runs.
+
+    Where several run, the user chooses on a terminal. Without one it is the newest if `newest`, else raises InputError.
+    """
+    home = recordings_home()
+    found = live(home, Path.cwd()) if given is None else []
+    if len(found) > 1 and sys.stdin.isatty() and sys.stderr.isatty():
+        return _chosen(found, default="1" if newest else None)
+    if found and newest:
+        return _say(*found[0])
+    return locate_live(given, home)
+
+
+def _chosen(found: list[tuple[Path, Manifest]], default: str | None) -> Path:
+    tell(f"{len(found)} sessions run now:", err=True)
+    for number, one in enumerate(found, 1):
+        tell(f"{number:>3}  {_words(*one)}", err=True)
+    numbers = click.IntRange(1, len(found))
+    try:
+        chosen: int = click.prompt("Which one (Ctrl+C: none)", type=numbers, default=default, err=True)
+    except click.Abort:
+        raise InputError("no session was chosen", "name one: edgetop sessions lists them") from None
+    return found[chosen - 1][0]
+
+
+def _say(folder: Path, manifest: Manifest) -> Path:
+    tell(f"edgetop: {_words(folder, manifest)}", err=True)
+    return folder
+
+
+def _words(folder: Path, manifest: Manifest) -> str:
+    began = manifest.created_utc[:16].replace("T", " ")
+    return formatting.clean(f"{folder.name.removesuffix(SUFFIX)}, began {began} UTC, {Path(manifest.model.path).name}")
