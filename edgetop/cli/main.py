@@ -88,5 +88,5 @@ def _one_line(error: "click.ClickException") -> str:
         command = error.ctx.command_path if error.ctx else "edgetop"
         hint = f"did you mean {error.possibilities[0]}?" if error.possibilities else f"see {command} --help"
         return f"no such option: {error.option_name} ({hint})"
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")
     return message[:1].lower() + message[1:]

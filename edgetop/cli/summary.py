@@ -1,6 +1,12 @@
-"""The report as text: the verdict first, then the tables, as one would paste it into a ticket."""
+"""The report as text: the verdict first, then the tables, as one would paste it into a ticket.
 
-from collections.abc import Iterator, Mapping
+Lines have at most 80 columns and break between words; only a single longer word (a path, a name) exceeds them.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from edgetop import formatting
 from edgetop.analysis.forecast.words import left, outlook
@@ -14,18 +20,25 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words
 from edgetop.analysis.verdict import Verdict
-from edgetop.formatting import UNKNOWN, clean, interval_text, share_text
+from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
 from edgetop.session.events import Notice
 from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
+WIDTH, BRIEF_LINES = 80, 23
+_LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
 NS = 1e9
 
 
 def summary(report: Report) -> str:
-    """Foreign text in it is made safe."""
+    """The whole report. Foreign text in it is made safe."""
+    return "\n".join(wrapped(summary_lines(report)))
+
+
+def summary_lines(report: Report) -> Iterator[str]:
+    """The lines of the whole report, however long they are."""
     parts = (
         _head(report),
         steadiness_lines(report),
@@ -38,13 +51,50 @@ def summary(report: Report) -> str:
         _operators(report),
         _warnings(report.warnings),
     )
-    return "\n".join(line for part in parts for line in part)
+    return chain.from_iterable(parts)
+
+
+def brief_summary(report: Report) -> str:
+    """What one wants to know when a run ends, in at most 23 lines: `edgetop report` has the rest."""
+    failed = [gate for gate in report.gates or () if not gate.ok]
+    passed = len(report.gates or ()) - len(failed)
+    gates = [f"gate       FAILED  {clean(gate.reason)}" for gate in failed]
+    if passed:
+        gates.append(f"gates      {passed} passed")
+    parts: tuple[Iterable[str], ...] = (
+        _verdict(report.verdict, report.session),
+        _lost(report),
+        gates,
+        (line for line in steadiness_lines(report, most=2, evidence=False) if line),
+        islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
+        islice(_load(report.latency, report.session.load), 2),
+        islice(_heat(report), 1),
+        islice(_power(report.power), 1),
+        islice(_energy(report.energy, report.power, report.session.methodology.battery), 1),
+        islice(_memory(report.memory), 1),
+        _largest_operator(report),
+        [f"warnings   {len(report.warnings)}: {clean(report.warnings[0].message)}"] if report.warnings else [],
+    )
+    return "\n".join(islice(wrapped(chain.from_iterable(parts)), BRIEF_LINES))
+
+
+def wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Each line in as many of 80 columns as it needs; what follows the first stands below its text."""
+    for line in lines:
+        indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
+        if len(indent) > WIDTH // 2 or len(line) <= WIDTH:
+            yield line
+        else:
+            yield from textwrap.wrap(
+                line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
 
 
 def _head(report: Report) -> Iterator[str]:
     session = report.session
     engine, model, board = session.engine, session.model, session.board
     yield from _verdict(report.verdict, session)
+    yield f"  session  {clean(session.name)}  {session.created_utc[:19]}Z"
     inputs = " ".join(f"{clean(i.name)} {i.dtype}[{','.join(map(str, i.shape))}]" for i in model.inputs)
     yield f"  model    {clean(model.path)}  {inputs}"
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
@@ -52,6 +102,10 @@ def _head(report: Report) -> Iterator[str]:
     yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
+    yield from _lost(report)
+
+
+def _lost(report: Report) -> Iterator[str]:
     if report.lost:
         yield f"  lost     {report.lost.words}: {clean(report.lost.why)}"
 
@@ -63,17 +117,16 @@ def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
     yield f"{mark}{live}{clean(verdict.first)}"
     for other in (*(f"also {word}" for word in verdict.also), *verdict.past):
         yield f"  {clean(other)}"
-    yield f"  session  {clean(session.name)}  {session.created_utc[:19]}Z"
 
 
-def steadiness_lines(report: Report) -> Iterator[str]:
-    """Nothing where too little was measured."""
+def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bool = True) -> Iterator[str]:
+    """Burst, sustained speed, throttles and so many slowdowns; nothing where too little was measured."""
     burst, sustained, drift = report.burst, report.sustained, report.drift_ratio
     if burst is None and sustained is None and not (report.slowdowns or report.throttles.spans):
         return
     yield ""
     if sustained:
-        change = "" if drift is None else f", {(drift - 1) * 100:+.1f} % to the burst"
+        change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
         yield f"sustained  {_span(sustained)}{change}"
     else:
         yield "sustained  not known: nothing was steady after the burst"
@@ -81,7 +134,7 @@ def steadiness_lines(report: Report) -> Iterator[str]:
     if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
         yield f"throttles  {words}"
     if report.slowdowns is not None:
-        yield from _slowdowns(report.slowdowns)
+        yield from _slowdowns(report.slowdowns, most, evidence=evidence)
 
 
 def _span(span: Span) -> str:
@@ -90,20 +143,20 @@ def _span(span: Span) -> str:
     return f"p50 {p50}  p99 {p99} ms  {formatting.rate(span.throughput_hz)}/s  {when}"
 
 
-def _slowdowns(slowdowns: tuple[Slowdown, ...]) -> Iterator[str]:
+def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) -> Iterator[str]:
     if not slowdowns:
         yield "slowdowns  none"
-    longest = sorted(slowdowns, key=_length_ns, reverse=True)[:MOST_SLOWDOWNS]
+    longest = sorted(slowdowns, key=_length_ns, reverse=True)[:most]
     for slowdown in sorted(longest, key=lambda slowdown: slowdown.start_ns):
         ratio, end_ns = slowdown.latency_ratio, slowdown.end_ns
         size = UNKNOWN if ratio is None else f"+{(ratio - 1) * 100:.0f} %"
         end = "the end" if end_ns is None else formatting.clock_time(end_ns)
         cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
         yield f"slowdown   {formatting.clock_time(slowdown.start_ns)} to {end}  {size}  {cause}"
-        for sentence in slowdown.evidence:
+        for sentence in slowdown.evidence if evidence else ():
             yield f"             {clean(sentence)}"
-    if len(slowdowns) > MOST_SLOWDOWNS:
-        yield f"           and {len(slowdowns) - MOST_SLOWDOWNS} shorter ones"
+    if len(slowdowns) > most:
+        yield f"           and {len(slowdowns) - most} shorter ones"
 
 
 def _length_ns(slowdown: Slowdown) -> float:
@@ -116,7 +169,7 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
     if not latency.count and tool is None:
         yield "latency    nothing was measured"
         return
-    names = ("min", *PERCENTILES, "max", "mean", "stdev", "jitter")
+    names = ("min", *PERCENTILES, "max", "mean")
     marks = ["" if _is_settled(latency, name) else "?" for name in names]
     times: dict[str, LatencyFigures | Times] = {"        ms": latency}
     if latency.response:
@@ -135,7 +188,8 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
     count, errors = (
         UNKNOWN if number is None else formatting.count(number) for number in (latency.count, latency.errors)
     )
-    yield f"           {count} inferences, {rate}/s, {errors} errors"
+    scatter = "" if latency.stdev_ms is None else f"; stdev {_ms(latency.stdev_ms)}, jitter {_ms(latency.jitter_ms)} ms"
+    yield f"           {count} inferences, {rate}/s, {errors} errors{scatter}"
     if tool is not None:
         yield f"           as printed by {clean(tool)}: single inferences are not known"
     if "?" in marks:
@@ -200,9 +254,7 @@ def _board(report: Report) -> Iterator[str]:
         f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, "
         f"warm-up {runs} runs of {_ms(warmup.mean_ms)} ms"
     )
-    for sensor, zone in report.temperature.items():
-        span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
-        yield f"heat       {clean(sensor)} {span}, {_celsius(zone.end)} at the end"
+    yield from _heat(report)
     view = report.forecast
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
         yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
@@ -214,6 +266,14 @@ def _board(report: Report) -> Iterator[str]:
     load = overhead.cpu_pct
     cost = UNKNOWN if load is None else f"{load:.1f} % of a core"
     yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
+
+
+def _heat(report: Report) -> Iterator[str]:
+    """A line for each zone, the hottest first."""
+    zones = sorted(report.temperature.items(), key=lambda pair: -(pair[1].max or 0))
+    for sensor, zone in zones:
+        span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
+        yield f"heat       {clean(sensor)} {span}, {_celsius(zone.end)} at the end"
 
 
 def _memory(memory: Memory) -> Iterator[str]:
@@ -363,21 +423,39 @@ def _operators(report: Report) -> Iterator[str]:
     yield f"operators  {len(operators)}, partitions {report.partitions or UNKNOWN}; those that take the most time:"
     yield f"           {clean(profile.way or UNKNOWN)}; {profile.runs} inferences in {profile.bursts} bursts"
     yield from _operator_doubts(operators, profile)
-    cells = max(len(clean(operator.op_type)) for operator in top)
-    head = f"{'us':>17}  {'%':>5}    {'95 %':>13}  {'cum %':>6}  {'GFLOP/s':>7}  {'bound':<13}  {'on':<8}"
-    yield f"{head}  {'type':<{cells}}  name"
-    cumulative = 0.0
-    for operator in top:
-        cumulative += operator.share
-        us, gflops = operator.mean_us, operator.gflop_per_s
-        yield (
-            f"       {UNKNOWN if us is None else f'{us:.1f}':>10}  "
-            f"{share_text(operator.share, settled=operator.settled):>7}  "
-            f"{interval_text(operator.share_ci95):>13}  {100 * cumulative:6.1f}  "
-            f"{UNKNOWN if gflops is None else f'{gflops:.1f}':>7}  "
-            f"{operator.bound or UNKNOWN:<13}  {clean(operator.provider):<8}  "
-            f"{clean(operator.op_type):<{cells}}  {clean(operator.origin or operator.name)}"
-        )
+    yield from _operator_table(top)
+
+
+def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
+    """As wide as the screen: a column that says nothing is left out, and long names are shortened."""
+    columns = {
+        "us": [UNKNOWN if one.mean_us is None else f"{one.mean_us:.1f}" for one in operators],
+        "%": [share_text(one.share, settled=one.settled) for one in operators],
+        "95 %": [interval_text(one.share_ci95) for one in operators],
+        "GFLOP/s": [UNKNOWN if one.gflop_per_s is None else f"{one.gflop_per_s:.1f}" for one in operators],
+        "bound": [one.bound or UNKNOWN for one in operators],
+        "on": [clean(one.provider) for one in operators],
+        "type": [clean(one.op_type) for one in operators],
+    }
+    numbers = ("us", "%", "95 %", "GFLOP/s")
+    useless = {"GFLOP/s": [UNKNOWN], "bound": [UNKNOWN], "on": [columns["on"][0]]}
+    columns = {name: cells for name, cells in columns.items() if set(cells) != set(useless.get(name, ()))}
+    padded = []
+    for name, cells in columns.items():
+        width = max(map(len, (name, *cells)))
+        padded.append([cell.rjust(width) if name in numbers else cell.ljust(width) for cell in (name, *cells)])
+    names = ["name", *(clean(one.origin or one.name) for one in operators)]
+    for name, *cells in zip(names, *padded, strict=True):
+        row = f"  {'  '.join(cells)}  "
+        yield f"{row}{shortened(name, WIDTH - len(row))}"
+
+
+def _largest_operator(report: Report) -> Iterator[str]:
+    """Only a settled one: below that its place may be another's."""
+    largest = max(report.operators or (), key=lambda one: one.share, default=None)
+    if largest and largest.settled:
+        name = clean(largest.origin or largest.name)
+        yield f"hotspot    {share_text(largest.share, settled=True)} % {clean(largest.op_type)} {shortened(name, 40)}"
 
 
 def _operator_doubts(operators: tuple[OperatorFigures, ...], profile: Profile) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import json
+import shlex
 import os
 import signal
 import time
@@ -31,6 +32,7 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
+from edgetop.paths import recordings_home
 from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
@@ -318,10 +320,14 @@ def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
 
 def _print_result(result: "Report", folder: HeldFolder | None, options: Options) -> None:
     from edgetop.analysis.report import to_json  # noqa: PLC0415
-    from edgetop.cli.summary import summary  # noqa: PLC0415
+    from edgetop.cli.summary import brief_summary, summary  # noqa: PLC0415
 
     if options["as_json"]:
         click.echo(json.dumps(to_json(result), indent=1))
         return
-    where = [f"recorded in {folder.name}{_but(folder)}"] if folder else []
-    tell("\n".join([summary(result), *where]), ascii_only=bool(options["ascii_only"]))
+    text = summary(result)  # which nothing else will print
+    if folder:
+        session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
+        where = f"recorded in {folder.name}{_but(folder)}"
+        text = f"{brief_summary(result)}\n{where}\nmore: edgetop report {session}"
+    tell(text, ascii_only=bool(options["ascii_only"]))

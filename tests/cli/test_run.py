@@ -274,11 +274,12 @@ def test_a_text_summary_is_printed_without_json(model, tmp_path):
 def test_operators_are_profiled(model, tmp_path):
     for duration in ("2s", "10s", "50s"):  # on a busy machine a burst costs more, and is the longer waited for
         run = ("run", model, "--headless", "--threads", "1", "--duration", duration, "-o", f"soak-{duration}")
-        said = edgetop(*run, "--profile-every", "500ms", home=tmp_path).stdout
+        edgetop(*run, "--profile-every", "500ms", home=tmp_path)
+        said = " ".join(edgetop("report", f"soak-{duration}", home=tmp_path).stdout.split())
         if "those that take the most time" in said:
             break
     assert "partitions 1; those that take the most time" in said
-    assert "Relu    layer" in said
+    assert "Relu layer" in said
     report = json.loads(edgetop("report", f"soak-{duration}", "--json", home=tmp_path).stdout)
     assert "layer1/relu" in [operator["name"] for operator in report["operators"]]
     assert report["partitions"] == 1
@@ -302,7 +303,7 @@ def test_the_manifest_tells_under_what_it_was_measured(model, tmp_path):
     assert set(session["methodology"]["start_temperatures"]) <= heat
     assert usage["total_time_ms"] == pytest.approx(3_000, rel=0.2)
     assert usage["mem_peak_mib"] >= usage["mem_mean_mib"] > 1
-    told = edgetop("report", "one", home=tmp_path).stdout
+    told = " ".join(edgetop("report", "one", home=tmp_path).stdout.split())
     assert "ambient 21.5 °C as declared, enclosure open" in told
     assert "labels build=17; note: on a desk" in told
     assert "engine on 1 of " in told

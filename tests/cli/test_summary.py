@@ -5,7 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 from edgetop.analysis.report import Report, report, report_document
-from edgetop.cli.summary import MOST_SLOWDOWNS, steadiness_lines, summary
+from edgetop.cli.summary import (
+    BRIEF_LINES,
+    MOST_SLOWDOWNS,
+    WIDTH,
+    brief_summary,
+    steadiness_lines,
+    summary,
+    summary_lines,
+)
 from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS
@@ -17,7 +25,7 @@ RESTED = Methodology(idle_baseline_s=30.0, battery=Battery(3.7, 1000.0))
 
 
 def lines(script: Script) -> list[str]:
-    return summary(report(folded(script.batches))).splitlines()
+    return list(summary_lines(report(folded(script.batches))))
 
 
 def session(*sensors: Any, rest_s: float = 30, methodology: Methodology = RESTED, seconds: float = 60) -> Script:
@@ -69,9 +77,9 @@ def test_the_highest_reading_is_called_a_mean_where_it_is_one_and_the_peak_stand
 
 
 def method_of(whole: Manifest) -> list[str]:
-    told = summary(report(folded(Script(whole).load().warm_up().begin().measure(5).end().batches)))
-    at = next(i for i, found in enumerate(told.splitlines()) if found.startswith("method"))
-    return told.splitlines()[at : at + 5]
+    told = lines(Script(whole).load().warm_up().begin().measure(5).end())
+    at = next(i for i, found in enumerate(told) if found.startswith("method"))
+    return told[at : at + 5]
 
 
 def test_the_method_is_told_in_four_lines_with_what_the_user_declared() -> None:
@@ -181,7 +189,7 @@ def test_sustained_and_drift_lead_then_each_slowdown_with_its_evidence() -> None
     lines = list(steadiness_lines(slow(SLOW, {"throttle/thermal": FLAG})))
     assert lines[0] == ""
     assert lines[1].startswith("sustained  p50 11.99")
-    assert lines[1].endswith("00:02:40 to 00:03:40, +20.1 % to the burst")
+    assert lines[1].endswith("00:02:40 to 00:03:40, +20 % vs burst")
     assert lines[2].startswith("burst      p50 ")
     assert lines[2].endswith("00:00:00 to 00:00:30")
     assert lines[3] == "throttles  once, 9 % of the time: thermal, p50 up to +40 %"
@@ -221,3 +229,31 @@ def test_names_of_sensors_cannot_act() -> None:
     assert one.slowdowns
     hostile = replace(one.slowdowns[0], evidence=("throttle/\x1b[31m was set",))
     assert all("\x1b" not in line for line in steadiness_lines(replace(one, slowdowns=(hostile,))))
+
+
+def test_lines_are_at_most_80_wide_and_go_on_below_their_text() -> None:
+    told = summary(slow(SLOW, {"throttle/thermal": FLAG}))
+    assert max(map(len, told.splitlines())) <= WIDTH
+    whole = summary_lines(slow(SLOW, {"throttle/thermal": FLAG}))
+    assert told.split() == " ".join(whole).split()
+    at = next(i for i, line in enumerate(told.splitlines()) if line.startswith("method"))
+    assert told.splitlines()[at + 1].startswith(" " * 11 + "without")
+
+
+def test_names_of_operators_are_shortened_and_empty_columns_left_out() -> None:
+    operators = (Operator("layer" * 30 + "/relu", "Conv", "CPU", 8, 4_000),)
+    script = measured(10).profile(operators).profile(operators).tell("profiler", way="x", reason="", every_ns=1)
+    told = lines(script)
+    at = next(i for i, line in enumerate(told) if line.split()[:2] == ["us", "%"])
+    assert told[at].split() == ["us", "%", "95", "%", "type", "name"]
+    assert told[at + 1].endswith("layer/relu")
+    assert len(told[at + 1]) == WIDTH
+
+
+def test_at_the_end_of_a_run_the_verdict_leads_few_lines() -> None:
+    one = slow(SLOW, {"throttle/thermal": FLAG})
+    told = brief_summary(one).splitlines()
+    assert len(told) <= BRIEF_LINES
+    assert told[0] == summary(one).splitlines()[0]
+    assert [line for line in told if line.startswith("slowdown ")]
+    assert not any("was set at" in line for line in told)
