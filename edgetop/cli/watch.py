@@ -3,8 +3,8 @@
 import contextlib
 import ctypes
 import json
-import shlex
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterator
