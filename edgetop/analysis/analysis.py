@@ -32,12 +32,13 @@ from edgetop.analysis.power import PowerRails, PowerView
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, RecordingState
 from edgetop.analysis.report import gate_results
+from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, figures, sustained
 from edgetop.analysis.tail import TailView
-from edgetop.analysis.thermal import along, view_thermal
+from edgetop.analysis.thermal import ThermalView, along, view_thermal
 from edgetop.analysis.throttles import Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
@@ -112,6 +113,7 @@ class Analysis:
         self._burst_hints = BurstHints()
         self.tool_summary: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
         self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
+        self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
         self.recording = RecordingState()
 
     def catch_up(self, feed: Feed) -> None:
@@ -276,9 +278,16 @@ class Analysis:
         """The burst, and what was sustained."""
         view = self.slowdowns.view()
         if self._spans is None or self._spans[0] is not view:
-            burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
-            self._spans = view, burst, sustained(self.latency.latest_rows(), view.burst)
+            self._spans = view, self.burst(), sustained(self.latency.latest_rows(), view.burst)
         return self._spans[1:]
+
+    def burst(self) -> SpanFigures | None:
+        """The steady state after the warm-up; None: not known yet."""
+        view = self.slowdowns.view()
+        if self._burst[0] != view.burst:
+            burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
+            self._burst = view.burst, burst
+        return self._burst[1]
 
     @_once
     def promises(self) -> Promises:
@@ -337,6 +346,10 @@ class Analysis:
         whole = self.manifest.board.memory_bytes if self.manifest else None
         return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
 
+    def thermal_view(self, axis: Axis) -> ThermalView:
+        """Heat, clocks and limits, with their timelines along `axis`."""
+        return view_thermal(self.tracks, axis, self.manifest.board.model if self.manifest else None)
+
     def events_view(self) -> EventsView:
         """What happened, with what analysis makes of it."""
         return self._derived_events.joined(
@@ -375,6 +388,7 @@ class Analysis:
                     thermal,
                     hottest_points=_until(now_s, thermal.hottest_points),
                     clock_points=_until(now_s, thermal.clock_points),
+                    cap_points=_until(now_s, thermal.cap_points),
                 ),
                 power=replace(view.power, points=_until(now_s, power)),
                 memory=replace(view.memory, rss_points=_until(now_s, self.tracks.points("mem/rss", axis))),
@@ -419,7 +433,7 @@ class MonitorView:
 
     verdict = _Part(lambda view: view.analysis.verdict())
     latency = _Part(lambda view: view.analysis.latency_view(view.window_ns, view.axis))
-    thermal = _Part(lambda view: view_thermal(view.analysis.tracks, view.axis))
+    thermal = _Part(lambda view: view.analysis.thermal_view(view.axis))
     forecast = _Part(lambda view: view.analysis.forecast_view())
     power: "_Part[PowerView]" = _Part(lambda view: view.analysis.power_view(view.axis))
     energy = _Part(lambda view: view.analysis.energy_view(view.power))
@@ -440,6 +454,7 @@ class MonitorView:
     gates = _Part(lambda view: view.analysis.promises().gates)  # as they stand now
     alerts = _Part(lambda view: view.analysis.alerts_view())
     throttles = _Part(lambda view: view.analysis.throttles_view())
+    burst = _Part(lambda view: view.analysis.burst())
     sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))  # by id, as asked for
 
     def __init__(self, analysis: Analysis, window_ns: int | None, lens: Lens, kinds: Sequence[str]) -> None:

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.session.trips import throttles_at_c
 
 GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
 STICKY = "-sticky"
+FIRMWARE_CLOCK = "arm"  # of a Raspberry Pi: its kernel does not know of what the firmware takes
+FELL = 0.97  # of the highest clock: a cap below has fallen
 _CPU = re.compile(r"cpu(\d+)")
 
 
@@ -42,20 +45,25 @@ class ThermalView:
     limits: tuple[LimitView, ...]  # every one whose flag the board has
     cooling: tuple[TrackView, ...]  # devices that slow the computation now
     tells_limits: bool  # the board has a flag, or a cooling device that would throttle
-    fastest: TrackView | None  # of the clocks
-    hottest_points: Points | None = None
-    clock_points: Points | None = None  # of the fastest clock
+    leading: TrackView | None  # the clock that matters: the firmware's, or the one that fell, else the fastest
+    zone: TrackView | None  # the zone that matters: the one that came nearest to its trip, else the hottest
+    trip_c: float | None = None  # of that zone
+    hottest_points: Points | None = None  # of that zone
+    clock_points: Points | None = None  # of the leading clock
+    cap_points: Points | None = None  # and its cap
 
 
-def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
+def view_thermal(tracks: Tracks, axis: Axis, board_model: str | None = None) -> ThermalView:
     zones = sorted(tracks.views("temp"), key=_heat, reverse=True)
     hottest = zones[0] if zones and _heat(zones[0]) > _UNREAD else None
     near = [(margin, zone) for zone in zones if (margin := headroom_c(zone)) is not None]
     headroom, nearest = min(near, key=lambda pair: pair[0]) if near else (None, None)
     groups = tuple(_clock_groups(tracks.views("freq")))
-    fastest = max(groups, key=_highest_mhz, default=())
     throttling = [track for track in tracks.views("cooling") if track.info.throttles]
     limits = tuple(_limits(tracks.views("throttle")))
+    trips = [(zone, trip) for zone in zones if (trip := throttles_at_c(zone.info, board_model)) is not None]
+    # By the highest ever read, which seldom changes: a course that is of another zone each second cannot be read.
+    zone, trip_c = min(trips, key=lambda pair: pair[1] - (pair[0].max or 0.0), default=(hottest, None))
     view = ThermalView(
         zones=tuple(zones),
         hottest=hottest,
@@ -65,19 +73,43 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
         limits=limits,
         cooling=tuple(track for track in throttling if track.value and track.value > 0 and not track.is_lost),
         tells_limits=bool(limits or throttling),
-        # Of a group the one that was fastest on average: the fastest now is another one each second.
-        fastest=max(fastest, key=_mean) if fastest else None,
+        leading=_leading(tracks, groups),
+        zone=zone,
+        trip_c=trip_c,
     )
     return along(view, tracks, axis)
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
     """The same with its timelines along that axis."""
+    clock = view.leading.info if view.leading else None
     return replace(
         view,
-        hottest_points=tracks.points(view.hottest.info.id, axis) if view.hottest else None,
-        clock_points=tracks.points(view.fastest.info.id, axis) if view.fastest else None,
+        hottest_points=tracks.points(view.zone.info.id, axis) if view.zone else None,
+        clock_points=tracks.points(clock.id, axis) if clock else None,
+        cap_points=tracks.points(f"freqcap/{clock.label}", axis) if clock else None,
     )
+
+
+def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
+    """The one that the firmware of a Raspberry Pi tells, the one whose cap fell furthest, or of the fastest group one.
+
+    Of a group the one that was fastest on average: the fastest now is another one each second.
+    """
+    clocks = [clock for group in groups for clock in group]
+    told = [clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK]
+    capped = min(clocks, key=lambda clock: _lowest_cap(tracks, clock), default=None)
+    if not told and capped and _lowest_cap(tracks, capped) < FELL:
+        return capped
+    fastest = max(groups, key=_highest_mhz, default=())
+    return told[0] if told else max(fastest, key=_mean, default=None)
+
+
+def _lowest_cap(tracks: Tracks, clock: TrackView) -> float:
+    """As a share of the highest clock."""
+    cap = tracks.one(f"freqcap/{clock.info.label}")
+    highest = max((mhz for mhz in (clock.info.max, cap and cap.max) if mhz), default=0.0)
+    return cap.min / highest if cap and cap.min is not None and highest else 1.0
 
 
 _UNREAD = -1000.0

@@ -1,11 +1,11 @@
-"""Charts as lines of text, one style a row: braille where there is UTF-8, ASCII otherwise.
+"""Charts as lines of text: joined lines over time in braille or ASCII, each cell in the colour of what stands in it.
 
 A column shows the extremes of all that falls into it, so that no spike is lost. Braille has
 two by four dots a cell (Unicode, Braille Patterns U+2800); its width is never ambiguous.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,16 +15,19 @@ import numpy.typing as npt
 from edgetop import formatting
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.ui.look import Look
-from edgetop.ui.text import BLANK, Line, Span, line, spread
+from edgetop.ui.text import BLANK, Line, Span, joined
+from edgetop.ui.themes import SHADED
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
-GUTTER = 9  # cells left of a chart for its scale, the same everywhere, so that stacked charts align
-SIDE_CELLS = 54  # what stands beside a chart where there is room, the same everywhere, for the same reason
-SIDE_BY_SIDE_CELLS = 2 * SIDE_CELLS
+GUTTER = 7  # cells left of a chart for its scale, the same everywhere, so that stacked charts align
 
 ROUNDING = 1e-5  # in steps of a scale: readings are kept in single precision
 
+BLANK_STYLE = "text"
+BRAILLE = 0x2800
 # Dot bits of a braille cell, [row][column].
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 
@@ -64,19 +67,104 @@ def round_step(span: float, parts: int) -> float:
     return next(step for factor in (1, 2, 5, 10) if (step := factor * decade) * parts >= span * (1 - 1e-9))
 
 
-def area_rows(area: Floats, mark: Floats, scale: Scale, cells: int, height: int, look: Look) -> list[str]:
-    """Rows of a chart: filled up to `area`, with `mark` as a line above it.
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Values spread evenly over the width, NaN where there is none, and how they are drawn."""
 
-    Both have any number of values, NaN where there is none; they are spread over the width.
-    """
-    if cells <= 0:
-        return [""] * height
-    across, down = (1, 1) if look.ascii_only else (2, 4)
-    filled = _levels(_columns(area, cells * across, np.fmax), scale, height * down)
-    marked = _levels(_columns(mark, cells * across, np.fmax), scale, height * down)
-    if look.ascii_only:
-        return _ascii_rows(filled, marked, height)
-    return _braille_rows(filled, marked, cells, height)
+    values: Floats
+    style: str | Sequence[str]  # of all rows, or of each from the top
+    join: np.ufunc = np.fmax  # which of the values that fall into one column is drawn
+    glyph: str = "*"  # in ASCII
+    upto: Floats | None = None  # a band: drawn thinly from the values up to these
+    is_filled: bool = False  # down to the bottom
+    is_dashed: bool = False
+
+    @property
+    def is_thin(self) -> bool:
+        """Gives way to lines that stand in the same cell."""
+        return self.upto is not None or self.is_dashed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plot:
+    """Where a chart stands: its scale and cells, what of its time is shaded, and at which cell the user points."""
+
+    scale: Scale
+    cells: int
+    height: int
+    look: Look
+    shades: Bools | None = None  # of each cell
+    cursor: int | None = None
+
+    def rows(self, curves: Sequence[Curve], labels: Mapping[int, tuple[str, str]]) -> list[Line]:
+        """The chart. Of curves in one cell the last one has the colour. `labels`: text and style beside rows."""
+        if self.cells <= 0:
+            return [BLANK] * self.height
+        codes, style = (np.zeros((self.height, self.cells), np.int64) for _ in range(2))
+        styles = [BLANK_STYLE]
+        is_line = np.zeros((self.height, self.cells), np.bool_)
+        for curve in curves:
+            drawn = self._drawn(curve)
+            has = drawn > 0
+            joins = has & is_line if not (curve.is_thin or self.look.ascii_only) else np.zeros_like(has)
+            codes = np.where(joins, codes | drawn, np.where(has, drawn, codes))
+            is_line |= has & (not curve.is_thin)
+            style = np.where(has, np.arange(len(styles), len(styles) + self.height)[:, None], style)
+            styles += [curve.style] * self.height if isinstance(curve.style, str) else curve.style
+        return self._lines(codes, style, styles, labels)
+
+    def _drawn(self, curve: Curve) -> Ints:
+        """Of each cell the character of this curve; 0: none."""
+        across, down = (1, 1) if self.look.ascii_only else (2, 4)
+        columns, dots = self.cells * across, self.height * down
+        level = np.arange(dots - 1, -1, -1)[:, None]  # of each row of dots, from the bottom
+        value = self._levels(_columns(curve.values, columns, curve.join), dots)
+        known = value >= 0
+        if curve.upto is not None:
+            top = self._levels(_columns(curve.upto, columns, np.fmax), dots)
+            mask = known & (level >= value) & (level <= top) & ((level + np.arange(columns)) % 2 == 0)
+        elif curve.is_filled:
+            mask = known & (level <= value)
+        elif curve.is_dashed:
+            mask = (level == value) & (np.arange(columns) // across % 2 == 0)
+        else:
+            before = np.concatenate([value[:1], value[:-1]])
+            before = np.where(before < 0, value, before)
+            low = np.where(before < value, before + 1, value)
+            high = np.where(before > value, before - 1, value)
+            mask = known & (level >= low) & (level <= high)
+        if self.look.ascii_only:
+            return np.where(mask, ord(curve.glyph), 0)
+        blocks = mask.reshape(self.height, 4, self.cells, 2)
+        codes = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3), dtype=np.int64)
+        return np.where(codes > 0, codes + BRAILLE, 0)
+
+    def _levels(self, values: Floats, dots: int) -> Ints:
+        """The dot of each value, from the bottom; the nearest one of what lies outside; -1 for NaN."""
+        share = (values - self.scale.low) / (self.scale.high - self.scale.low)
+        level = np.clip(np.floor(np.nan_to_num(share, nan=-1.0) * dots + ROUNDING), 0, dots - 1).astype(np.int64)
+        return np.where(np.isnan(values), -1, level)
+
+    def _lines(self, codes: Ints, style: Ints, styles: list[str], labels: Mapping[int, tuple[str, str]]) -> list[Line]:
+        shades = np.zeros(self.cells, np.bool_) if self.shades is None else self.shades
+        shade_glyph = ":" if self.look.ascii_only else "\u2591" if self.look.boxes else "\u2840"
+        codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
+        names = [*styles, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in styles), "focus"]
+        style = style + shades * len(styles)
+        if self.cursor is not None and 0 <= self.cursor < self.cells:
+            style[:, self.cursor] = len(names) - 1
+        lines: list[Line] = []
+        for y, row in enumerate(style):
+            text = codes[y].astype("<u4").tobytes().decode("utf-32-le")
+            edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), self.cells]
+            label, label_style = labels.get(y, ("", "dim"))
+            spans = (Span(text[begin:end], names[row[begin]]) for begin, end in pairwise(edges))
+            lines.append((Span(f"{label:>{GUTTER - 1}} ", label_style), *spans))
+        return lines
+
+    def row_of(self, value: float) -> int:
+        """In which row, from the top, a value stands."""
+        return self.height - 1 - int(self._levels(np.array([value]), self.height * 4)[0]) // 4
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
@@ -88,48 +176,7 @@ def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
     return joined
 
 
-def _levels(values: Floats, scale: Scale, levels: int) -> npt.NDArray[np.int64]:
-    """How many dots from the bottom each value reaches, at least one; 0 for NaN."""
-    share = np.nan_to_num((values - scale.low) / (scale.high - scale.low), nan=-1.0)
-    reached = np.clip(np.ceil(share * levels), 1, levels).astype(np.int64)
-    return np.where(np.isnan(values), 0, reached)
-
-
-def _braille_rows(filled: npt.NDArray[np.int64], marked: npt.NDArray[np.int64], cells: int, height: int) -> list[str]:
-    level = np.arange(height * 4, 0, -1)[:, None]  # of each dot row, from the top
-    dots = (level <= filled) | (level == marked)
-    blocks = dots.reshape(height, 4, cells, 2)
-    codes = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3))
-    return ["".join(chr(0x2800 + code) if code else " " for code in row) for row in codes.tolist()]
-
-
-def _ascii_rows(filled: npt.NDArray[np.int64], marked: npt.NDArray[np.int64], height: int) -> list[str]:
-    level = np.arange(height, 0, -1)[:, None]
-    rows = np.where(level <= filled, ":", " ")
-    rows = np.where(level == marked, "*", rows)
-    return ["".join(row) for row in rows.tolist()]
-
-
-Shades = npt.NDArray[np.bool_]  # of each cell of a timeline, whether the model was slowed then
-
-
-def chart(rows: Sequence[str], labels: tuple[str, str], slow: Shades | None = None) -> list[Line]:
-    """Rows with the ends of their scale in the gutter. `labels`: of the high end and of the low one."""
-    sides = [labels[0], *[""] * (len(rows) - 2), labels[1]] if len(rows) > 1 else [labels[0]]
-    return [line((f"{side:>{GUTTER - 1}} ", "dim"), *_shaded(row, slow)) for side, row in zip(sides, rows, strict=True)]
-
-
-def _shaded(row: str, slow: Shades | None) -> Iterator[Span]:
-    """In as few pieces as can be: one, where nothing was slowed."""
-    if slow is None or not slow.any():
-        yield Span(row, "graph")
-        return
-    edges = [0, *(np.flatnonzero(np.diff(slow)) + 1).tolist(), len(row)]
-    for begin, end in pairwise(edges):
-        yield Span(row[begin:end], "graph_hot" if slow[begin] else "graph")
-
-
-def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Shades:
+def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bools:
     """Which cells of a timeline these spans of session time in s touch."""
     touched = np.zeros(max(cells, 0), np.bool_)
     scale = cells / (axis.to_s - axis.from_s)
@@ -140,54 +187,47 @@ def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Shad
     return touched
 
 
-def span_row(touched: Shades, label: str, look: Look) -> Line:
-    """The same as a row of its own, for no meaning is told by colour alone."""
-    glyph = "=" if look.ascii_only else "\u2836"
-    text = "".join(glyph if is_touched else " " for is_touched in touched)
-    return line((f"{label:>{GUTTER - 1}} ", "dim"), (text, "graph_hot"))
+def time_line(
+    axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], look: Look
+) -> Line:
+    """A timeline's axis in session time: its ends and its middle, a tick for each burst, an `m` for each mark.
+
+    `rule`: character and style of what is between these.
+    """
+    row = [Span(*rule)] * max(cells, 0)
+    span = axis.to_s - axis.from_s
+    tick = "'" if look.ascii_only else "\u2575" if look.boxes else "\u2803"
+    for place in np.flatnonzero(~np.isnan(bursts.middle)).tolist() if cells > 0 else ():
+        row[place * cells // len(bursts.middle)] = Span(tick, "dim")
+    for second in marks_s:
+        if axis.from_s <= second < axis.to_s and cells > 0:
+            row[int((second - axis.from_s) * cells // span)] = Span("m", "accent")
+    ends = [axis.from_s, axis.from_s + span // 2, axis.to_s]
+    for second in ends if cells >= AXIS_CELLS[1] else ends[::2] if cells >= AXIS_CELLS[0] else ():
+        text = f" {formatting.stopwatch(second * 1e9)} "
+        begin = min(max(0, (second - axis.from_s) * cells // span - len(text) // 2), cells - len(text))
+        row[begin : begin + len(text)] = [Span(character, "dim") for character in text]
+    return joined(tuple(row))
 
 
-def place_row(seconds: Iterable[float], label: str, axis: Axis, cells: int) -> Line:
-    """A letter where the user set a mark."""
-    row = [" "] * cells
-    for second in seconds:
-        place = int((second - axis.from_s) * cells // (axis.to_s - axis.from_s))
-        if 0 <= place < cells:
-            row[place] = "m"
-    return line((f"{label:>{GUTTER - 1}} ", "dim"), ("".join(row), "accent"))
+AXIS_CELLS = (24, 48)  # for two times under a timeline, and for three
+EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
+RISING = (
+    " .:-=+*#", " \u2840\u28c0\u28c4\u28e4\u28e6\u28f6\u28f7\u28ff",
+    " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588",
+)  # fmt: skip
 
 
-def tick_row(marks: Points, label: str, cells: int, look: Look) -> Line:
-    """A tick for each second that is not NaN, in its cell of a timeline; `label` in the gutter."""
-    if cells <= 0:
-        return BLANK
-    known = ~np.isnan(marks.middle)
-    places = len(known)
-    a_second = max(1, places // max(marks.axis.to_s - marks.axis.from_s, 1))
-    row, next_ = [" "] * cells, 0
-    for place in np.flatnonzero(known).tolist():
-        if place >= next_:
-            row[place * cells // places] = "^" if look.ascii_only else "\u2803"
-            next_ = place + a_second
-    return line((f"{label:>{GUTTER - 1}} ", "dim"), ("".join(row), "dim"))
+def bar(share: float, cells: int, look: Look, *, rest: str = " ") -> str:
+    """A horizontal bar, as long as `share` of the cells; what is left over is of `rest`."""
+    full, parts = ("#", " ") if look.ascii_only else ("\u2588", EIGHTHS) if look.boxes else ("\u28ff", " \u2847")
+    steps = round(min(max(share, 0.0), 1.0) * cells * len(parts))
+    part = parts[steps % len(parts)].strip()
+    return f"{full * (steps // len(parts))}{part}".ljust(cells, rest)
 
 
-def time_axis(axis: Axis, cells: int) -> Line:
-    """The ends of a timeline in session time, under its chart."""
-    left, right = (formatting.clock_time(second * 1e9) for second in (axis.from_s, axis.to_s))
-    return ends_line(left, right, cells)
-
-
-def ends_line(left: str, right: str, cells: int) -> Line:
-    """The two ends of a horizontal scale, under its chart; what does not fit is left out."""
-    if GUTTER + len(left) > cells:
-        return BLANK
-    return spread(line((f"{' ' * GUTTER}{left}", "dim")), line((right, "dim")), cells, "dim")
-
-
-def bar(share: float, cells: int, look: Look) -> str:
-    """A horizontal bar, as long as `share` of the cells."""
-    full = "#" if look.ascii_only else "⣿"
-    halves = round(min(max(share, 0.0), 1.0) * cells * 2)
-    half = "" if look.ascii_only or halves % 2 == 0 else "⡇"
-    return f"{full * (halves // 2)}{half}".ljust(cells)
+def strip(shares: Floats, look: Look) -> str:
+    """A row of heights, each between 0 and 1; what is not 0 is seen."""
+    steps = RISING[0 if look.ascii_only else 2 if look.boxes else 1]
+    levels = np.ceil(np.clip(shares, 0, 1) * (len(steps) - 1)).astype(int)
+    return "".join(steps[level] for level in levels.tolist())

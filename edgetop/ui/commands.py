@@ -178,6 +178,7 @@ def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
 _EVENTS, _SPEEDS = "next event, previous event", "slower, faster: 0.1x to 1000x"
 _PANES, _PANS, _ZOOMS = "next pane, previous pane", "move the timelines back, forward", "zoom the timelines in, out"
 _SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end", "scroll to the top, to the end"
+_CURSOR = "read all values at an earlier, later moment"
 _PAGE, _REFRESH = "scroll by a page", "refresh more often, less often"
 _RUN_CONTINUES = "leave; the run continues"
 
@@ -219,10 +220,12 @@ COMMANDS = (
             footer=lambda s: "" if s.lens.is_plain else "pan"),
     Command("pan-on", "right_curly_bracket", "move the timelines forward", lambda s: timeline.pan(s, 1), help=_PANS,
             footer=lambda s: "" if s.lens.is_plain else "pan"),
-    Command("pan-back-live", "left,h", "move the timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
+    Command("cursor-back", "left,h", "read all values at an earlier moment", lambda s: s.step_cursor(-1), help=_CURSOR,
             replaced_with=Can.SEEK),
-    Command("pan-on-live", "right,l", "move the timelines forward", lambda s: timeline.pan(s, 1), help=_PANS,
+    Command("cursor-on", "right,l", "read all values at a later moment", lambda s: s.step_cursor(1), help=_CURSOR,
             replaced_with=Can.SEEK),
+    Command("layout", "v", "next layout: overview, latency, thermal, operators", lambda s: s.use_next_layout(),
+            footer="layout"),
     Command("timeline-whole", "0", "reset the timelines", timeline.reset,
             footer=lambda s: "" if s.lens.is_plain else "reset timeline"),
     Command("window", "w", "window of the percentiles", _step_window, footer=_window_words),

@@ -1,16 +1,35 @@
-"""Where each pane stands on a screen of a given size. A pure function, so that every size can be tested."""
+"""Where each pane stands on a screen of a given size. A pure function, so that every size can be tested.
 
-from collections.abc import Iterator, Mapping
+A column of panes is one frame: each pane begins with its title in a line of that frame, and the last one closes it.
+The left column of a large screen is a stack of timelines with one time axis, which stands in the line that closes it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 PANES = ("latency", "heat", "power", "memory", "events", "sensors", "session", "hotspots")
+TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a course over time
 
 TINY_WIDTH, TINY_HEIGHT = 60, 16  # below either: the verdict and three numbers
 MEDIUM_WIDTH, MEDIUM_HEIGHT = 100, 30
 WIDE_WIDTH, WIDE_HEIGHT = 160, 45
 
-HEADER_ROWS = 2
+HEADER_ROWS = 3  # the verdict, what runs, the vital signs
 STATUS_ROWS = 1
+TITLE_ROWS = 1
+COURSE_ROWS = 3  # at least, of a course in a stack
+FIGURE_ROWS = 2  # of latency, above its course
+
+# What a layout shows: the pane that a small screen has room for, the stack on the left, what stands on the right.
+LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "overview": ("latency", TIMELINES[:3], ("hotspots", "memory", "events", "sensors", "session")),
+    "latency": ("latency", ("latency",), ("session", "events")),
+    "thermal": ("heat", ("heat", "latency"), ("sensors", "power", "events")),
+    "operators": ("hotspots", ("hotspots",), ("latency", "events")),
+}
+WEIGHTS = {"latency": 2, "hotspots": 2, "events": 2}  # how the rows beyond the least are shared; others have 1
+LEAST = {"hotspots": 8, "memory": 7, "events": 6, "sensors": 8, "session": 8}
+OPTIONAL = ("session", "sensors")  # on the right only where all have their least
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +41,34 @@ class Place:
     y: int
     width: int
     height: int
+    is_first: bool = True  # of its column
+    is_last: bool = True  # it has the line that closes the frame
+    is_stacked: bool = False  # in a stack of timelines: their axis stands in the line that closes the frame
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a pane of a column needs: rows with its title, and its part of what is left over."""
+
+    name: str
+    least: int
+    weight: int
 
 
 def is_tiny(width: int, height: int) -> bool:
+    """Whether there is room for the verdict and three numbers only."""
     return width < TINY_WIDTH or height < TINY_HEIGHT
 
 
 def arrange(
-    width: int, height: int, selected: str, zoomed: str | None, *, bare: frozenset[str] = frozenset(),
-    more_rows: int = 0,
+    width: int, height: int, selected: str, zoomed: str | None, *, layout: str = "overview",
+    courses: Mapping[str, int] | None = None, more_rows: int = 0,
 ) -> tuple[Place, ...]:  # fmt: skip
     """`selected` fills what a small screen has left; `zoomed` fills any screen.
 
-    `bare`: of heat and power, what the board has no sensor of: that pane is one line that says so, and the
-    others have its room. `more_rows` of the frame stand above the status line, or last where that is absent.
-
-    The places never overlap, and leave the header's and the status line's rows alone.
+    `courses`: how many timelines each of heat and power has that are not flat; by default as many as there can be.
+    With none, that pane is one line, and the others have its room. `more_rows` of the frame stand above the status
+    line, or last where that is absent. The places never overlap, and leave the rows of header and status line alone.
     """
     if is_tiny(width, height):
         rows = height - 1 - more_rows
@@ -45,72 +76,60 @@ def arrange(
     top, rows = HEADER_ROWS, height - HEADER_ROWS - STATUS_ROWS - more_rows
     if zoomed:
         return (Place(zoomed, 0, top, width, rows),)
-    if width >= WIDE_WIDTH and height >= WIDE_HEIGHT:
-        return tuple(_wide(width, top, rows, bare))
-    if width >= MEDIUM_WIDTH and height >= MEDIUM_HEIGHT:
-        return tuple(_medium(width, top, rows, selected, bare))
-    return tuple(_small(width, top, rows, selected))
+    main, left, right = LAYOUTS[layout]
+    if width < MEDIUM_WIDTH or height < MEDIUM_HEIGHT:
+        return tuple(_column(0, top, width, rows, _small(rows, main, selected), is_closed=False))
+    cells = width * 11 // 20
+    is_stack = all(name in TIMELINES for name in left)
+    wants = [_stacked(name, courses or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
+    return (
+        *_column(0, top, cells, rows, wants, is_stacked=is_stack and layout == "overview"),
+        *_column(cells, top, width - cells, rows, _right(right, left, rows, selected)),
+    )
 
 
-def _small(width: int, top: int, rows: int, selected: str) -> Iterator[Place]:
-    """Latency with a timeline, a line each for heat, power and memory, and one pane in the rest."""
-    lines = [name for name in ("heat", "power", "memory") if name != selected]
-    chosen = selected if selected != "latency" else None
-    # The latency pane: its title, three rows of figures, a chart, an axis.
-    latency = rows - len(lines) if chosen is None else min(10, max(6, rows // 2))
-    y = top
-    yield Place("latency", 0, y, width, latency)
-    y += latency
-    for name in lines:
-        yield Place(name, 0, y, width, 1)
-        y += 1
-    if chosen and (rest := top + rows - y) > 0:
-        yield Place(chosen, 0, y, width, rest)
+def _small(rows: int, main: str, selected: str) -> list[Want]:
+    """The pane that matters, a line each for the others that say how the board is, and one pane in the rest."""
+    lines = [name for name in ("hotspots", "latency", "heat", "power", "memory") if name not in (main, selected)]
+    if rows < MEDIUM_HEIGHT // 2 and "hotspots" in lines:
+        lines.remove("hotspots")
+    spare = rows - len(lines)
+    if selected == main:
+        return [Want(main, spare, 1), *(Want(name, 1, 0) for name in lines)]
+    first = min(10, max(5, spare // 2)) if spare > 7 else spare
+    rest = [Want(selected, spare - first, 1)] if spare > first else []
+    return [Want(main, first, 1), *(Want(name, 1, 0) for name in lines), *rest]
 
 
-def _medium(width: int, top: int, rows: int, selected: str, bare: frozenset[str]) -> Iterator[Place]:
-    """Latency over the whole width; below it heat and events, and beside them power, memory and one more."""
-    latency = rows * 2 // 5
-    heat = 1 if "heat" in bare else (rows - latency) // 2 + 1
-    events = rows - latency - heat
-    left, right = width // 2, width - width // 2 - 1
-    other = selected if selected in ("sensors", "session", "hotspots") else "session"
-    yield Place("latency", 0, top, width, latency)
-    yield Place("heat", 0, top + latency, left, heat)
-    yield Place("events", 0, top + latency + heat, left, events)
-    power = 1 if "power" in bare else (rows - latency) // 3
-    memory = (rows - latency - power) // 2
-    yield from _stacked(
-        left + 1, top + latency, right,
-        {"power": power, "memory": memory, other: rows - latency - power - memory},
-    )  # fmt: skip
+def _stacked(name: str, courses: Mapping[str, int]) -> Want:
+    if name == "latency":
+        return Want(name, TITLE_ROWS + FIGURE_ROWS + COURSE_ROWS, 2)
+    count = courses.get(name, {"heat": 2}.get(name, 1))
+    return Want(name, max(1, count * (TITLE_ROWS + COURSE_ROWS)), count)
 
 
-def _wide(width: int, top: int, rows: int, bare: frozenset[str]) -> Iterator[Place]:
-    """Timelines above one another on the left, so that one moment stands in one column.
-
-    Where there is no heat to show, what happened has its room, and the tables on the right have more.
-    """
-    left = width * 3 // 5
-    power = 1 if "power" in bare else rows // 4
-    latency = heat = rows * 2 // 5 if "power" in bare else rows * 3 // 10
-    hotspots = session = sensors = rows // 4
-    if "heat" in bare:
-        memory = rows // 6
-        on_left = {"latency": latency, "heat": 1, "power": power, "memory": memory}
-        on_left["events"] = rows - sum(on_left.values())
-        on_right = {"hotspots": rows // 3, "sensors": rows - rows // 3 - session, "session": session}
-    else:
-        memory = rows - latency - heat - power
-        on_left = {"latency": latency, "heat": heat, "power": power, "memory": memory}
-        events = rows - hotspots - session - sensors
-        on_right = {"hotspots": hotspots, "events": events, "sensors": sensors, "session": session}
-    yield from _stacked(0, top, left, on_left)
-    yield from _stacked(left + 1, top, width - left - 1, on_right)
+def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
+    """As many as fit; the selected pane is among them, in the place of the last where it would not be."""
+    shown = list(names)
+    while sum(LEAST.get(name, COURSE_ROWS + TITLE_ROWS) for name in shown) + 1 > rows:
+        droppable = [name for name in shown if name in OPTIONAL] or shown[-1:]
+        shown.remove(droppable[0])
+    if selected not in (*shown, *left):
+        shown[-1] = selected
+    return [Want(name, LEAST.get(name, COURSE_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in shown]
 
 
-def _stacked(x: int, y: int, width: int, heights: Mapping[str, int]) -> Iterator[Place]:
-    """Panes one above the other, from `y` down."""
-    for name, height in heights.items():
-        yield Place(name, x, y, width, height)
+def _column(
+    x: int, y: int, width: int, rows: int, wants: Sequence[Want], *, is_closed: bool = True, is_stacked: bool = False
+) -> Iterator[Place]:
+    """Panes one above the other, from `y` down, over all the rows; the last one closes the frame."""
+    heights = [want.least for want in wants]
+    spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1
+    shares = [spare * want.weight // total for want in wants]
+    grows = max(range(len(wants)), key=lambda place: wants[place].weight)
+    shares[grows] += spare - sum(shares)
+    for place, want in enumerate(wants):
+        is_last = is_closed and place == len(wants) - 1
+        height = heights[place] + shares[place] + is_last
+        yield Place(want.name, x, y, width, height, place == 0, is_last, is_stacked)
         y += height

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # Terminals whose fonts hold little more than ASCII, or whose palette is fixed.
 _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25")
@@ -12,6 +13,24 @@ _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25"
 class Look:
     ascii_only: bool = False
     boxes: bool = False  # the terminal was measured to draw box and block glyphs in one cell each; never with ASCII
+
+
+class FrameGlyphs(NamedTuple):
+    """What the frame around panes is made of."""
+
+    top_left: str
+    top_right: str
+    bottom_left: str
+    bottom_right: str
+    tee_left: str
+    tee_right: str
+    rule: str
+    side: str
+
+
+def frame_glyphs(look: Look) -> FrameGlyphs:
+    """ASCII, where it was not measured that the terminal draws others in one cell."""
+    return FrameGlyphs(*("╭╮╰╯├┤─│" if look.boxes and not look.ascii_only else "++++++-|"))
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:

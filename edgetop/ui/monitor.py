@@ -19,13 +19,15 @@ from edgetop.analysis.lens import Lens
 from edgetop.feeds.protocol import Can, Feed, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.keys import Command, footer_keys
-from edgetop.ui.layout import PANES, Place, arrange, is_tiny
+from edgetop.ui.layout import HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
 from edgetop.ui.look import Look
 from edgetop.ui.pane_widget import FrameWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
-from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
+from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import is_flat
 from edgetop.ui.panes.status import status_line
+from edgetop.ui.panes.thermal import shown_courses
 from edgetop.ui.panes.transport import time_at, transport_line
 from edgetop.ui.screenshot import Exports
 from edgetop.ui.settings import WINDOWS_NS, ScreenSettings
@@ -37,10 +39,9 @@ OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not 
 LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
 
 
-def bare_panes(view: MonitorView) -> frozenset[str]:
-    """Those for which the board has no sensor: a line says so, and the others get their room."""
-    has_heat, has_power = view.thermal.zones or view.thermal.clocks, view.power.leading
-    return frozenset(name for name, has in (("heat", has_heat), ("power", has_power)) if not has)
+def courses(view: MonitorView) -> dict[str, int]:
+    """How many timelines heat and power have that are worth a chart: with none, a line says it all."""
+    return {"heat": sum(shown_courses(view)), "power": int(not is_flat(view.power.points, "W"))}
 
 
 class Host(Protocol):
@@ -86,7 +87,9 @@ class MonitorScreen(Screen[None]):
         self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, look) for i, name in enumerate(PANES, 1)}
         self._selected = "events"
         self._zoomed: str | None = None
-        self._bare: frozenset[str] = frozenset()
+        self._layout = next(iter(LAYOUTS))
+        self._courses: dict[str, int] = {}
+        self.cursor_s: float | None = None  # where on the time axis the user points
         self._frozen: dict[int | None, MonitorView] = {}  # at one moment, by window; none: not frozen
         self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
         self._timer: Timer | None = None
@@ -179,8 +182,8 @@ class MonitorScreen(Screen[None]):
             self.view = self._view_of_frozen() if self._frozen else self.live
             self._notify_alerts()
             for pane in self._panes.values():
-                pane.show(self.view)
-            if self._zoomed is None and self._bare != bare_panes(self.view):
+                pane.show(self.view, self.cursor_s)
+            if self._zoomed is None and self._courses != courses(self.view):
                 self._arrange()
             self.draw_frame()
 
@@ -216,7 +219,11 @@ class MonitorScreen(Screen[None]):
         behind_ns = self.live.progress.now_ns - self.view.progress.now_ns if self._frozen else None
         first = verdict_line(self.live, area, behind_ns)
         if not is_tiny(*self.size):
-            return [first, identity_line(self.live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))]
+            vital = (
+                vitals_line(self.live, area) if self.cursor_s is None else readout_line(self.view, self.cursor_s, area)
+            )
+            said = identity_line(self.live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))
+            return [first, said, vital]
         return [first, *tiny_lines(self.live)] if self._zoomed is None else [first]
 
     def _recording_words(self) -> str:
@@ -240,15 +247,17 @@ class MonitorScreen(Screen[None]):
         """Put every pane in its place for this size."""
         columns, rows = self.size
         tiny = is_tiny(columns, rows)
-        header_rows = (1 if self._zoomed else 4) if tiny else 2
+        header_rows = (1 if self._zoomed else 4) if tiny else HEADER_ROWS
         self._header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
         self._status.put(Place("status", 0, rows - 1, columns, 1))
         self._status.display = not tiny
-        self._bare = bare_panes(self.view)
+        self._courses = courses(self.view)
         more = 1 if self.feed.player else 0
         self._transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
         self._transport.display = bool(more)
-        arranged = arrange(columns, rows, self._selected, self._zoomed, bare=self._bare, more_rows=more)
+        arranged = arrange(
+            columns, rows, self._selected, self._zoomed, layout=self._layout, courses=self._courses, more_rows=more
+        )
         places = {place.name: place for place in arranged}
         for name, pane in self._panes.items():
             pane.display = name in places
@@ -315,6 +324,27 @@ class MonitorScreen(Screen[None]):
 
     # Panes.
 
+    def use_next_layout(self) -> None:
+        names = list(LAYOUTS)
+        self._layout, self._zoomed = names[(names.index(self._layout) + 1) % len(names)], None
+        self._focus(None)
+        self.report(f"layout {self._layout}")
+
+    def point_at(self, second: float | None) -> None:
+        """Read all values at this moment of the time axis; None: of now again."""
+        axis = self.view.axis
+        if second is not None:
+            second = min(max(second, axis.from_s), min(axis.to_s, self.view.progress.now_ns / NS) - 1e-3)
+        if second != self.cursor_s:
+            self.cursor_s = second
+            self.draw()
+
+    def step_cursor(self, step: int) -> None:
+        """By a hundredth of the axis, from its newest second."""
+        axis, now_s = self.view.axis, self.view.progress.now_ns / NS
+        at = now_s if self.cursor_s is None else self.cursor_s + step * max(1.0, (axis.to_s - axis.from_s) / 100)
+        self.point_at(at)
+
     def zoom(self, name: str) -> None:
         """That pane alone, or all again."""
         self._zoomed = None if self._zoomed == name else name
@@ -324,7 +354,7 @@ class MonitorScreen(Screen[None]):
         self.zoom(message.pane)
 
     def back(self) -> None:
-        self._zoomed = None
+        self._zoomed = self.cursor_s = None
         self._focus(None)
 
     def step_pane(self, step: int) -> None:

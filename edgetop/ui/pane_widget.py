@@ -15,9 +15,10 @@ from textual.widget import Widget
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.layout import Place
-from edgetop.ui.look import Look
+from edgetop.ui.look import Look, frame_glyphs
 from edgetop.ui.panes.pane import Area, Drawing, Listing
-from edgetop.ui.text import BLANK, Line, fit, joined, line, spread
+from edgetop.ui.panes.sensor_series import time_rule
+from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, joined, line, width
 from edgetop.ui.themes import Theme
 
 
@@ -113,7 +114,7 @@ class FrameWidget(LineWidget):
 
 
 class PaneWidget(LineWidget, can_focus=True):
-    """A pane: its title line and its body, which may scroll."""
+    """A pane: its title in a line of the frame, and its body, which may scroll, between the frame's sides."""
 
     class Zoom(Message):
         """Asked for by a double click: this pane alone."""
@@ -127,6 +128,8 @@ class PaneWidget(LineWidget, can_focus=True):
         self.drawing = drawing
         self._key = key
         self._look = look
+        self._frame = frame_glyphs(look)
+        self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
         self._subject: object = None  # what the body was drawn of
@@ -134,6 +137,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self._offset = 0
         self._is_zoomed = False
         self._listing = Listing()
+        self._cursor_s: float | None = None
 
     @property
     def listing(self) -> Listing:
@@ -144,11 +148,15 @@ class PaneWidget(LineWidget, can_focus=True):
         self._listing, self._offset = listing, 0
         self.redraw()
 
-    def show(self, view: MonitorView) -> None:
+    def show(self, view: MonitorView, cursor_s: float | None = None) -> None:
         """Draw this view. A pane that is not displayed only remembers it."""
-        if view is not self._view:
-            self._view = view
+        if view is not self._view or cursor_s != self._cursor_s:
+            self._view, self._cursor_s = view, cursor_s
             self.redraw()
+
+    def put(self, place: Place) -> None:
+        super().put(place)
+        self._place = place
 
     def set_zoomed(self, *, is_zoomed: bool) -> None:
         self._is_zoomed = is_zoomed
@@ -156,12 +164,22 @@ class PaneWidget(LineWidget, can_focus=True):
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         if self._view is None:
             return ()
-        if rows == 1 and self.drawing.line:
-            return [self.drawing.line(self._view, Area(columns, 1, self._look))]
-        area = Area(columns, max(rows - 1, 1), self._look, self._listing)
-        self._draw_body(self._view, area)
-        self._offset = min(self._offset, self._last_offset())
-        return [self._title(self._view, area), *self._body[self._offset : self._offset + rows - 1]]
+        place, inside = self._place, max(columns - 2, 1)
+        area = Area(inside, 1, self._look, self._listing, place.is_stacked, self._cursor_s)
+        is_line = rows == 1 + place.is_last and self.drawing.line is not None and not self._is_zoomed
+        if is_line and self.drawing.line:
+            drawn = [self._between_sides(self.drawing.line(self._view, area), inside)]
+        else:
+            area = area.resized(height=self._body_rows(rows))
+            self._draw_body(self._view, area)
+            self._offset = min(self._offset, self._last_offset())
+            body = self._body[self._offset : self._offset + area.height]
+            blank = [BLANK] * (area.height - len(body))
+            drawn = [self._title(self._view, area), *(self._between_sides(row, inside) for row in (*body, *blank))]
+        return [*drawn, self._bottom(self._view, area)] if place.is_last else drawn
+
+    def _body_rows(self, rows: int) -> int:
+        return max(rows - 1 - self._place.is_last, 1)
 
     def _draw_body(self, view: MonitorView, area: Area) -> None:
         """A log of a thousand lines takes 20 ms to wrap: not again while nothing happens."""
@@ -170,16 +188,40 @@ class PaneWidget(LineWidget, can_focus=True):
             self._subject, self._area = subject, area
             self._body = self.drawing.body(view, area)
 
+    @property
+    def _frame_style(self) -> str:
+        return "accent" if self.has_focus else "frame"
+
+    def _between_sides(self, row: Line, inside: int) -> Line:
+        """A line that begins in the frame's style is a rule, which meets the sides."""
+        style, is_rule = self._frame_style, bool(row) and row[0].style == "frame"
+        left, right = (self._frame.tee_left, self._frame.tee_right) if is_rule else (self._frame.side,) * 2
+        return (Span(left, style), *fit(row, inside), Span(right, style))
+
     def _title(self, view: MonitorView, area: Area) -> Line:
-        style = "focus" if self.has_focus else "title"
-        left = line((f" {self._key} {self.drawing.name} ", style), (f" {self.drawing.title(view, area)}", "title"))
+        frame, style = self._frame, self._frame_style
+        name = f"{self._key} {self.drawing.name}{' ' if self.drawing.unit else ''}{self.drawing.unit}"
+        left = line(
+            (frame.top_left if self._place.is_first else frame.tee_left, style),
+            (f" {name} ", "focus" if self.has_focus else "title"),
+        )
         last = self._offset + area.height
-        position = f"{self._offset + 1}-{last} of {len(self._body)} " if self._last_offset() else ""
-        right = line((f"{position}{'Esc back ' if self._is_zoomed else ''}", "title"))
-        return spread(left, right, area.width, "title")
+        position = f"{self._offset + 1}-{last} of {len(self._body)}" if self._last_offset() else ""
+        words = [self.drawing.title(view, area), position, "Esc back" if self._is_zoomed else ""]
+        said = "   ".join(text for text in words if text)
+        end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
+        room = area.width + 2 - width(left) - 1
+        right = fit(line((f" {said} ", "dim")), min(cells_of(said) + 2, max(0, room - 3))) if said else BLANK
+        rule = Span(frame.rule * max(0, room - width(right) - 1), style)
+        return (*left, rule, *right, *line((frame.rule, style)), *end)
+
+    def _bottom(self, view: MonitorView, area: Area) -> Line:
+        frame, style = self._frame, self._frame_style
+        inner = time_rule(view, area, frame.rule, style) if area.is_stacked else (Span(frame.rule * area.width, style),)
+        return (Span(frame.bottom_left, style), *inner, Span(frame.bottom_right, style))
 
     def _last_offset(self) -> int:
-        return max(0, len(self._body) - (self.size.height - 1)) if self.drawing.scrolls else 0
+        return max(0, len(self._body) - self._body_rows(self.size.height)) if self.drawing.scrolls else 0
 
     def scroll_lines(self, by: int) -> None:
         offset = min(max(self._offset + by, 0), self._last_offset())

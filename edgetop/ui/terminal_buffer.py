@@ -17,7 +17,7 @@ from textual.strip import Strip
 Cell = tuple[str, Style | None]  # of a wide character, the second one has no text
 
 MOVE_BYTES = 12  # what it costs to go on elsewhere in a line: more than this between two changes is left out
-PLAIN = re.compile("[ -~\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
+PLAIN = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
 
 
 class TerminalBuffer:

@@ -24,6 +24,14 @@ STYLES = (
     "simulated", "graph", "graph_hot", "key",
 )  # fmt: skip
 
+# What a theme may say of its own, and what stands in where it does not.
+ROLES = {
+    "frame": "dim", "p50": "graph", "p99": "accent", "band": "dim", "temperature": "graph", "warm": "graph_hot",
+    "hot": "warning", "clock": "graph", "power": "graph", "memory": "graph", "limit": "warning", "shade": "graph_hot",
+}  # fmt: skip
+CHARTED = ("text", "dim", *(role for role in ROLES if role != "shade"))  # what may stand where time is shaded
+SHADED = "~"  # after the name of such a style: the same on the background of the shade
+
 _PACKAGE = Path(__file__).parent.parent
 # Beside the package in a checkout, inside it when installed.
 BUILT_IN = (_PACKAGE / "themes", _PACKAGE.parent / "themes")
@@ -93,11 +101,15 @@ def parse_theme(path: Path) -> Theme:
         raise InputError(f"theme {path}: dark is neither true nor false")
     if not isinstance(given, dict):
         raise InputError(f"theme {path}: styles is not a table")
-    _refuse_unknown(path, "styles.", given, STYLES)
+    _refuse_unknown(path, "styles.", given, (*STYLES, *ROLES))
     for key in STYLES:
         if key not in given:
             raise InputError(f"theme {path}: styles.{key} is missing")
-    return Theme(path.stem, is_dark, {key: _style(path, key, given[key]) for key in STYLES})
+    styles = {key: _style(path, key, given[key]) for key in STYLES}
+    styles |= {role: _style(path, role, given.get(role, given[key])) for role, key in ROLES.items()}
+    shade = Style(bgcolor=styles["shade"].bgcolor)
+    styles |= {f"{key}{SHADED}": styles[key] + shade for key in CHARTED}
+    return Theme(path.stem, is_dark, styles)
 
 
 def _refuse_unknown(path: Path, prefix: str, given: Mapping[str, object], known: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from edgetop.session.orders import Order
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog, HelpDialog
 from edgetop.ui.layout import PANES, arrange
-from edgetop.ui.monitor import OPENING_TICK_S, bare_panes
+from edgetop.ui.monitor import OPENING_TICK_S, courses
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 
@@ -717,8 +717,10 @@ async def test_a_screen_smaller_than_anything_shows_the_verdict() -> None:
 def consistent(screen: Opened) -> bool:
     """Every pane stands where the arrangement says, and every row is as wide as the screen."""
     monitor, size = screen.monitor, screen.app.size
-    bare = bare_panes(monitor.view)
-    places = arrange(size.width, size.height, monitor._selected, monitor._zoomed, bare=bare)
+    places = arrange(
+        size.width, size.height, monitor._selected, monitor._zoomed,
+        layout=monitor._layout, courses=courses(monitor.view),
+    )  # fmt: skip
     expected = {place.name: (place.x, place.y, place.width, place.height) for place in places}
     rows = screen.rows
     return screen.panes == expected and len(rows) == size.height and {cell_len(row) for row in rows} == {size.width}

@@ -1,124 +1,111 @@
-"""Charts show the extremes of everything that falls into a column."""
+"""Charts show the extremes of everything that falls into a column, each cell in the style of what stands in it."""
 
 import math
 
 import numpy as np
-from hypothesis import assume, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.timeline import Axis
-from edgetop.ui.charts import (
-    GUTTER,
-    Floats,
-    Scale,
-    area_rows,
-    bar,
-    chart,
-    ends_line,
-    nice_scale,
-    time_axis,
-)
+from edgetop.analysis.timeline import POINTS, Axis, Points
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, bar, nice_scale, strip, time_line
 from edgetop.ui.look import Look
-from edgetop.ui.text import width
+from edgetop.ui.text import Line, width
 from tests.support.screens import plain
 
-BRAILLE, ASCII = Look(ascii_only=False), Look(ascii_only=True)
-# Dots of a braille cell from the bottom, for both columns (Unicode, Braille Patterns).
-DOTS = ((0x40, 0x80), (0x04, 0x20), (0x02, 0x10), (0x01, 0x08))
+BRAILLE, ASCII, BOXES = Look(), Look(ascii_only=True), Look(boxes=True)
+NOTHING = np.full(1, math.nan)
 
 examples = settings(deadline=None, max_examples=60)
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 20))
-values = st.lists(st.floats(-1e12, 1e12) | st.just(math.nan), min_size=1, max_size=300)
+values = st.lists(st.floats(-1e12, 1e12) | st.just(math.nan), min_size=1, max_size=700)
+looks = st.sampled_from((BRAILLE, ASCII, BOXES))
 
 
-def nothing(like: Floats) -> Floats:
-    return np.full_like(like, np.nan)
+def drawn(curves: list[Curve], cells: int, height: int, look: Look = BRAILLE, top: float = 4.0) -> list[str]:
+    rows = Plot(Scale(0.0, top), cells, height, look).rows(curves, {})
+    return [plain(row)[GUTTER:] for row in rows]
 
 
-def heights(rows: list[str]) -> list[int]:
-    """How many dots from the bottom the highest one of every dot column is."""
-    found = [0] * (2 * len(rows[0]))
-    for level, row in enumerate(reversed(rows)):
-        for x, character in enumerate(row):
-            code = ord(character) - 0x2800 if character != " " else 0
-            for dot, bits in enumerate(DOTS):
-                for side in (0, 1):
-                    if code & bits[side]:
-                        found[2 * x + side] = 4 * level + dot + 1
-    return found
+def line_of(*data: float) -> Curve:
+    return Curve(np.array(data), "p50")
+
+
+def styles_at(row: Line) -> list[str]:
+    """Of each cell beside the gutter."""
+    return [span.style for span in row[1:] for _ in span.text]
 
 
 @examples
-@given(values, sizes, st.sampled_from((BRAILLE, ASCII)))
-def test_a_chart_has_exactly_its_rows_and_cells(data: list[float], size: tuple[int, int], look: Look) -> None:
+@given(values, values, sizes, looks)
+def test_a_chart_has_exactly_its_rows_and_cells(
+    data: list[float], more: list[float], size: tuple[int, int], look: Look
+) -> None:
     cells, height = size
-    area = np.array(data)
-    rows = area_rows(area, area, Scale(-1.0, 1.0), cells, height, look)
+    area, other = np.array(data), np.array(more)
+    curves = [Curve(area, "band", np.fmin, upto=area + 1), Curve(other, "limit", is_dashed=True), Curve(area, "p50")]
+    rows = Plot(Scale(-1.0, 1.0), cells, height, look, np.arange(cells) % 2 == 0, cells // 2).rows(curves, {})
     assert len(rows) == height
-    assert {len(row) for row in rows} == {cells}
+    assert {width(row) for row in rows} == {GUTTER + cells}
 
 
-@examples
-@given(values, sizes)
-def test_the_maximum_is_always_seen_at_its_height(data: list[float], size: tuple[int, int]) -> None:
-    cells, height = size
-    area = np.array(data)
-    assume(not np.isnan(area).all())
-    scale = nice_scale(float(np.nanmin(area)), float(np.nanmax(area)))
-    share = (float(np.nanmax(area)) - scale.low) / (scale.high - scale.low)
-    level = min(max(math.ceil(share * height * 4), 1), height * 4)
-    assert max(heights(area_rows(area, nothing(area), scale, cells, height, BRAILLE))) == level
-    assert max(heights(area_rows(nothing(area), area, scale, cells, height, BRAILLE))) == level
+def test_a_line_is_joined_where_it_jumps() -> None:
+    assert drawn([line_of(0.5, 0.5, 3.5, 3.5)], 2, 1) == ["⣀⠏"]
+    assert drawn([line_of(3.5, 0.5)], 1, 1) == ["⢱"]
+
+
+def test_a_line_has_a_hole_where_nothing_was_measured() -> None:
+    nan = math.nan
+    assert drawn([line_of(0.5, 0.5, nan, nan, 3.5, 3.5)], 3, 1) == ["⣀ ⠉"]
+    assert drawn([Curve(NOTHING, "p50")], 3, 2) == ["   ", "   "]
 
 
 @examples
 @given(st.integers(0, 599), st.integers(5, 60))
 def test_one_spike_among_many_values_is_seen_in_its_column(place: int, cells: int) -> None:
-    area = np.full(600, 1.0)
-    area[place] = 10.0
-    found = heights(area_rows(area, nothing(area), Scale(0.0, 10.0), cells, 5, BRAILLE))
-    assert found.count(20) == 1
-    assert abs(found.index(20) - place * 2 * cells // 600) <= 1
+    data = np.full(POINTS, 1.0)
+    data[place] = 100.0
+    top = drawn([Curve(data, "p50")], cells, 5)[0]
+    at = next(x for x, character in enumerate(top) if character != " ")
+    assert abs(at - place * cells // POINTS) <= 1
 
 
-def test_a_spike_beyond_the_scale_is_seen_at_the_top() -> None:
-    area = np.array([1.0, 1.0, 500.0, 1.0])
-    assert max(heights(area_rows(area, nothing(area), Scale(0.0, 10.0), 4, 3, BRAILLE))) == 12
+def test_a_band_is_thin_and_gives_way_to_lines() -> None:
+    low, high, middle = np.full(8, 0.0), np.full(8, 3.9), np.full(8, 0.1)
+    rows = Plot(Scale(0.0, 4.0), 4, 2, BRAILLE).rows([Curve(low, "band", upto=high), Curve(middle, "p50")], {})
+    assert [plain(row)[GUTTER:] for row in rows] == ["⡪⡪⡪⡪", "⣀⣀⣀⣀"]
+    assert [set(styles_at(row)) for row in rows] == [{"band"}, {"p50"}]
 
 
-def test_where_nothing_was_measured_nothing_is_drawn() -> None:
-    nan = np.full(600, np.nan)
-    for look in (BRAILLE, ASCII):
-        assert area_rows(nan, nan, Scale(0.0, 1.0), 3, 2, look) == ["   ", "   "]
-    half = np.where(np.arange(600) < 300, 5.0, np.nan)
-    assert area_rows(half, nothing(half), Scale(0.0, 5.0), 4, 1, BRAILLE) == ["⣿⣿  "]
+def test_lines_in_one_cell_are_both_seen_in_the_style_of_the_last() -> None:
+    rows = Plot(Scale(0.0, 4.0), 1, 1, BRAILLE).rows([Curve(np.full(2, 3.5), "p99"), Curve(np.full(2, 0.5), "p50")], {})
+    assert plain(rows[0])[GUTTER:] == "⣉"
+    assert styles_at(rows[0]) == ["p50"]
 
 
-def test_a_value_at_the_foot_of_the_scale_still_shows() -> None:
-    low = np.zeros(8)
-    assert area_rows(low, nothing(low), Scale(0.0, 5.0), 4, 2, BRAILLE) == ["    ", "⣀⣀⣀⣀"]
+def test_a_limit_is_dashed_and_stands_in_its_row() -> None:
+    of = Plot(Scale(0.0, 100.0), 4, 4, ASCII)
+    rows = of.rows([Curve(np.full(1, 85.0), "limit", glyph="-", is_dashed=True)], {of.row_of(85.0): ("85", "limit")})
+    assert [plain(row) for row in rows] == ["    85 - - ", *["           "] * 3]
 
 
-def test_every_dot_stands_where_its_value_does() -> None:
-    ramp = np.arange(1.0, 5.0)
-    assert area_rows(ramp, nothing(ramp), Scale(0.0, 4.0), 2, 1, BRAILLE) == ["⣠⣾"]
-    assert area_rows(nothing(ramp), ramp, Scale(0.0, 4.0), 2, 1, BRAILLE) == ["⡠⠊"]
+def test_shaded_time_has_a_glyph_and_the_style_of_its_lines_a_background() -> None:
+    shades = np.array([False, True, True, False])
+    for look, glyph in ((BRAILLE, "⡀"), (ASCII, ":"), (BOXES, "░")):
+        rows = Plot(Scale(0.0, 4.0), 4, 2, look, shades).rows([Curve(np.full(4, 0.5), "p50")], {})
+        assert plain(rows[0])[GUTTER:] == f" {glyph}{glyph} "
+        assert styles_at(rows[0]) == ["text", "shade", "shade", "text"]
+        assert styles_at(rows[1]) == ["p50", "p50~", "p50~", "p50"]
 
 
-def test_a_single_value_fills_the_width() -> None:
-    one = np.array([1.0])
-    assert area_rows(one, nothing(one), Scale(0.0, 1.0), 5, 1, BRAILLE) == ["⣿⣿⣿⣿⣿"]
-
-
-def test_ascii_draws_an_area_and_a_mark_above_it() -> None:
-    area, mark = np.array([1.0, 2.0, 2.0]), np.array([3.0, 3.0, np.nan])
-    assert area_rows(area, mark, Scale(0.0, 3.0), 3, 3, ASCII) == ["** ", " ::", ":::"]
+def test_where_the_user_points_a_whole_column_is_marked() -> None:
+    rows = Plot(Scale(0.0, 4.0), 3, 3, BRAILLE, cursor=1).rows([line_of(1.0)], {})
+    assert [styles_at(row)[1] for row in rows] == ["focus"] * 3
 
 
 def test_a_chart_without_room_is_blank() -> None:
     for cells in (0, -1, -4):
-        for look in (BRAILLE, ASCII):
-            assert area_rows(np.ones(3), np.ones(3), Scale(0.0, 1.0), cells, 2, look) == ["", ""]
+        assert Plot(Scale(0.0, 1.0), cells, 2, BRAILLE).rows([line_of(1.0)], {}) == [(), ()]
 
 
 @examples
@@ -142,30 +129,41 @@ def test_a_nice_scale_changes_rarely_as_the_data_grows(low: float, growth: float
 def test_the_ends_of_a_nice_scale_are_round() -> None:
     assert nice_scale(5.02, 5.61) == Scale(5.0, 5.7)
     assert nice_scale(0, 0) == Scale(0.0, 1e-9)
-    assert nice_scale(1.02, 1.09) == Scale(1.02, 1.1)
     assert nice_scale(45.3, 45.3, least=10) == Scale(44.0, 54.0)
 
 
-def test_the_ends_of_a_scale_stand_in_the_gutter() -> None:
-    lines = [plain(row) for row in chart(["aa", "bb", "cc"], ("10.0", "0"))]
-    assert lines == ["    10.0 aa", "         bb", "       0 cc"]
-    assert plain(chart(["aa"], ("10.0", "0"))[0]) == "    10.0 aa"
+def points_at(*places: int, axis: Axis) -> Points:
+    marks: Floats = np.full(POINTS, np.nan)
+    marks[list(places)] = 1.0
+    return Points(axis, marks, marks, marks, marks)
 
 
 @examples
-@given(st.integers(0, 100), st.integers(0, 10**6), st.integers(1, 10**6))
-def test_a_time_axis_is_never_wider_than_its_chart(cells: int, start: int, span: int) -> None:
-    assert width(time_axis(Axis(start, start + span), cells)) <= max(cells, 0)
+@given(st.integers(-3, 100), st.integers(0, 10**6), st.integers(1, 10**6), looks)
+def test_a_time_axis_is_as_wide_as_its_chart(cells: int, start: int, span: int, look: Look) -> None:
+    axis = Axis(start, start + span)
+    drawn = time_line(axis, cells, points_at(0, 300, 599, axis=axis), [start, start + span], ("-", "frame"), look)
+    assert width(drawn) == max(cells, 0)
 
 
-def test_an_axis_names_both_ends_or_as_many_as_fit() -> None:
-    assert plain(time_axis(Axis(60, 120), GUTTER + 20)) == " " * GUTTER + "00:01:00    00:02:00"
-    assert plain(ends_line("left", "right", GUTTER + 6)) == " " * GUTTER + "left  "
-    assert plain(ends_line("left", "right", GUTTER + 3)).strip() == ""
+def test_a_time_axis_names_its_ends_and_ticks_bursts_and_marks() -> None:
+    axis = Axis(60, 120)
+    drawn = time_line(axis, 50, points_at(150, axis=axis), [100.0], ("-", "frame"), ASCII)
+    assert plain(drawn) == " 1:00 ------'--------- 1:30 -----m---------- 2:00 "
+    assert plain(time_line(axis, 8, points_at(axis=axis), [], ("-", "frame"), ASCII)) == "-" * 8
 
 
-def test_a_bar_is_as_long_as_its_share() -> None:
-    assert bar(0.5, 4, BRAILLE) == "⣿⣿  "
-    assert bar(0.625, 4, BRAILLE) == "⣿⣿⡇ "
-    assert bar(2.0, 3, ASCII) == "###"
-    assert bar(-1.0, 3, ASCII) == "   "
+@pytest.mark.parametrize(
+    ("look", "half", "odd"), [(BRAILLE, "⣿⣿  ", "⣿⣿⡇ "), (ASCII, "##  ", "##  "), (BOXES, "██  ", "██▌ ")]
+)
+def test_a_bar_is_as_long_as_its_share(look: Look, half: str, odd: str) -> None:
+    assert bar(0.5, 4, look) == half
+    assert bar(0.625, 4, look).startswith(odd[:2])
+    assert bar(0.625, 4, look)[2] == (odd[2] if look is not ASCII else bar(0.625, 4, look)[2])
+    assert bar(2.0, 3, look) == half[0] * 3
+    assert bar(-1.0, 3, look, rest=".") == "..."
+
+
+def test_a_strip_shows_whatever_is_not_nothing() -> None:
+    shares = np.array([0.0, 0.001, 0.5, 1.0])
+    assert [strip(shares, look) for look in (ASCII, BRAILLE, BOXES)] == [" .=#", " ⡀⣤⣿", " ▁▄█"]

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from edgetop.ui.panes.latency import LATENCY
 from edgetop.ui.panes.thermal import THERMAL
 from tests.support.replays import replayed
+from tests.support.scenes import throttled
 from tests.support.screens import Opened, area, opened, plain, text_of, view_of
 from tests.support.scripts import measured, measured_with_power
-from tests.ui.test_snapshots import throttled
 
 
 def axes(screen: Opened) -> list[tuple[str, str]]:

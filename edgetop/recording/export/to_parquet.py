@@ -20,12 +20,12 @@ from edgetop.recording.export.grid import Figures, Grid
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.packing import encodable
 from edgetop.recording.rows import Span
-from edgetop.recording.wall_time import wall_time
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo, to_json
 from edgetop.session.records import response_ns
 from edgetop.session.seconds import ABSENT, NS
+from edgetop.session.wall_time import wall_time
 
 MAX_ROWS = 100_000_000  # what asks for more has a time that cannot be true
 WINDOW_CELLS = 2_000_000  # values held at once

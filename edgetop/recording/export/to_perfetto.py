@@ -9,8 +9,8 @@ import numpy as np
 
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.export.trace import TraceWriter
-from edgetop.recording.wall_time import wall_time
 from edgetop.session.records import PHASES
+from edgetop.session.wall_time import wall_time
 
 _PERCENTILES = ("p50", "p90", "p99", "max")
 MAX_SPANS = 500_000  # 30 MB of trace

@@ -20,12 +20,12 @@ from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.files import FOLDER_MODE, JOURNAL, write_manifest
 from edgetop.recording.rows import Span
 from edgetop.recording.tables import Tables, settle
-from edgetop.recording.wall_time import wall_time
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import WARMUP, last_end_ns, measured
 from edgetop.session.seconds import Seconds
+from edgetop.session.wall_time import wall_time
 
 # Said once, and true of all that follows.
 SAID_ONCE = frozenset({

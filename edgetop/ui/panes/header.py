@@ -1,14 +1,21 @@
-"""The two lines that are always there: the verdict in words, and what is being run."""
+"""The lines that are always there: the verdict in words, what is being run, and the vital signs."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.vitals import Vital, elapsed, vitals
+from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import COLUMN_GAP, Line, Span, fit, line, spread, width
+from edgetop.ui.panes.sensor_series import readout
+from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, fit, line, spread, width
 
+WALL_FROM_CELLS = 100
+BAR_CELLS = (4, 10)  # of a gauge, at least and at most
+MARKS = {"warning": "!", "critical": "!"}  # so that colour is not the only carrier
 LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
 FIRST_DETAIL = 1  # its rank
 
@@ -19,7 +26,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     Where the line is too short, what is needed least is left out; never the elapsed time, nor p50.
     `frozen_ns`: how far a frozen screen is behind; None: it is not frozen.
     """
-    clock = line(f"{formatting.clock_time(view.progress.now_ns)} ")
+    clock = line(f"{_elapsed(view, area.width)} ")
     head = line(*_head(view, frozen_ns))
     room = area.width - width(head) - width(clock)
     parts = _parts(view, area)
@@ -34,6 +41,12 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
             room -= width((part,)) + len(COLUMN_GAP)
     body = [piece for place in sorted(kept) for piece in (COLUMN_GAP, kept[place])]
     return spread((*head, *line(" ", *body[1:])), clock, area.width)
+
+
+def _elapsed(view: MonitorView, cells: int) -> str:
+    """Without the time of day where there is too little room for it."""
+    whole = elapsed(view)
+    return whole if cells >= WALL_FROM_CELLS else whole.partition(", until")[0]
 
 
 def _head(view: MonitorView, frozen_ns: int | None) -> Iterator[Span]:
@@ -93,6 +106,46 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     told = line((f"  {recording} ", "warning" if is_trouble else "dim"))
     told = fit(told, area.width) if width(told) > area.width else told
     return (*fit(line((f" {text}", "dim")), max(0, area.width - width(told))), *told)
+
+
+def vitals_line(view: MonitorView, area: Area) -> Line:
+    """A gauge for each vital sign; of those that do not fit, the last ones are left out."""
+    shown = list(vitals(view))
+    while shown and _cells(shown) > area.width:
+        shown.pop()
+    if not shown:
+        return line((" no vital signs yet", "dim"))
+    gauges = sum(vital.share is not None for vital in shown)
+    spare = (area.width - _cells(shown)) // gauges - 1 if gauges else 0
+    bars = min(spare, BAR_CELLS[1]) if spare >= BAR_CELLS[0] else 0
+    pieces: list[Piece] = [" "]
+    for vital in shown:
+        style = vital.level if vital.level in MARKS else "text"
+        pieces += [(f"{vital.name} ", "dim"), (f"{vital.text}{MARKS.get(vital.level, '')}", style)]
+        if vital.share is not None and bars:
+            filled = bar(vital.share, bars, area.look, rest=EMPTY[area.look.ascii_only])
+            cells = math.ceil(min(max(vital.share, 0.0), 1.0) * bars)
+            level = vital.level if vital.level != "critical" else "hot"
+            pieces += [" ", (filled[:cells], level), (filled[cells:], "frame")]
+        pieces.append(COLUMN_GAP)
+    return line(*pieces)
+
+
+EMPTY = {True: ".", False: "\u28c0"}  # of a bar
+
+
+def _cells(shown: Sequence[Vital]) -> int:
+    """Without bars."""
+    widths = (len(vital.name) + len(vital.text) + 1 + (vital.level in MARKS) for vital in shown)
+    return 1 + sum(cells + len(COLUMN_GAP) for cells in widths)
+
+
+def readout_line(view: MonitorView, second: float, area: Area) -> Line:
+    """Instead of the vital signs: all values at the moment that the user points at."""
+    pieces: list[Piece] = [(f" at {formatting.clock_time(second * 1e9)} ", "focus"), COLUMN_GAP]
+    for name, value in readout(view, second):
+        pieces += [(f"{name} ", "dim"), f"{value}{COLUMN_GAP}"]
+    return as_fits(area.width, *pieces)
 
 
 def tiny_lines(view: MonitorView) -> list[Line]:

@@ -15,25 +15,10 @@ from edgetop.analysis.tail import part_words
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
-from edgetop.ui.charts import (
-    GUTTER,
-    SIDE_BY_SIDE_CELLS,
-    SIDE_CELLS,
-    Floats,
-    Scale,
-    area_rows,
-    chart,
-    ends_line,
-    nice_scale,
-    place_row,
-    round_step,
-    span_row,
-    tick_row,
-    time_axis,
-)
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import shaded, slow, throttled
-from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, table
+from edgetop.ui.panes.sensor_series import end_labels, plot, with_axis
+from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
 LABEL = Column("", 8, right=False)
@@ -52,15 +37,16 @@ END_STEPS, SHARE_STEPS = 12, 6  # of the axes of the histogram: what moves them 
 MIN_HISTOGRAM_CELLS = 20  # for the ends of its axis
 LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown of them
 WHOLE_ROWS = 24  # the pane has the screen to itself
-CHART_ROWS = 2  # at least; of those beyond, every other one may mark what happened
-STACKED_ROWS = 14  # for a histogram under the timeline
+TABLE_ROWS = 14  # for a table and not a line of figures
+STRIP_ROWS = 7  # for the distribution as a strip
+DEADLINE_WITHIN = 2.0  # of the top of the scale: further up it would flatten the rest
+STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 
 
 def title(view: MonitorView, _: Area) -> str:
     window = view.latency.window
-    unsettled = window is not None and not window.is_settled(0.99)
-    shown = "p50 filled, p99 above"
-    return f"ms   {shown}   ? = n too small" if unsettled else f"ms   {shown}"
+    shown = "all" if view.latency.window_ns is None else f"window {formatting.span(view.latency.window_ns)}"
+    return f"{shown}   ? n too small" if window is not None and not window.is_settled(0.99) else shown
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -73,19 +59,46 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    lines = _table(view, area.width, is_whole=area.height >= WHOLE_ROWS)
-    room = area.height - len(lines) - 1  # less the axis
+    if area.height >= TABLE_ROWS and not area.is_stacked:
+        lines = _table(view, area.width, is_whole=area.height >= WHOLE_ROWS)
+    else:
+        lines = [_figures(view, area.width)]
+    is_whole = area.height >= WHOLE_ROWS and not area.is_stacked
+    if area.height >= STRIP_ROWS and not is_whole:
+        lines.append(_strip(view, area))
+    room = area.height - len(lines)
     if room < 2:
         return lines[: area.height]
-    if area.width >= SIDE_BY_SIDE_CELLS:
-        left = area.width - SIDE_CELLS - 2
-        timeline = _timeline(view, area.resized(left, room))
-        return [*lines, *beside(((timeline, left), (_histogram(view, area.resized(SIDE_CELLS, room)), SIDE_CELLS)))]
-    if room < STACKED_ROWS:
-        return [*lines, *_timeline(view, area.resized(height=room))]
-    upper = room * 3 // 5
-    timeline = _timeline(view, area.resized(height=upper))
-    return [*lines, *timeline, *_histogram(view, area.resized(height=room - upper - 1))]
+    below = _histogram(view, area.resized(height=room * 2 // 5 - 1)) if is_whole else []
+    return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _timeline(view, of)), *below]
+
+
+def _figures(view: MonitorView, cells: int) -> Line:
+    """The percentiles of the window in a line, named in the colours of their lines."""
+    window = view.latency.window
+    if window is None:
+        return line(("no samples yet", "dim"))
+    pieces: list[Piece] = []
+    for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
+        value = formatting.milliseconds(window.percentile_ns(quantile))
+        doubt = "" if window.is_settled(quantile) else "?"
+        pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt:<1}  "]
+    rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
+    return as_fits(cells, *pieces, ("max ", "dim"), f"{formatting.milliseconds(window.max_ns)}   ", rate)
+
+
+def _strip(view: MonitorView, area: Area) -> Line:
+    """How often which latency, in one row."""
+    window = view.latency.window
+    if window is None:
+        return BLANK
+    low, high = _histogram_ends(window)
+    ends = [formatting.milliseconds(low), f">={formatting.milliseconds(high)}"]
+    cells = min(48, area.width - sum(map(len, ends)) - 10)
+    if cells < MIN_HISTOGRAM_CELLS:
+        return BLANK
+    counts = _binned(view.latency.buckets, low, high, cells)
+    return line(("spread  ", "dim"), f"{ends[0]} ", (strip(counts / counts.max(), area.look), "p50"), f" {ends[1]}")
 
 
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
@@ -163,34 +176,25 @@ def _optional(value: float | None, to_text: Callable[[float], str]) -> Piece:
 
 
 def _timeline(view: MonitorView, area: Area) -> list[Line]:
-    """p50 filled, p99 as a line above it: as many rows as the area has, and the axis under them.
-
-    Where there is room, the last of these rows mark what happened: limits, slowdowns, bursts, the user's marks.
-    """
-    points, cells = view.latency.points, area.width - GUTTER
-    axis = time_axis(points.axis, area.width)
-    if points.is_empty or cells <= 0:
-        return [*[BLANK] * area.height, axis]
-    happened = _happened(view, cells, area)[: max(0, area.height - CHART_ROWS) // 2]
-    scale = nice_scale(float(np.nanmin(points.middle)), _top_of(points.high), least=LEAST_SPAN_NS)
-    rows = area_rows(points.middle, points.high, scale, cells, area.height - len(happened), area.look)
-    ends = (formatting.milliseconds(scale.high), formatting.milliseconds(scale.low))
-    return [*chart(rows, ends, shaded(view, points.axis, area.width)), *happened, axis]
-
-
-def _happened(view: MonitorView, cells: int, area: Area) -> list[Line]:
-    """Each in a row, what matters most first; a row that would be empty is left out."""
-    axis = view.latency.points.axis
-    slowed, limited = slow(view, axis, area.width), throttled(view, axis, area.width)
-    rows = [span_row(slowed, "slow", area.look)] if slowed.any() else []
-    if (limited & ~(np.convolve(slowed, [1, 1, 1], "same") > 0)).any():  # else the same is told by the row above
-        rows.append(span_row(limited, "limit", area.look))
-    if not view.burst_marks.is_empty:
-        rows.append(tick_row(view.burst_marks, "bursts", cells, area.look))
-    marks = [event.t_ns / 1e9 for event in view.events.newest_first if event.kind == "mark"]
-    if any(axis.from_s <= second < axis.to_s for second in marks):
-        rows.append(place_row(marks, "marks", axis, cells))
-    return rows
+    """p50 and p99 as lines, the shortest to the longest as a band, the deadline where it is near."""
+    points = view.latency.points
+    if points.is_empty:
+        return []
+    top, deadline = _top_of(points.high), view.deadline.deadline_ns if view.deadline else None
+    if deadline and top / DEADLINE_WITHIN < deadline < top * DEADLINE_WITHIN:
+        top = max(top, float(deadline))
+    scale = nice_scale(float(np.nanmin(points.low)), top, least=LEAST_SPAN_NS)
+    of = plot(view, points.axis, scale, area)
+    labels = end_labels(of, formatting.milliseconds(scale.high), formatting.milliseconds(scale.low))
+    curves = [
+        Curve(points.low, "band", np.fmin, ".", upto=points.top),
+        Curve(points.high, "p99", glyph="+"),
+        Curve(points.middle, "p50"),
+    ]
+    if deadline and scale.low < deadline <= scale.high:
+        labels[of.row_of(deadline)] = (f"{deadline / 1e6:g}", "limit")
+        curves.insert(1, Curve(np.full(1, float(deadline)), "limit", glyph="-", is_dashed=True))
+    return of.rows(curves, labels)
 
 
 def _top_of(high: Floats) -> float:
@@ -203,17 +207,17 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
     """How often which latency, from the shortest to beyond p99; longer ones count in the last column."""
     window = view.latency.window
     cells = area.width - GUTTER
-    if window is None or cells < MIN_HISTOGRAM_CELLS:
-        return [BLANK] * (area.height + 1)
+    if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
+        return []
     low, high = _histogram_ends(window)
     counts = _binned(view.latency.buckets, low, high, cells if area.look.ascii_only else cells * 2)
     shares = counts / counts.sum()
     step = round_step(shares.max(), SHARE_STEPS)
-    scale = Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step)
-    bars = np.where(counts > 0, shares, np.nan)
-    rows = area_rows(bars, np.full_like(bars, np.nan), scale, cells, area.height, area.look)
-    ends = ends_line(formatting.milliseconds(low), f">={formatting.milliseconds(high)}", area.width)
-    return [*chart(rows, (formatting.percent(scale.high), "0")), ends]
+    of = Plot(Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step), cells, area.height - 1, area.look)
+    bars = Curve(np.where(counts > 0, shares, np.nan), "p50", glyph=":", is_filled=True)
+    ends = (formatting.milliseconds(low), f">={formatting.milliseconds(high)}")
+    axis = spread(line(" " * GUTTER, (ends[0], "dim")), line((ends[1], "dim")), area.width)
+    return [BLANK, *of.rows([bars], end_labels(of, formatting.percent(of.scale.high), "0")), axis]
 
 
 def _histogram_ends(window: Statistics) -> tuple[float, float]:
@@ -238,4 +242,4 @@ def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Fl
     return np.diff(steps, prepend=0, append=total[-1])
 
 
-LATENCY = Drawing("latency", title, body, line=one_line)
+LATENCY = Drawing("latency", title, body, line=one_line, unit="ms")

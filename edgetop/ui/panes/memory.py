@@ -9,9 +9,8 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.memory import MemoryView
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
-from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import Block, stacked, with_chart
+from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, is_flat, stacked, with_chart
 from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
 DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
@@ -22,8 +21,9 @@ SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a 
 STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "first": "first run", "steady": "steady"}
 
 
-def title(_: MonitorView, __: Area) -> str:
-    return "MiB"
+def title(view: MonitorView, _: Area) -> str:
+    memory = view.memory
+    return f"engine {_mib(memory.rss)}, {_holder(memory)} has {_mib(memory.room)} left"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -74,7 +74,8 @@ def _shown(track: TrackView | None, unit: str) -> str:
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    return with_chart(view, view.memory.rss_points, "MiB", partial(_rows, view.memory), area, names_unit=False)
+    points = None if is_flat(view.memory.rss_points, "MiB") else view.memory.rss_points
+    return with_chart(view, points, "MiB", partial(_rows, view.memory), area)
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
@@ -83,7 +84,7 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     shown = (("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
              ("system left", memory.available))  # fmt: skip
     blocks = [
-        Block(_course_figures(name, track), points, "MiB", names_unit=False)
+        Block(_course_figures(name, track), points, "MiB")
         for name, track in shown
         if track and (points := view.sensor_series.get(track.info.id)) is not None
     ]
@@ -211,4 +212,4 @@ def _stages(memory: MemoryView, area: Area) -> list[Line]:
     return lines
 
 
-MEMORY = Drawing("memory", title, body, line=one_line, details=("mem",))
+MEMORY = Drawing("memory", title, body, line=one_line, details=("mem",), unit="MiB")

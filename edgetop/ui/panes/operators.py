@@ -30,6 +30,19 @@ def title(view: MonitorView, area: Area) -> str:
     return f"{shown}, of these {len(_listed(view, area))} with: {words}" if words else shown
 
 
+def one_line(view: MonitorView, area: Area) -> Line:
+    """The operator that takes the most."""
+    found = view.operators.operators
+    if not found:
+        return fit(line(("hotspot  ", "dim"), (area.clean(_why_none(view)), "dim")), area.width)
+    largest, p50_ns = max(found, key=lambda operator: operator.share), _p50_ns(view)
+    ms = "" if p50_ns is None else f"  {formatting.milliseconds(scaled_ns(largest, p50_ns))} ms"
+    change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
+    share = formatting.share_text(largest.share, settled=largest.settled)
+    name = f"{area.clean(largest.op_type)} {area.clean(short_name(largest))}"
+    return as_fits(area.width, ("hotspot  ", "dim"), f"{share.strip()} of the time in {name}", ms, change)
+
+
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if not view.operators.operators:
         return wrapped(area.clean(_why_none(view)), area.width, "dim")
@@ -183,4 +196,4 @@ def _searched(operator: OperatorView) -> str:
     return f"{operator.name} {operator.op_type} {operator.provider} {operator.origin or ''}"
 
 
-OPERATORS = Drawing("hotspots", title, body, scrolls=True, rows="operators", orders=ORDERS)
+OPERATORS = Drawing("hotspots", title, body, scrolls=True, line=one_line, rows="operators", orders=ORDERS)

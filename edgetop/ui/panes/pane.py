@@ -1,7 +1,7 @@
 """What a pane is, and the list of them in the order of their keys."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.formatting import clean
@@ -31,6 +31,8 @@ class Area:
     height: int
     look: Look
     listing: Listing = Listing()
+    is_stacked: bool = False  # among timelines with one axis, which does not stand in it
+    cursor_s: float | None = None  # the session time in s that the user points at; None: none
 
     def clean(self, text: str) -> str:
         """As this terminal can show it."""
@@ -39,7 +41,7 @@ class Area:
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":
         """The same with other cells."""
         width, height = (self.width if width is None else width), (self.height if height is None else height)
-        return Area(width, height, self.look, self.listing)
+        return replace(self, width=width, height=height)
 
 
 def _whole(view: MonitorView) -> object:
@@ -51,11 +53,13 @@ class Drawing:
     """A pane as data: how it is called, and the functions that draw it."""
 
     name: str
-    title: Callable[[MonitorView, Area], str]  # what stands beside the name
+    # What stands at the end of the title.
+    title: Callable[[MonitorView, Area], str]
     body: Callable[[MonitorView, Area], Sequence[Line]]
     scrolls: bool = False
     line: Callable[[MonitorView, Area], Line] | None = None  # the pane in one line
     details: tuple[str, ...] = ()  # the kinds of sensors whose courses it draws where it is alone
     rows: str = ""  # what it lists, where that can be filtered
     orders: tuple[str, ...] = ()  # in which it can list it
+    unit: str = ""  # of its course, beside the name
     subject: Callable[[MonitorView], object] = _whole  # the body is drawn of; while it is the same object, not anew

@@ -34,11 +34,12 @@ ADVICE = (
 
 
 def title(view: MonitorView, area: Area) -> str:
-    leading = view.power.leading
+    leading, cost = view.power.leading, view.energy.leading
     if leading is None:
         return "no sensor"
-    whole = "" if view.power.total else ", a part of the board: no sensor measures the whole"
-    return f"{_label(leading, area)}, {_accuracy(leading)}{whole}"
+    energy = f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else ""
+    part = "" if view.power.total else ", a part of the board"
+    return f"{_now(leading)} W, mean {_watts(leading.mean_w)}{energy}   {_label(leading, area)}{part}"
 
 
 def _label(rail: RailView, area: Area) -> str:
@@ -195,4 +196,4 @@ def _share(rail: RailView, total: RailView | None, area: Area) -> str:
     return bar(rail.track.value / whole, COLUMNS[-1].cells, area.look)
 
 
-POWER = Drawing("power", title, body, line=one_line, details=("power",))
+POWER = Drawing("power", title, body, line=one_line, details=("power",), unit="W")

@@ -1,88 +1,125 @@
-"""One quantity over time, as every pane draws it: the same axis, and shades where board or model was slowed."""
+"""Quantities over time, as every pane draws them: the same axis, and shades where board or model was slowed."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.throttles import ThrottleSpan
 from edgetop.analysis.timeline import Axis, Points
-from edgetop.ui.charts import (
-    GUTTER,
-    SIDE_BY_SIDE_CELLS,
-    SIDE_CELLS,
-    Shades,
-    area_rows,
-    chart,
-    nice_scale,
-    shades,
-    time_axis,
-)
+from edgetop.ui.charts import GUTTER, Bools, Curve, Plot, Scale, nice_scale, shades, time_line
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import Line, beside, fit
+from edgetop.ui.text import BLANK, Line, Span, beside, fit
 
 NS = 1e9
 # What is not magnified: differences that are noise.
 LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
+FLAT = {"C": 1.5, "MHz": 30.0, "W": 0.3, "MiB": 4.0}  # a course that moves less is a number
+STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
+JOINS = {"MHz": np.fmin}  # of a column the lowest: that is when it was slow
 CHART_MIN_ROWS = 4
 LEAST_ROWS = 2  # of a course that is worth its room
+SIDE_CELLS = 54  # what stands beside a chart where there is room
+SIDE_BY_SIDE_CELLS = 2 * SIDE_CELLS
+WARM_C, HOT_C = 15.0, 5.0  # this near to the trip, a temperature has another colour
+WITHOUT_TRIP_C = 85.0
 
 
-def slow(view: MonitorView, axis: Axis, width: int) -> Shades:
-    """Of a timeline in a pane of that width, the cells in which there was a slowdown."""
-    spans = [(slowdown.start_ns, slowdown.end_ns) for slowdown in view.slowdowns.slowdowns]
-    return _cells(spans, view, axis, width)
-
-
-def throttled(view: MonitorView, axis: Axis, width: int) -> Shades:
-    """The same of what the board said of itself."""
-    return _cells([(span.start_ns, span.end_ns) for span in view.throttles.spans], view, axis, width)
-
-
-def _cells(spans: Iterable[tuple[int, int | None]], view: MonitorView, axis: Axis, width: int) -> Shades:
+def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
+    """Which cells of a timeline are shaded: the board was throttled, or the model slow."""
+    found: list[ThrottleSpan | Slowdown] = [*view.throttles.spans, *view.slowdowns.slowdowns]
     now_ns = view.progress.now_ns
-    in_s = ((start_ns / NS, (now_ns if end_ns is None else end_ns) / NS) for start_ns, end_ns in spans)
-    return shades(in_s, axis, width - GUTTER)
+    in_s = ((of.start_ns / NS, (now_ns if of.end_ns is None else of.end_ns) / NS) for of in found)
+    return shades(in_s, axis, cells)
 
 
-def shaded(view: MonitorView, axis: Axis, width: int) -> Shades:
-    """What is coloured in every timeline: the board was throttled, or the model slow."""
-    cells: Shades = throttled(view, axis, width) | slow(view, axis, width)
-    return cells
+def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
+    """A chart that fills the area, beside the gutter."""
+    cells, cursor = area.width - GUTTER, None
+    if area.cursor_s is not None and axis.from_s <= area.cursor_s < axis.to_s:
+        cursor = int((area.cursor_s - axis.from_s) * cells / (axis.to_s - axis.from_s))
+    return Plot(scale, cells, max(area.height, 1), area.look, slowed(view, axis, cells), cursor)
 
 
-def course(view: MonitorView, points: Points, unit: str, area: Area, *, names_unit: bool = True) -> list[Line]:
-    """As many rows as the area has, at least one: the mean filled, the highest above it."""
-    least = LEAST_SPAN.get(unit, 0.0)
-    top = max(float(np.nanmax(points.high)), float(np.nanmax(points.middle)))
-    scale = nice_scale(float(np.nanmin(points.low)), top, least=least)
-    rows = area_rows(points.middle, points.high, scale, area.width - GUTTER, max(area.height, 1), area.look)
-    ends = (f"{scale.high:g} {unit}" if names_unit else f"{scale.high:g}", f"{scale.low:g}")
-    return chart(rows, ends, shaded(view, points.axis, area.width))
+def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
+    """The ends of a scale, in the first row and the last."""
+    return {of.height - 1: (low, "dim"), 0: (high, "dim")}
+
+
+def is_flat(points: Points | None, unit: str) -> bool:
+    """Whether a course has nothing to see: a number says as much."""
+    if points is None or points.is_empty:
+        return True
+    lowest, highest = float(np.nanmin(points.low)), float(np.nanmax(points.high))
+    return highest - lowest < max(FLAT.get(unit, 0.0), 0.02 * abs(highest))
+
+
+def course(
+    view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
+) -> list[Line]:
+    """As many rows as the area has, at least one: a line, its extremes as a dim band, and a limit as a dashed line."""
+    known = points.middle[~np.isnan(points.middle)]
+    bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
+    high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if not np.isnan(bounds).all() else np.nan])
+    scale = nice_scale(float(np.nanmin(points.low)), float(high), least=LEAST_SPAN.get(unit, 0.0))
+    of = plot(view, points.axis, scale, area)
+    labels = end_labels(of, f"{scale.high:g}", f"{scale.low:g}")
+    style: str | Sequence[str] = STYLES.get(unit, "graph")
+    if unit == "C":
+        style = _heat_styles(of, limit if isinstance(limit, float) else WITHOUT_TRIP_C)
+    curves = [Curve(points.low, "band", np.fmin, ".", upto=points.high)] if len(known) else []
+    if not np.isnan(bounds).all():
+        curves.append(Curve(bounds, "limit", np.fmin, "-", is_dashed=True))
+        if isinstance(limit, float):
+            labels[of.row_of(limit)] = (f"{limit:g}", "limit")
+    return of.rows([*curves, Curve(points.middle, style, JOINS.get(unit, np.fmax))], labels)
+
+
+def _heat_styles(of: Plot, trip_c: float) -> list[str]:
+    """Of each row, by how near to the trip it is."""
+    step = (of.scale.high - of.scale.low) / of.height
+    tops = [of.scale.high - row * step for row in range(of.height)]
+    return ["hot" if c > trip_c - HOT_C else "warm" if c > trip_c - WARM_C else "temperature" for c in tops]
+
+
+def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line:
+    """The time axis under timelines, as wide as the area, with ticks for bursts and marks."""
+    marks = [event.t_ns / NS for event in view.events.newest_first if event.kind == "mark"]
+    axis = view.latency.points.axis
+    gutter = Span(character * GUTTER, style)
+    return (gutter, *time_line(axis, area.width - GUTTER, view.burst_marks, marks, (character, style), area.look))
+
+
+def with_axis(view: MonitorView, area: Area, draw: Callable[[Area], list[Line]]) -> list[Line]:
+    """A chart with its axis in the last row, but in a stack, which has one for all."""
+    if area.is_stacked:
+        return draw(area)
+    drawn = draw(area.resized(height=area.height - 1))
+    return [*drawn, *[BLANK] * (area.height - 1 - len(drawn)), time_rule(view, area, " ", "dim")]
 
 
 def with_chart(
-    view: MonitorView, points: Points | None, unit: str, figures: Callable[[Area], list[Line]], area: Area, *,
-    names_unit: bool = True,
-) -> list[Line]:  # fmt: skip
+    view: MonitorView, points: Points | None, unit: str, figures: Callable[[Area], list[Line]], area: Area
+) -> list[Line]:
     """Figures and the course of what leads: beside each other where there is room, else below, or the figures alone."""
-    if points is not None and not points.is_empty and area.height >= CHART_MIN_ROWS:
-        if area.width >= SIDE_BY_SIDE_CELLS:
+
+    def draw(room: Area) -> list[Line]:
+        return [] if points is None else course(view, points, unit, room)
+
+    if points is not None and not points.is_empty:
+        if area.is_stacked:
+            return draw(area)
+        if area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
             left = area.width - SIDE_CELLS - 2
-            drawn = _with_axis(view, points, unit, area.resized(width=left), names_unit=names_unit)
+            drawn = with_axis(view, area.resized(width=left), draw)
             return beside(((drawn, left), (figures(area.resized(width=SIDE_CELLS)), SIDE_CELLS)))
         lines = figures(area)
-        room = area.height - len(lines)
-        if room >= CHART_MIN_ROWS:
-            return [*lines, *_with_axis(view, points, unit, area.resized(height=room), names_unit=names_unit)]
-        return lines
+        if area.height - len(lines) >= CHART_MIN_ROWS:
+            return [*lines, *with_axis(view, area.resized(height=area.height - len(lines)), draw)]
     return figures(area)
-
-
-def _with_axis(view: MonitorView, points: Points, unit: str, area: Area, *, names_unit: bool) -> list[Line]:
-    """The axis in the last row."""
-    drawn = course(view, points, unit, area.resized(height=area.height - 1), names_unit=names_unit)
-    return [*drawn, time_axis(points.axis, area.width)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +129,7 @@ class Block:
     figures: Line
     points: Points | None  # None, or an empty one: only the figures
     unit: str
-    mark: Points | None = None  # what is drawn as a line, such as a cap; None: its own highest
-    names_unit: bool = True  # False: the pane does
+    limit: Points | float | None = None  # drawn as a dashed line, such as a cap
 
 
 def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line]:
@@ -108,17 +144,32 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line
     lines: list[Line] = []
     for block in blocks:
         lines.append(fit(block.figures, area.width))
-        if block in drawn[:charts]:
+        if block in drawn[:charts] and block.points is not None:
             rows = room // charts + (drawn.index(block) < room % charts)
-            lines += _course_of(view, block, area.resized(height=rows))
+            lines += course(view, block.points, block.unit, area.resized(height=rows), limit=block.limit)
     if charts:
-        lines = [*lines[: area.height - 1], time_axis(view.latency.points.axis, area.width)]
+        lines = [*lines[: area.height - 1], time_rule(view, area, " ", "dim")]
     return lines[: area.height]
 
 
-def _course_of(view: MonitorView, block: Block, area: Area) -> list[Line]:
-    points, mark = block.points, block.mark
-    assert points is not None
-    if mark is not None and not mark.is_empty:
-        points = replace(points, low=np.fmin(points.low, mark.low), high=mark.middle)
-    return course(view, points, block.unit, area, names_unit=block.names_unit)
+def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
+    """What stood in a course at that time; None where nothing did."""
+    if points is None or not points.axis.from_s <= second < points.axis.to_s:
+        return None
+    place = int((second - points.axis.from_s) * len(points.middle) / (points.axis.to_s - points.axis.from_s))
+    value = float(getattr(points, values)[place])
+    return None if np.isnan(value) else value
+
+
+def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
+    """All values of one moment, by their names."""
+    latency, thermal = view.latency.points, view.thermal
+    read = (
+        ("p50", value_at(latency, second), formatting.milliseconds, "ms"),
+        ("p99", value_at(latency, second, "high"), formatting.milliseconds, "ms"),
+        ("heat", value_at(thermal.hottest_points, second), lambda value: formatting.reading(value, "°C"), "C"),
+        ("clock", value_at(thermal.clock_points, second), lambda value: formatting.reading(value, "MHz"), "MHz"),
+        ("power", value_at(view.power.points, second), lambda value: formatting.reading(value, "W"), "W"),
+        ("memory", value_at(view.memory.rss_points, second), lambda value: formatting.reading(value, "MiB"), "MiB"),
+    )
+    return [(name, f"{written(value)} {unit}") for name, value, written, unit in read if value is not None]

@@ -12,10 +12,10 @@ from edgetop.analysis.forecast.words import left, outlook, time_left
 from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
-from edgetop.ui.charts import SIDE_BY_SIDE_CELLS, SIDE_CELLS, span_row, time_axis
+from edgetop.ui.look import frame_glyphs
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import Block, course, stacked, throttled
-from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, beside, fit, line, table, width, wrapped
+from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, course, is_flat, stacked, with_axis
+from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, beside, fit, line, table, width, wrapped
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
 ZONE_CELLS = (18, 28)  # of a zone's name, as the longest needs
@@ -33,9 +33,12 @@ NAMED_IN_LINE = 2  # of the limits in force, where the pane is one line
 
 
 def title(view: MonitorView, area: Area) -> str:
-    hottest = view.thermal.hottest
-    ahead = time_left(view.forecast)
-    return "" if hottest is None else ", ".join(text for text in (f"hottest {_name(hottest, area)}", ahead) if text)
+    thermal = view.thermal
+    zone = thermal.zone
+    if zone is None or zone.value is None:
+        return ""
+    left = "" if thermal.trip_c is None else f", {_headroom(thermal.trip_c - zone.value)} {thermal.trip_c:g}"
+    return f"{_celsius(zone.value)} C{left}   {_name(zone, area)}"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -134,14 +137,16 @@ def _label(clock: ClockView, area: Area) -> str:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    thermal = view.thermal
+    if area.is_stacked:
+        return _charts(view, area)
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    has_chart = any(points and not points.is_empty for points in (thermal.hottest_points, thermal.clock_points))
+    has_chart = any(shown_courses(view))
     if has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
         left = area.width - SIDE_CELLS - 2
         tables = _squeezed(*_tables(view, area.resized(width=SIDE_CELLS)), area.height)
-        return beside(((_charts(view, left, area.height, area), left), (tables, SIDE_CELLS)))
+        drawn = with_axis(view, area.resized(width=left), lambda of: _charts(view, of))
+        return beside(((drawn, left), (tables, SIDE_CELLS)))
     zones, clocks = _tables(view, area)
     room = area.height - len(zones) - 1 - len(clocks)
     if has_chart and room < CHART_MIN_ROWS:  # the title tells what is ahead too
@@ -149,32 +154,35 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         room = area.height - len(zones) - 1 - len(clocks)
     if not has_chart or room < CHART_MIN_ROWS:
         return _squeezed(zones, clocks, area.height)
-    return [*_charts(view, area.width, room, area), *zones, BLANK, *clocks]
+    drawn = with_axis(view, area.resized(height=room), lambda of: _charts(view, of))
+    return [*drawn, *zones, BLANK, *clocks]
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
     """The pane alone: every zone and every clock with its own course, a clock under its cap."""
     # By the highest ever seen, which seldom changes: a chart that moves with every breath cannot be read.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
-    zones = [Block(_zone_figures(zone, area), view.sensor_series.get(zone.info.id), "C") for zone in ranked]
+    zones = [
+        Block(
+            _zone_figures(zone, area),
+            view.sensor_series.get(zone.info.id),
+            "C",
+            limit=(zone.info.trips or {}).get("passive"),
+        )
+        for zone in ranked
+    ]
     clocks = [
         Block(
             _clock_figures(clock, area),
             view.sensor_series.get(clock.mhz.info.id),
             "MHz",
-            mark=view.sensor_series.get(f"freqcap/{clock.mhz.info.label}"),
+            limit=view.sensor_series.get(f"freqcap/{clock.mhz.info.label}"),
         )
         for clock in view.thermal.clocks
     ]
-    limits = [*_limits(view.thermal, area), *_limit_row(view, area)]
+    limits = _limits(view.thermal, area)
     sensor_series = stacked(view, [*zones, *clocks], area.resized(height=max(0, area.height - len(limits))))
     return [*limits, *sensor_series][: area.height]
-
-
-def _limit_row(view: MonitorView, area: Area) -> list[Line]:
-    """When something slowed the board, as it told; nothing where that was never on this axis."""
-    touched = throttled(view, view.latency.points.axis, area.width)
-    return [span_row(touched, "limit", area.look)] if touched.any() else []
 
 
 def _zone_figures(zone: TrackView, area: Area) -> Line:
@@ -221,18 +229,49 @@ def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> lis
     return [*zones[:room], *gap, *clocks][:height]
 
 
-def _charts(view: MonitorView, width: int, height: int, area: Area) -> list[Line]:
-    """Temperature over the clock, on one time axis."""
-    shown = [
-        (points, unit)
-        for points, unit in ((view.thermal.hottest_points, "C"), (view.thermal.clock_points, "MHz"))
-        if points is not None and not points.is_empty
-    ]
+def shown_courses(view: MonitorView) -> tuple[bool, bool]:
+    """Whether heat, and the clock, are worth a chart: what is flat is a number."""
+    thermal = view.thermal
+    return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz")
+
+
+def _charts(view: MonitorView, area: Area) -> list[Line]:
+    """Temperature with its trip, and under a rule of its own the clock with its cap."""
+    thermal = view.thermal
+    has_heat, has_clock = shown_courses(view)
+    rule = [_clock_rule(view, area)] if has_clock else []
+    charts = (has_heat + has_clock) or 1
+    rows = max(1, (area.height - len(rule)) // charts)
     lines: list[Line] = []
-    for i, (points, unit) in enumerate(shown):
-        rows = (height - 1) // len(shown) + (i < (height - 1) % len(shown))
-        lines += course(view, points, unit, area.resized(width, rows))
-    return [*lines, time_axis(view.latency.points.axis, width)]
+    if has_heat and thermal.hottest_points:
+        heat = area.resized(height=area.height - len(rule) - rows * has_clock)
+        lines += course(view, thermal.hottest_points, "C", heat, limit=thermal.trip_c)
+    lines += rule
+    if has_clock and thermal.clock_points:
+        lines += course(view, thermal.clock_points, "MHz", area.resized(height=rows), limit=thermal.cap_points)
+    if not has_clock:
+        return lines
+    return lines[: area.height]
+
+
+def _clock_rule(view: MonitorView, area: Area) -> Line:
+    """A line of the frame between the two, with the clock as it is now."""
+    rule = frame_glyphs(area.look).rule
+    said = f" {_clock_words(view, area)} "
+    name = " clock MHz "
+    dashes = max(1, area.width - len(name) - len(said) - 2)
+    return fit((Span(rule, "frame"), Span(name, "title"), Span(rule * dashes, "frame"), Span(said, "dim"),
+                Span(rule, "frame")), area.width, "frame")  # fmt: skip
+
+
+def _clock_words(view: MonitorView, area: Area) -> str:
+    leading = view.thermal.leading
+    if leading is None:
+        return ""
+    clock = next((clock for clock in view.thermal.clocks if clock.mhz.info.id == leading.info.id), None)
+    cap = "" if clock is None or clock.cap_mhz is None else f", cap {_mhz(clock.cap_mhz)}"
+    now = UNKNOWN if leading.is_lost else _mhz(leading.value)
+    return f"{area.clean(leading.info.label)} {now}{cap}, best {_mhz(leading.max)}"
 
 
 def _zones(zones: Sequence[TrackView], area: Area) -> list[Line]:
@@ -281,4 +320,4 @@ def _capped(clock: ClockView) -> tuple[str, str]:
     return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
 
 
-THERMAL = Drawing("heat", title, body, line=one_line, details=("temp", "freq", "freqcap"))
+THERMAL = Drawing("heat", title, body, line=one_line, details=("temp", "freq", "freqcap"), unit="C")

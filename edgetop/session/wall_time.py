@@ -27,7 +27,14 @@ class WallTime:
 
     def utc(self, t_ns: int) -> str:
         """As the manifest writes it."""
-        return format_utc(_EPOCH + timedelta(microseconds=self.origin_us + t_ns // 1000))
+        return format_utc(self._at(t_ns))
+
+    def local(self, t_ns: int) -> datetime:
+        """In the time zone of whoever reads it."""
+        return self._at(t_ns).astimezone()
+
+    def _at(self, t_ns: int) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.origin_us + t_ns // 1000)
 
 
 def wall_time(manifest: Manifest) -> WallTime | None:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from edgetop.recording.wall_time import wall_time
 from edgetop.session.clock import Anchor
 from edgetop.session.manifest import ClockInfo
+from edgetop.session.wall_time import wall_time
 from tests.support.sessions import make_manifest
 
 US = 1_000_000

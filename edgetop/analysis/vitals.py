@@ -1,0 +1,129 @@
+"""The vital signs: how far each quantity is from its limit, as of now. What a board has not got is absent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetop import formatting
+from edgetop.analysis.verdict import Level
+from edgetop.session.wall_time import wall_time
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import MonitorView
+
+CLOSE_C = 5.0  # this near to its trip, a zone is a warning
+CLOSE_SHARE = 0.9  # of a limit
+SLOW_CLOCK = 0.95  # of the best one: below, something took it
+MUCH_SLOWER = 1.5  # p99 over that of the burst
+
+
+@dataclass(frozen=True, slots=True)
+class Vital:
+    name: str
+    text: str  # the figure with its limit and unit
+    share: float | None = None  # of the limit: 1 is full; None: there is no limit
+    level: Level = "good"
+
+
+def vitals(view: "MonitorView") -> tuple[Vital, ...]:
+    """The most needed first."""
+    makers = (_tail, _heat, _clock, _misses, _memory, _power, _time)
+    return tuple(vital for make in makers for vital in make(view))
+
+
+def _tail(view: "MonitorView") -> Iterator[Vital]:
+    """p99 of the deadline, or of what it was at first."""
+    window, deadline = view.latency.window, view.deadline
+    if window is None:
+        return
+    p99_ns = window.percentile_ns(0.99)
+    doubt = "" if window.is_settled(0.99) else "?"
+    if deadline:
+        share = p99_ns / deadline.deadline_ns
+        text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms"
+        yield Vital("p99", text, share, _level(share, 1.0))
+        return
+    ratio = p99_ns / view.burst.p99_ns if view.burst and view.burst.p99_ns else None
+    change = "" if ratio is None else f" {formatting.signed_percent(ratio - 1)}"
+    level: Level = "warning" if ratio is not None and ratio > MUCH_SLOWER and not doubt else "good"
+    yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{change}", None, level)
+
+
+def _level(share: float, full: float) -> Level:
+    return "critical" if share >= full else "warning" if share >= CLOSE_SHARE * full else "good"
+
+
+def _heat(view: "MonitorView") -> Iterator[Vital]:
+    zone, trip_c = view.thermal.zone, view.thermal.trip_c
+    if zone is None or zone.value is None or zone.is_lost:
+        return
+    if trip_c is None:
+        yield Vital("heat", f"{zone.value:.0f} C")
+        return
+    level: Level = "critical" if zone.value >= trip_c else "warning" if zone.value > trip_c - CLOSE_C else "good"
+    yield Vital("heat", f"{zone.value:.0f} of {trip_c:.0f} C", max(0.0, zone.value / trip_c), level)
+
+
+def _clock(view: "MonitorView") -> Iterator[Vital]:
+    throttles = view.throttles
+    if throttles.clock_mhz and throttles.best_mhz:
+        share = throttles.clock_mhz / throttles.best_mhz
+        is_slow = share < SLOW_CLOCK and throttles.now is not None
+        yield Vital("clock", formatting.whole_percent(share), share, "critical" if is_slow else "good")
+
+
+def _misses(view: "MonitorView") -> Iterator[Vital]:
+    deadline = view.deadline
+    if deadline:
+        level: Level = "warning" if deadline.is_missed else "good"
+        yield Vital("missed", formatting.fine_percent(deadline.miss_rate), None, level)
+
+
+def _memory(view: "MonitorView") -> Iterator[Vital]:
+    """Of the cgroup's limit or of the board, whichever ends first."""
+    memory = view.memory
+    left, limit = memory.room, memory.board_mib
+    if left is None or left.value is None or left.is_lost:
+        return
+    if left == memory.cgroup_left and memory.cgroup_limit:
+        limit = memory.cgroup_limit.value
+    free = f"{formatting.size(left.value * 2**20)} free"
+    if not limit:
+        yield Vital("memory", free)
+        return
+    share = 1 - left.value / limit
+    level: Level = "warning" if share > CLOSE_SHARE or (memory.growth and memory.growth.is_leak) else "good"
+    yield Vital("memory", free, share, level)
+
+
+def _power(view: "MonitorView") -> Iterator[Vital]:
+    leading = view.power.leading
+    if leading and leading.track.value is not None and not leading.track.is_lost:
+        yield Vital("power", f"{formatting.reading(leading.track.value, 'W')} W")
+
+
+def _time(view: "MonitorView") -> Iterator[Vital]:
+    """How much is done of what was asked for."""
+    progress, session = view.progress, view.latency.session
+    shares = []
+    if progress.duration_ns and progress.measured_ns is not None:
+        shares.append(progress.measured_ns / progress.duration_ns)
+    if progress.runs and session:
+        shares.append(session.count / progress.runs)
+    if shares and progress.phase == "measure":
+        share = min(1.0, max(shares))
+        yield Vital("done", formatting.whole_percent(share), share, "neutral")
+
+
+def elapsed(view: "MonitorView") -> str:
+    """How long it has been going, of how much, and when that is over by the clock on the wall."""
+    progress, manifest = view.progress, view.manifest
+    now = formatting.stopwatch(progress.now_ns)
+    if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
+        return now
+    of = f"{now} of {formatting.span(progress.duration_ns)}"
+    wall = wall_time(manifest) if manifest and manifest.state == "live" else None
+    if wall is None:
+        return of
+    end_ns = progress.now_ns + progress.duration_ns - progress.measured_ns
+    return f"{of}, until {wall.local(end_ns):%H:%M}"
