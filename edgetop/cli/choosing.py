@@ -10,8 +10,7 @@ from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX
-from edgetop.recording.locate import locate, locate_live
-from edgetop.recording.registry import known, live, newest_first
+from edgetop.recording.registry import known, live, locate, locate_live, newest_first
 from edgetop.session.manifest import Manifest
 
 

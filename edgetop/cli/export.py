@@ -12,9 +12,8 @@ from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.cli.tell import raise_problems, tell
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
-from edgetop.recording.export.formats import FORMATS, default_path, load
 from edgetop.recording.export.output import NamedOutput, StreamOutput
-from edgetop.recording.export.protocol import TABLES, Output, Selection
+from edgetop.recording.export.protocol import FORMATS, TABLES, Output, Selection, default_path, load
 
 if TYPE_CHECKING:
     from edgetop.recording.reader import Recording
@@ -71,8 +70,8 @@ def command(
       edgetop export soak-42 --to session --begin 10m --end 25m -o slowdown
     """
     from edgetop.paths import recordings_home  # noqa: PLC0415  --help needs none of it
-    from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
+    from edgetop.recording.registry import locate  # noqa: PLC0415
 
     wanted = tuple(name for name in tables or TABLES if not (no_raw and name == "inferences"))
     if not wanted:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgetop.recording.export.formats import FORMATS, default_path
+from edgetop.recording.export.protocol import FORMATS, default_path
 from edgetop.ui.settings import Export
 
 NICENESS = 10

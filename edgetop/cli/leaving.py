@@ -42,7 +42,7 @@ def _shortest_name(folder: Path) -> str:
     """The shortest name or path that finds that session from anywhere."""
     from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
     from edgetop.recording.files import SUFFIX  # noqa: PLC0415
-    from edgetop.recording.locate import locate  # noqa: PLC0415
+    from edgetop.recording.registry import locate  # noqa: PLC0415
 
     name = folder.name.removesuffix(SUFFIX)
     try:

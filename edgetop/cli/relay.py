@@ -70,8 +70,7 @@ def _end_with(source: int, sink: int) -> None:
 
 def _find(given: str | None) -> Path:
     from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.locate import locate_live  # noqa: PLC0415
-    from edgetop.recording.registry import live  # noqa: PLC0415
+    from edgetop.recording.registry import live, locate_live  # noqa: PLC0415
 
     home = recordings_home()
     if given is None and (running := live(home)):

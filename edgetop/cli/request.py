@@ -16,8 +16,7 @@ from edgetop.engines.registry import engine_for
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
-from edgetop.recording.files import SUFFIX, session_folder
-from edgetop.recording.retention import Retention
+from edgetop.recording.files import SUFFIX, Retention, session_folder
 from edgetop.runner.cooldown import Cooldown
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import FORMAT_VERSION, Board, ClockInfo, EngineInfo, Load, Manifest, Methodology, Model

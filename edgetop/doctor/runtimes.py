@@ -10,7 +10,7 @@ from typing import Any
 from edgetop.doctor.check import Check, Facts, ok, problem, warning
 from edgetop.engines.process import CHILD
 from edgetop.formatting import clean
-from edgetop.sensors.chips import is_compatible
+from edgetop.sensors.root import is_compatible
 
 NAME = "runtimes"
 TIMEOUT_S = 60.0  # a cold start from a slow SD card

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
-from edgetop.sensors.chips import is_compatible
 from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.processes import TICK_S, Use, percent_by_name
+from edgetop.sensors.root import is_compatible
 from edgetop.session.trips import PI_C
 
 # How far the board is from its next limit, and whether one is in force.

@@ -13,10 +13,9 @@ from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.protocol import Can
 from edgetop.recording.by_time import RecordingByTime
 from edgetop.recording.files import SOCKET, held
-from edgetop.recording.journal import FellBehindError
+from edgetop.recording.journal import FellBehindError, JournalTail
 from edgetop.recording.reader import Recording
 from edgetop.recording.soundness import sound_batch
-from edgetop.recording.tail import JournalTail
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.orders import Order

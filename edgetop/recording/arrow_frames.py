@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from edgetop.recording import columns, operator_columns
+from edgetop.recording import columns
 from edgetop.recording.frames import Frame
 from edgetop.recording.packing import KINDS, split
 from edgetop.recording.packing import unpack as unpack_deflated
@@ -177,5 +177,5 @@ _READERS: dict[int, tuple[str, Callable[[bytes], object]]] = {
     _EVENTS: ("events", lambda data: columns.events_from_arrow(_table(data, _EVENT_COLUMNS))),
     _SECONDS: ("seconds", lambda data: _seconds(data, SECONDS)),
     _FIRST_SECONDS: ("seconds", lambda data: _seconds(data, _FIRST_SECOND_COLUMNS)),
-    _BURSTS: ("bursts", lambda data: operator_columns.bursts_from_arrow([_table(data, _BURST_COLUMNS)])),
+    _BURSTS: ("bursts", lambda data: columns.bursts_from_arrow([_table(data, _BURST_COLUMNS)])),
 }

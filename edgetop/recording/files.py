@@ -7,12 +7,23 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_json
+
+FSYNC_INTERVAL_NS = 5_000_000_000  # SD cards wear with each
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    raw: bool = True  # single inferences
+    max_bytes: int | None = None  # of the folder: beyond it the oldest single inferences go
+    fsync_interval_ns: int = FSYNC_INTERVAL_NS
+
 
 SUFFIX = ".edgetop"
 MANIFEST = "session.json"

@@ -38,6 +38,9 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.arrow_frames import EarlierFrames
+from edgetop.recording.files import HeldFolder, is_live
+from edgetop.session.batch import merge
+from edgetop.session.clock import Clock
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SEGMENT_NS = 600 * NS
@@ -416,3 +419,88 @@ def follow_from(folder: Path, number: int, offset: int) -> Follower:
 def open_segment(path: Path) -> SegmentReader:
     """Raises OSError where it cannot be read."""
     return SegmentReader(Descriptor(open_regular(path)))
+
+
+SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its lock is looked at
+
+
+class JournalTail:
+    def __init__(self, folder: HeldFolder, follower: Follower, clock: Clock) -> None:
+        self._folder, self._follower, self._clock = folder, follower, clock
+        self.has_ended = False  # the session; its tables may not be complete yet
+        self.is_over = False  # and they are: all of the journal was read
+        self.last_read_ns = self._last_checked_ns = clock.monotonic_ns()
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Behind what was read: the number of a segment, and bytes of it."""
+        return self._follower.place
+
+    def read(self, most_inferences: int | None = None) -> Batch | None:
+        """What was appended since the last time; of more inferences in a piece than that, the last.
+
+        Raises FellBehindError where the session must be read anew: a part of the journal has become tables, or the
+        writer died.
+        """
+        batches = []
+        try:
+            for batch in self._follower.read(most_inferences):
+                batches.append(batch)  # one by one: what came before an error counts
+                self.has_ended |= batch.manifest is not None and batch.manifest.state != "live"
+        except OSError:
+            if not self.has_ended:
+                raise FellBehindError from None
+            self.is_over = True
+        now_ns = self._clock.monotonic_ns()
+        if batches:
+            self.last_read_ns = self._last_checked_ns = now_ns
+            return merge(batches)
+        if not self.is_over and now_ns - self._last_checked_ns > SILENT_NS:
+            self._last_checked_ns = now_ns
+            if not is_live(self._folder.path):
+                raise FellBehindError
+        return None
+
+
+_UNWRITTEN = re.compile(r"unwritten-(\d{1,17})-(\d{1,18})-(\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    inferences: int = 0  # neither in the journal nor in the tables, when this was noted
+    ns: int = 0  # session time in which they ran, without that since the journal's last batch
+    until_ns: int = 0  # session time at which something waited for the disk; behind the last batch: it still does
+
+    @property
+    def name(self) -> str:
+        return f"unwritten-{self.inferences}-{self.ns}-{self.until_ns}"
+
+
+class UnwrittenNote:
+    """The writer's side."""
+
+    def __init__(self, journal: Path) -> None:
+        """Raises OSError."""
+        self._journal = journal
+        self.noted = Unwritten()
+        os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
+
+    def note(self, unwritten: Unwritten) -> None:
+        """Where even that is not possible, the folder is gone."""
+        if unwritten == self.noted:
+            return
+        is_first = self.noted == Unwritten()
+        with contextlib.suppress(OSError):
+            (self._journal / self.noted.name).replace(self._journal / unwritten.name)
+            self.noted = unwritten
+            if is_first:
+                sync_folder(self._journal)
+
+
+def read_unwritten(journal: Path) -> Unwritten:
+    """What a writer noted last; nothing, where it is of an earlier version."""
+    try:
+        found = [match for name in names_in(journal) if (match := _UNWRITTEN.fullmatch(name))]
+    except OSError:
+        return Unwritten()
+    return max((Unwritten(*map(int, match.groups())) for match in found), key=lambda u: u.until_ns, default=Unwritten())

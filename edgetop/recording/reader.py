@@ -28,7 +28,7 @@ from edgetop.session.records import MEASURE, NO_READINGS, Inferences
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:  # loads Arrow
-    from edgetop.recording.table_files import TableFile
+    from edgetop.recording.tables import TableFile
 
 MOMENTS = 5  # at which a session is looked at while it is being finished
 CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second

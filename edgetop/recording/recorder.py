@@ -13,11 +13,17 @@ from pathlib import Path
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
-from edgetop.recording.files import JOURNAL, HeldFolder, WriterLock, create_folder, has_journal, write_manifest
-from edgetop.recording.journal import SEGMENT_BYTES, Journal
-from edgetop.recording.retention import Retention
+from edgetop.recording.files import (
+    JOURNAL,
+    HeldFolder,
+    Retention,
+    WriterLock,
+    create_folder,
+    has_journal,
+    write_manifest,
+)
+from edgetop.recording.journal import SEGMENT_BYTES, Journal, Unwritten, UnwrittenNote
 from edgetop.recording.table_writer import Done, Order, TableWriter
-from edgetop.recording.unwritten import Unwritten, UnwrittenNote
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import Lost, Manifest, lost_in_all

@@ -25,10 +25,9 @@ from edgetop.recording.files import (
     read_manifest,
     write_manifest,
 )
-from edgetop.recording.journal import Missing, SegmentReader, segment_name
+from edgetop.recording.journal import Missing, SegmentReader, Unwritten, read_unwritten, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.snapshot import Snapshot
-from edgetop.recording.unwritten import Unwritten, read_unwritten
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.events import Event, JsonValue

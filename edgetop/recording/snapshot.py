@@ -27,7 +27,7 @@ from edgetop.session.records import NO_INFERENCES, Inferences, Readings, measure
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 if TYPE_CHECKING:  # loads Arrow
-    from edgetop.recording.table_files import TableFile
+    from edgetop.recording.tables import TableFile
 
 
 class Problems:
@@ -250,7 +250,7 @@ class Snapshot:
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
         """None where it cannot be."""
-        from edgetop.recording.table_files import TableFile  # noqa: PLC0415  loads Arrow
+        from edgetop.recording.tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_told(place):
             yield TableFile(name, place, source, groups)

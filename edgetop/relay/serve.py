@@ -18,9 +18,8 @@ from pathlib import Path
 from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
 from edgetop.recording.files import JOURNAL, HeldFolder, held
-from edgetop.recording.journal import FellBehindError, follow_from
+from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
 from edgetop.recording.rows import give_memory_back
-from edgetop.recording.tail import JournalTail
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, Encoder, Position
 from edgetop.relay.thinning import SINGLE_HZ, in_pieces, thinned

@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from edgetop.sensors.chips import is_compatible
 from edgetop.sensors.clocks import DEVFREQ
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, distinct, file_reader, join, sensor
-from edgetop.sensors.root import Root, parse_int
+from edgetop.sensors.root import Root, is_compatible, parse_int
 
 DRM, PLATFORM = "sys/class/drm", "sys/devices/platform"
 DEBUG = "sys/kernel/debug"

@@ -13,12 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from edgetop.sensors import cooling
-from edgetop.sensors.chips import CHIPS
 from edgetop.sensors.counters import plausible_w
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, distinct, sensor
-from edgetop.sensors.root import File, Root
-from edgetop.sensors.thermal import ZONES, read_celsius, zone_types
+from edgetop.sensors.root import CHIPS, File, Root
+from edgetop.sensors.thermal import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
 
 _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
@@ -70,7 +68,7 @@ def discover(root: Root) -> Found:
             read = partial(_values, wired)
             found.append(Reader(tuple(each.info for each in wired), read, name=f"hwmon {label}"))
     if not zone_types(root) and all(info.kind != "temp" for chip in found for info in chip.sensors):
-        why = f"no thermal zone in {root.absolute(ZONES)}, no chip in {root.absolute(CHIPS)} that tells one"
+        why = f"no thermal zone in {root.absolute(THERMAL)}, no chip in {root.absolute(CHIPS)} that tells one"
         missing.append(Missing("temperature", why))
     return Found(tuple(found), tuple(missing))
 
@@ -126,7 +124,7 @@ def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
 
 
 def _tcc_offset_c(root: Root) -> float:
-    offsets = [attempt(device.state) for device in cooling.find(root) if device.type == "TCC Offset"]
+    offsets = [attempt(device.state) for device in cooling_devices(root) if device.type == "TCC Offset"]
     return sum(offset for offset in offsets if not isinstance(offset, Gap))
 
 

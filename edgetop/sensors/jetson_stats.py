@@ -21,10 +21,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetop.sensors.chips import is_compatible
 from edgetop.sensors.memory import accelerator_sensor, tells_clients
 from edgetop.sensors.protocol import Found, Gap, Missing, Values
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, is_compatible
 
 SOCKET = Path("/run/jtop.sock")
 PROGRAM = Path(__file__).parent / "programs" / "jetson_stats.py"

@@ -11,8 +11,25 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue, Severity
-from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import SensorInfo
+
+UNIT_OF_KIND = {
+    "temp": "°C",
+    "freq": "MHz",
+    "freqcap": "MHz",
+    "cooling": "state",
+    "throttle": "0/1",
+    "power": "W",
+    "volt": "V",
+    "current": "A",
+    "mem": "MiB",
+    "load": "%",
+    "pressure": "%",
+    "rate": "1/s",
+    "fan": "rpm",
+    "net": "B/s",
+    "disk": "B/s",
+}
 
 
 @dataclass(frozen=True, slots=True)

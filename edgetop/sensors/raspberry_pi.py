@@ -28,10 +28,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from edgetop.sensors.chips import chips_named, is_compatible
 from edgetop.sensors.commands import run_command
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, join, sensor
-from edgetop.sensors.root import File, Root, parse_int
+from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
 from edgetop.session.manifest import SensorInfo
 
 COMMAND = "vcgencmd"

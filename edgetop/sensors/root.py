@@ -233,3 +233,18 @@ def _natural(name: str) -> tuple[str, int]:
     """`zone2` before `zone10`."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or -1)
+
+
+CHIPS = "sys/class/hwmon"
+COMPATIBLE = "proc/device-tree/compatible"
+
+
+def chips_named(root: Root, name: str) -> list[str]:
+    """The folders of the chips of that name."""
+    folders = (f"{CHIPS}/{entry}" for entry in root.names(CHIPS))
+    return [folder for folder in folders if root.line(f"{folder}/name") == name]
+
+
+def is_compatible(root: Root, prefix: str) -> bool:
+    """Whether one of the board's `compatible` strings begins so (`nvidia,tegra`, `raspberrypi,`)."""
+    return any(entry.startswith(prefix) for entry in (root.line(COMPATIBLE) or "").split("\0"))

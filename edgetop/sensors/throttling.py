@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from edgetop.sensors import cooling
-from edgetop.sensors.cooling import CoolingDevice
 from edgetop.sensors.counters import FIRST, WENT_BACK
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
 from edgetop.sensors.root import Root
+from edgetop.sensors.thermal import THERMAL, CoolingDevice, cooling_devices
 from edgetop.session.manifest import SensorInfo
 
 CPUS = "sys/devices/system/cpu"
@@ -123,10 +122,10 @@ def _counters(root: Root, groups: Iterable[Sequence[str]], name: str) -> list[Co
 
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
-    devices, counts = cooling.find(root), find_counts(root)
+    devices, counts = cooling_devices(root), find_counts(root)
     if can_tell(devices, counts):
         return Found((_with_flags(root, devices, counts, now_s),))
-    why = f"none in {root.absolute(cooling.DEVICES)} that all throttling goes through, and no CPU that counts its own"
+    why = f"none in {root.absolute(THERMAL)} that all throttling goes through, and no CPU that counts its own"
     missing = (Missing("throttling cooling devices", why),)
     return Found((_reader(devices, (), lambda _: []),) if devices else (), missing)
 
@@ -156,7 +155,7 @@ def _with_flags(
 ) -> Reader:
     if counts is None:
         note = "a cooling device that throttles is at work"
-        flag = sensor("throttle", "thermal", root.absolute(cooling.DEVICES), note=note)
+        flag = sensor("throttle", "thermal", root.absolute(THERMAL), note=note)
         return _reader(devices, (flag,), lambda states: [_any(states)])
     before_s: float | None = None
 

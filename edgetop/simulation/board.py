@@ -23,9 +23,8 @@ from edgetop.sensors.root import File, Root
 from edgetop.session.clock import Clock, SystemClock
 from edgetop.session.manifest import Board
 from edgetop.simulation.families import jetson, raspberry_pi
-from edgetop.simulation.folder import BoardFolder, home, remove_abandoned
+from edgetop.simulation.folder import BoardFolder, Rival, home, remove_abandoned
 from edgetop.simulation.machine import new_machine
-from edgetop.simulation.rival import Rival
 from edgetop.simulation.scenarios import Scenario
 
 TICK_S = 0.2

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetop.recording.files import Retention
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.retention import Retention
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, Decoder
 from edgetop.sensors.protocol import sensor

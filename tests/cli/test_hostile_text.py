@@ -197,8 +197,7 @@ class Tty(io.BytesIO):
 @pytest.mark.parametrize("text", WAYS, ids=shortly)
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Path) -> None:
-    from edgetop.recording.export.formats import load
-    from edgetop.recording.export.protocol import Selection
+    from edgetop.recording.export.protocol import Selection, load
     from edgetop.recording.reader import Recording
     from edgetop.recording.rows import Span
 

@@ -22,9 +22,8 @@ from edgetop.sensors.memory import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
 from edgetop.sensors.pace import Paced, paced
 from edgetop.sensors.power_log import LogSpec, PowerLog
-from edgetop.sensors.protocol import Closable, Found, Gap, Source
+from edgetop.sensors.protocol import UNIT_OF_KIND, Closable, Found, Gap, Source
 from edgetop.sensors.root import Root
-from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.simulation.board import marked
 from tests.support.fake_nvml import FakeNvml, discrete
 from tests.support.ina_bus import FakeBus, FakeIna226

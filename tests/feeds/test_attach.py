@@ -13,10 +13,9 @@ from edgetop.control.server import ControlServer
 from edgetop.control.wire import Answer
 from edgetop.feeds.attach import LATE_NS, AttachFeed
 from edgetop.feeds.protocol import Can
-from edgetop.recording.files import SOCKET
+from edgetop.recording.files import SOCKET, Retention
+from edgetop.recording.journal import SILENT_NS
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.retention import Retention
-from edgetop.recording.tail import SILENT_NS
 from edgetop.session.batch import Batch
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS

@@ -19,11 +19,10 @@ from edgetop.feeds import replay
 from edgetop.feeds.protocol import Can
 from edgetop.feeds.replay import FASTEST, SLOWEST, ReplayFeed
 from edgetop.recording import by_time
-from edgetop.recording.by_time import LAST_INFERENCES
+from edgetop.recording.by_time import KEPT_APART_S, LAST_INFERENCES
+from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.retention import Retention
-from edgetop.recording.seconds_table import KEPT_APART_S
 from edgetop.session.batch import Batch
 from edgetop.session.orders import Order
 from edgetop.session.records import MEASURE

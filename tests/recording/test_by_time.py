@@ -14,10 +14,9 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.precision import Precision
 from edgetop.analysis.statistics import Totals
 from edgetop.recording import columns
-from edgetop.recording.by_time import LAST_INFERENCES, RecordingByTime
+from edgetop.recording.by_time import KEPT_APART_S, LAST_INFERENCES, SUMMED_S, RecordingByTime, SecondsTable
 from edgetop.recording.pieces import START, Piece, TimedTable
 from edgetop.recording.reader import Recording
-from edgetop.recording.seconds_table import KEPT_APART_S, SUMMED_S, SecondsTable
 from edgetop.session.batch import merge
 from edgetop.session.operators import Operator
 from edgetop.session.records import READING, Readings

@@ -16,10 +16,9 @@ from edgetop.engines.protocol import Ended, PhaseBegan
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_NOT_WRITTEN, InputError, RecordingError
 from edgetop.feeds.live import LiveFeed
-from edgetop.recording.files import WriterLock, read_manifest
+from edgetop.recording.files import Retention, WriterLock, read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import MAX_WAITING_INFERENCES, Recorder
-from edgetop.recording.retention import Retention
 from edgetop.recording.tables import ROW_GROUP_ROWS
 from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_state import SessionState

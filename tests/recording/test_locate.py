@@ -9,8 +9,7 @@ import pytest
 
 from edgetop.errors import InputError
 from edgetop.recording.files import WriterLock, write_manifest
-from edgetop.recording.locate import locate, locate_live
-from edgetop.recording.registry import register
+from edgetop.recording.registry import locate, locate_live, register
 from tests.support.recordings import first_manifest
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.operator_columns import as_table, bursts_from_arrow, bursts_to_arrow
+from edgetop.recording.columns import as_table, bursts_from_arrow, bursts_to_arrow
 from edgetop.recording.schema import OPERATORS
 from edgetop.session.operators import Burst, Operator, OperatorInfo, burst_of
 

@@ -10,9 +10,8 @@ import pytest
 
 from edgetop.errors import RecordingError
 from edgetop.recording.compaction import HereTableWriter
-from edgetop.recording.files import WriterLock, is_live
+from edgetop.recording.files import Retention, WriterLock, is_live
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.retention import Retention
 from edgetop.recording.table_writer import ChildTableWriter, Order, TableWriter
 from edgetop.session import helper_load
 from edgetop.session.batch import merge

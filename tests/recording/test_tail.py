@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.recording.files import JOURNAL, held
-from edgetop.recording.journal import FellBehindError, follow_from
+from edgetop.recording.journal import SILENT_NS, FellBehindError, JournalTail, follow_from
 from edgetop.recording.reader import Recording
-from edgetop.recording.tail import SILENT_NS, JournalTail
 from edgetop.session.batch import merge
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock

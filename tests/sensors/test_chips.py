@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.chips import chips_named, is_compatible
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, chips_named, is_compatible
 from tests.support.trees import plant
 
 

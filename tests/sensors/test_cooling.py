@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import cooling
-from edgetop.sensors.cooling import CoolingDevice
+from edgetop.sensors import thermal
+from edgetop.sensors.thermal import CoolingDevice
 from tests.support.trees import plant
 
 DEVICE = "sys/class/thermal/cooling_device{}/{}"
@@ -51,18 +51,20 @@ HARMLESS = (
 
 @pytest.mark.parametrize("cooling_type", THROTTLING)
 def test_what_slows_the_computation_throttles(cooling_type: str) -> None:
-    assert cooling.throttles(cooling_type)
+    assert thermal.throttles(cooling_type)
 
 
 @pytest.mark.parametrize("cooling_type", HARMLESS)
 def test_fans_warnings_and_voltages_do_not(cooling_type: str) -> None:
-    assert not cooling.throttles(cooling_type)
+    assert not thermal.throttles(cooling_type)
 
 
 def devices(tree: Path, *types: str, **files: str) -> tuple[CoolingDevice, ...]:
     """One device of each type, the first with these files."""
     planted = {DEVICE.format(i, "type"): f"{cooling_type}\n" for i, cooling_type in enumerate(types)}
-    return cooling.find(plant(tree, planted | {DEVICE.format(0, name): text for name, text in files.items()}))
+    return thermal.cooling_devices(
+        plant(tree, planted | {DEVICE.format(0, name): text for name, text in files.items()})
+    )
 
 
 def test_devices_of_one_type_are_told_apart(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.protocol import UNIT_OF_KIND, Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import SensorInfo
 from tests.support.trees import plant
 

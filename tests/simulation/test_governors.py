@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from edgetop.simulation.physics import StepWise, Trip, fan_level
+from edgetop.simulation.machine import StepWise, Trip, fan_level
 
 FAN = (Trip(50, 5), Trip(60, 5))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.simulation.physics import Heat, Stage
+from edgetop.simulation.machine import Heat, Stage
 
 WATTS = st.floats(0, 50)
 RESISTANCE = st.floats(0.1, 20)

@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.recording.export.formats import load
 from edgetop.recording.export.output import NamedOutput
-from edgetop.recording.export.protocol import TABLES, Selection
+from edgetop.recording.export.protocol import TABLES, Selection, load
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.schema import OPERATORS

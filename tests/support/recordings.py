@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetop.recording.files import JOURNAL
+from edgetop.recording.files import JOURNAL, Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.retention import Retention
 from edgetop.recording.table_writer import TableWriter
 from edgetop.sensors.protocol import sensor
 from edgetop.session.batch import Batch, merge

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from edgetop.feeds.protocol import Can
+from edgetop.sensors.protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     Battery,

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetop.analysis.analysis import PARTS, Analysis, MonitorView
+from edgetop.sensors.protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.kinds import UNIT_OF_KIND
 from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Load, Manifest, Model, SensorInfo
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate

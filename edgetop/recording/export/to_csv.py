@@ -5,17 +5,27 @@ Lists are JSON in a cell; a value that is not known is an empty cell.
 """
 
 import json
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from edgetop.recording.columns import to_arrow
 from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.export.tables import sound_tables
 from edgetop.recording.files import MANIFEST
+from edgetop.recording.reader import Recording
+from edgetop.recording.rows import Span
 from edgetop.recording.schema import SCHEMAS
 from edgetop.session.manifest import to_json
+
+
+def sound_tables(recording: Recording, name: str, span: Span) -> Iterator[pa.Table]:
+    """In pieces of bounded size. What could not be read is told in `recording.problems`."""
+    sensor_ids = [info.id for info in recording.manifest.sensors]
+    for rows in recording.rows(name, span):
+        yield to_arrow(name, rows, sensor_ids)
 
 
 class Csv:

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.export.tables import sound_tables
-from edgetop.recording.export.to_csv import json_lists
+from edgetop.recording.export.to_csv import json_lists, sound_tables
 from edgetop.session.manifest import to_json
 
 DATA = "data"  # the column of events that holds JSON already

@@ -10,10 +10,9 @@ some in the largest power mode, so a single one is no alarm: the share of time i
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from edgetop.sensors.chips import chips_named
 from edgetop.sensors.counters import FIRST, WENT_BACK
 from edgetop.sensors.protocol import Found, Reader, Values, sensor
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, chips_named
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import OVER_CURRENT_PERCENT
 

@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from edgetop.sensors.chips import is_compatible
 from edgetop.sensors.clocks import DEVFREQ, device_kind, policies
 from edgetop.sensors.protocol import Found, Missing
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, is_compatible
 
 STATUS = "var/lib/nvpmodel/status"
 CONF = "etc/nvpmodel.conf"

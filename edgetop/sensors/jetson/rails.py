@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from edgetop.sensors.chips import chips_named, is_compatible
 from edgetop.sensors.jetson.plans import NOTES, RailPlan, plan_of, role_of
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, sensor
-from edgetop.sensors.root import File, Root, parse_int
+from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
 from edgetop.session.manifest import SensorInfo
 
 ACCURACY = "on-board-monitor"

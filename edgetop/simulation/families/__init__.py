@@ -7,8 +7,7 @@ Documentation/admin-guide/pm/cpufreq.rst, Documentation/hwmon/sysfs-interface.rs
 
 from collections.abc import Mapping, Sequence
 
-from edgetop.simulation.machine import FAN_TRIPS, Hardware, Machine
-from edgetop.simulation.physics import Trip
+from edgetop.simulation.machine import FAN_TRIPS, Hardware, Machine, Trip
 
 Files = Mapping[str, str | bytes]
 

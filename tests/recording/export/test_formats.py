@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from edgetop.recording.export.formats import FORMATS, load
-from edgetop.recording.export.protocol import TABLES
+from edgetop.recording.export.protocol import FORMATS, TABLES, load
 from edgetop.recording.schema import SCHEMAS
 from tests.support.exports import export
 
@@ -19,7 +18,7 @@ def test_the_tables_are_those_of_the_format():
 
 @pytest.mark.slow
 def test_formats_are_listed_without_arrow():
-    code = "import sys, edgetop.recording.export.formats; print('pyarrow' in sys.modules)"
+    code = "import sys, edgetop.recording.export.protocol; print('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

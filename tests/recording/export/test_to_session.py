@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from edgetop.analysis.notices import ADVICE
 from edgetop.recording.export.protocol import TABLES
 from edgetop.recording.export.to_session import SAID_ONCE
+from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
-from edgetop.recording.retention import Retention
 from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.schema import SCHEMAS
 from edgetop.session.batch import Batch, merge
