@@ -41,8 +41,7 @@ def command(
     from edgetop.engines.reference import measure_shapes  # noqa: PLC0415
     from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
     from edgetop.models.document import inspection_document  # noqa: PLC0415
-    from edgetop.models.inspection import inspected  # noqa: PLC0415
-    from edgetop.models.read import read_model  # noqa: PLC0415
+    from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
     file = identify(model)
     declared = read_model(file.path, file.format)

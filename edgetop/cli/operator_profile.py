@@ -16,8 +16,7 @@ from edgetop.engines.protocol import BurstTaken, Loaded
 from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.executed import Origin, main_dtype, origins
-from edgetop.models.inspection import Inspection, inspected
-from edgetop.models.read import read_model
+from edgetop.models.inspection import Inspection, inspected, read_model
 from edgetop.runner.profiling import Profiled
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.events import Notice

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from edgetop.formatting import percent
-from edgetop.models import tflite_schema as schema
 from edgetop.models.cost.operators import OperatorCost
 from edgetop.models.graph import OMITTED, Graph, Operator, input_names
 from edgetop.models.inspection import Inspection
+from edgetop.models.tflite_file import ACTIVATIONS
 from edgetop.session.events import Notice
 
 # From this share of the bytes on, something that computes nothing is worth a word.
@@ -21,7 +21,7 @@ _MERGED = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip"}
 _NOT_MERGED = {"HardSwish", "Elu", "Selu", "Celu", "Softplus", "Mish", "Gelu", "PRelu", "Swish"}
 
 # TFLite's activations that an operator can carry (schema.fbs, ActivationFunctionType) as operators.
-_CARRIED = {name for name in schema.ACTIVATIONS if name}
+_CARRIED = {name for name in ACTIVATIONS if name}
 
 _CONVERSIONS = {
     "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast", "QUANTIZE", "DEQUANTIZE", "CAST",

@@ -1,14 +1,22 @@
-"""A model with everything that follows from its file, for inputs of given shapes."""
+"""From a path to a model with everything that follows from its file, for inputs of given shapes.
 
+The file is mapped, not loaded, so that its size does not matter.
+"""
+
+import mmap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from edgetop.errors import InputError
 from edgetop.models.cost.memory import MemoryPlan, plan
 from edgetop.models.cost.operators import OperatorCost, costs
 from edgetop.models.cost.totals import Totals, Weights, totals, weights
-from edgetop.models.data_dependent import tensors_by_value
-from edgetop.models.graph import OMITTED, Model, count
+from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
+from edgetop.models.limits import MalformedError
+from edgetop.models.onnx_file import read_onnx
 from edgetop.models.shapes.inference import with_shapes
+from edgetop.models.tflite_file import read_tflite
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +60,25 @@ def _is_open(model: Model) -> bool:
     graph = model.graph
     places = {place for operator in graph.operators for place in operator.outputs if place != OMITTED}
     return any(count(graph.tensors[place].shape) is None for place in places - tensors_by_value(model))
+
+
+READERS = {"onnx": read_onnx, "tflite": read_tflite}
+
+
+def read_model(path: Path, fmt: str) -> Model:
+    """The model in a file of format "onnx" or "tflite". Raises InputError for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except ValueError:
+        raise InputError(f"{path}: is empty") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if bytes(data[4:8]) == b"ORTM":
+        raise InputError(
+            f"{path}: ONNX Runtime's own format cannot be read without it", "inspect the .onnx file it was made from"
+        )
+    try:
+        return READERS[fmt](data)
+    except MalformedError as error:
+        raise InputError(f"{path}: it holds {error}", "the file is damaged or incomplete: get it again") from None

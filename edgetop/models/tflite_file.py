@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.models import tflite_schema as schema
 from edgetop.models.flatbuffer import Table, root
 from edgetop.models.graph import OMITTED, Array, Graph, Model, Operator, Shape, Tensor, count, size_bytes, small_value
 from edgetop.models.limits import (
@@ -20,6 +19,64 @@ from edgetop.models.limits import (
     Budget,
     MalformedError,
 )
+
+OPERATORS = """
+ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR
+FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D LOCAL_RESPONSE_NORMALIZATION LOGISTIC
+LSH_PROJECTION LSTM MAX_POOL_2D MUL RELU RELU_N1_TO_1 RELU6 RESHAPE RESIZE_BILINEAR RNN SOFTMAX SPACE_TO_DEPTH
+SVDF TANH CONCAT_EMBEDDINGS SKIP_GRAM CALL CUSTOM EMBEDDING_LOOKUP_SPARSE PAD UNIDIRECTIONAL_SEQUENCE_RNN GATHER
+BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND TRANSPOSE MEAN SUB DIV SQUEEZE UNIDIRECTIONAL_SEQUENCE_LSTM STRIDED_SLICE
+BIDIRECTIONAL_SEQUENCE_RNN EXP TOPK_V2 SPLIT LOG_SOFTMAX DELEGATE BIDIRECTIONAL_SEQUENCE_LSTM CAST PRELU MAXIMUM
+ARG_MAX MINIMUM LESS NEG PADV2 GREATER GREATER_EQUAL LESS_EQUAL SELECT SLICE SIN TRANSPOSE_CONV SPARSE_TO_DENSE
+TILE EXPAND_DIMS EQUAL NOT_EQUAL LOG SUM SQRT RSQRT SHAPE POW ARG_MIN FAKE_QUANT REDUCE_PROD REDUCE_MAX PACK
+LOGICAL_OR ONE_HOT LOGICAL_AND LOGICAL_NOT UNPACK REDUCE_MIN FLOOR_DIV REDUCE_ANY SQUARE ZEROS_LIKE FILL
+FLOOR_MOD RANGE RESIZE_NEAREST_NEIGHBOR LEAKY_RELU SQUARED_DIFFERENCE MIRROR_PAD ABS SPLIT_V UNIQUE CEIL
+REVERSE_V2 ADD_N GATHER_ND COS WHERE RANK ELU REVERSE_SEQUENCE MATRIX_DIAG QUANTIZE MATRIX_SET_DIAG ROUND
+HARD_SWISH IF WHILE NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND SELECT_V2 DENSIFY SEGMENT_SUM
+BATCH_MATMUL PLACEHOLDER_FOR_GREATER_OP_CODES CUMSUM CALL_ONCE BROADCAST_TO RFFT2D CONV_3D IMAG REAL COMPLEX_ABS
+HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE REDUCE_ALL CONV_3D_TRANSPOSE VAR_HANDLE READ_VARIABLE
+ASSIGN_VARIABLE BROADCAST_ARGS RANDOM_STANDARD_NORMAL BUCKETIZE RANDOM_UNIFORM MULTINOMIAL GELU
+DYNAMIC_UPDATE_SLICE RELU_0_TO_1 UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM ATAN2
+UNSORTED_SEGMENT_MIN SIGN BITCAST BITWISE_XOR RIGHT_SHIFT STABLEHLO_LOGISTIC STABLEHLO_ADD STABLEHLO_DIVIDE
+STABLEHLO_MULTIPLY STABLEHLO_MAXIMUM STABLEHLO_RESHAPE STABLEHLO_CLAMP STABLEHLO_CONCATENATE
+STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CONVOLUTION STABLEHLO_SLICE STABLEHLO_CUSTOM_CALL STABLEHLO_REDUCE
+STABLEHLO_ABS STABLEHLO_AND STABLEHLO_COSINE STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR STABLEHLO_LOG
+STABLEHLO_MINIMUM STABLEHLO_NEGATE STABLEHLO_OR STABLEHLO_POWER STABLEHLO_REMAINDER STABLEHLO_RSQRT
+STABLEHLO_SELECT STABLEHLO_SUBTRACT STABLEHLO_TANH STABLEHLO_SCATTER STABLEHLO_COMPARE STABLEHLO_CONVERT
+STABLEHLO_DYNAMIC_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_PAD STABLEHLO_IOTA STABLEHLO_DOT_GENERAL
+STABLEHLO_REDUCE_WINDOW STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_GATHER STABLEHLO_TRANSPOSE DILATE
+STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT STABLEHLO_CASE
+""".split()  # noqa: SIM905  a list of 210 would fill as many lines
+CUSTOM = 32
+
+# TensorType, from 0 on.
+DTYPES = """
+float32 float16 int32 uint8 int64 string bool int16 complex64 int8 float64 complex128 uint64 resource variant
+uint32 uint16 int4 bfloat16 int2 uint4 float8e4m3fn float8e5m2
+""".split()  # noqa: SIM905  as above
+
+# ActivationFunctionType, from 0 on.
+ACTIVATIONS = ("", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
+
+# The fields of an operator's options that its work follows from: attribute name to the field's id and type.
+# Defaults are 0.
+_ACTIVATED = {"activation": (0, "u8")}
+_POOL = {"filter_w": (3, "i32"), "filter_h": (4, "i32"), "activation": (5, "u8")}
+
+OPTIONS: dict[str, dict[str, tuple[int, str]]] = {
+    "CONV_2D": {"activation": (3, "u8")},
+    "DEPTHWISE_CONV_2D": {"activation": (4, "u8")},
+    "TRANSPOSE_CONV": {"activation": (3, "u8")},
+    "CONV_3D": {"activation": (4, "u8")},
+    "CONCATENATION": {"activation": (1, "u8")},
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _POOL),
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "L2_NORMALIZATION", "FULLY_CONNECTED"), _ACTIVATED),
+    "BATCH_MATMUL": {"adj_x": (0, "bool"), "adj_y": (1, "bool")},
+}
+
+# Which graphs of the file an operator may run: ids of the fields that hold their numbers.
+SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
+
 
 _READ_DTYPES = {"int32", "int64", "float32", "bool"}
 
@@ -48,9 +105,9 @@ def read_tflite(data: memoryview) -> Model:
 def _operator_code(table: Table) -> tuple[str, str]:
     """Name and domain. The older of the two fields holds what fits in 7 bits (schema.fbs, OperatorCode)."""
     code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
-    if code == schema.CUSTOM:
+    if code == CUSTOM:
         return table.text(1), "custom"
-    return schema.OPERATORS[code] if 0 <= code < len(schema.OPERATORS) else f"BUILTIN_{code}", "tflite"
+    return OPERATORS[code] if 0 <= code < len(OPERATORS) else f"BUILTIN_{code}", "tflite"
 
 
 def _metadata(model: Table, buffers: list[Table]) -> dict[str, str]:
@@ -93,7 +150,7 @@ class _GraphReader:
 
     def _tensor(self, table: Table) -> Tensor:
         number = table.scalar(1, "u8")
-        dtype = schema.DTYPES[number] if number < len(schema.DTYPES) else None
+        dtype = DTYPES[number] if number < len(DTYPES) else None
         stored = self._stored_bytes(table.scalar(2, "u32"))
         is_constant = stored > 0 and not table.scalar(5, "bool")
         shape = _shape(table)
@@ -141,8 +198,8 @@ class _GraphReader:
             domain,
             inputs,
             outputs,
-            _attributes(schema.OPTIONS.get(op_type, {}), options),
-            _subgraphs(schema.SUBGRAPHS.get(op_type, ()), options),
+            _attributes(OPTIONS.get(op_type, {}), options),
+            _subgraphs(SUBGRAPHS.get(op_type, ()), options),
         )
 
 

@@ -1,4 +1,4 @@
-"""Every session that can be found: those at home, and those that were recorded elsewhere.
+"""Every session that can be found, and which of them a user means: by path, by name, or by enough of its id.
 
 A session elsewhere leaves a link under its id in `sessions/` at home, when it begins or is moved. A link
 that leads to no session any more is removed.

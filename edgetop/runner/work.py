@@ -81,16 +81,15 @@ class Work:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread alone, on Linux
         with contextlib.suppress(Exception):  # as above: the engine has loaded it, and says what it says
-            from edgetop.models.data_dependent import data_dependent  # noqa: PLC0415  as below
             from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed where nothing is profiled
+            from edgetop.models.graph import data_dependent  # noqa: PLC0415  as below
 
             self._inspection = self._inspected()
             self._precision = main_dtype(self._inspection.operators)
             self._data_dependent = data_dependent(self._inspection.declared)
 
     def _inspected(self) -> "Inspection":
-        from edgetop.models.inspection import inspected  # noqa: PLC0415  as above
-        from edgetop.models.read import read_model  # noqa: PLC0415
+        from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415  as above
 
         declared = read_model(Path(self._model.path), str(self._model.format))
         return inspected(declared, {tensor.name: tensor.shape for tensor in self._inputs}, self._ask)

@@ -123,7 +123,7 @@ def test_help_loads_nothing_heavy(arguments):
 
 
 def test_a_model_file_is_read_without_its_runtime_and_its_own_package():
-    loaded = loaded_by("import edgetop.cli.inspect_summary, edgetop.models.document, edgetop.models.read")
+    loaded = loaded_by("import edgetop.cli.inspect_summary, edgetop.models.document, edgetop.models.inspection")
     assert not loaded & {"onnx", "onnxruntime", "ai_edge_litert", "flatbuffers", "google", "textual", "pyarrow"}
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from edgetop.models.data_dependent import data_dependent
-from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor
+from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, data_dependent
 
 INPUT, CONSTANT = 0, 1
 TENSORS = (Tensor("x", "float32", (1,)), Tensor("c", "int64", (), is_constant=True))

@@ -3,7 +3,7 @@ import resource
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.models.read import read_model
+from edgetop.models.inspection import read_model
 from tests.support import onnx_models, tflite_models
 
 

@@ -32,14 +32,6 @@ def _reduction(node: Node) -> int:
     return max(node.elements(0) - node.out, 0)
 
 
-def _pool(node: Node) -> int:
-    return int(math.prod(node.attribute("kernel_shape", ()))) * node.out
-
-
-def _tflite_pool(node: Node) -> int:
-    return int(node.attribute("filter_h") * node.attribute("filter_w")) * node.out + _activation(node)
-
-
 def _bias(place: int) -> Rule:
     """One for each element where there is a bias, and one where an activation is fused to it."""
     return lambda node: (node.out if node.has(place) else 0) + _activation(node)
@@ -48,15 +40,6 @@ def _bias(place: int) -> Rule:
 def _activation(node: Node) -> int:
     """com.microsoft's fused operators name it, TFLite's number it; 0 is none."""
     return node.out if node.attribute("activation") else 0
-
-
-def _activated(node: Node) -> int:
-    return node.out + _activation(node)
-
-
-def _local_response(node: Node) -> int:
-    """A sum of squares over the neighbours; then multiply, add, power and divide."""
-    return (2 * int(node.attribute("size", 0)) + 4) * node.out
 
 
 def _resize(node: Node) -> int:
@@ -91,10 +74,6 @@ def _attention_softmax(node: Node) -> int:
     return 5 * int(heads) * sizes[0] * sizes[2] * keys[2]
 
 
-def _scatter(node: Node) -> int:
-    return 0 if node.attribute("reduction", "none") == "none" else node.elements(2)
-
-
 def _real_transform(node: Node) -> int:
     """2.5 N log2 N each, as FFTW counts a real one (https://www.fftw.org/speed/method.html)."""
     height, width = (int(length) for length in node.value(1).reshape(-1))
@@ -121,13 +100,17 @@ ONNX: dict[str, Rule] = {
     **dict.fromkeys(("LayerNormalization",), _each(5)),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _each(6)),
     "BatchNormalization": _each(2),
-    "LRN": _local_response,
+    # A sum of squares over the neighbours; then multiply, add, power and divide.
+    "LRN": lambda node: (2 * int(node.attribute("size", 0)) + 4) * node.out,
     **dict.fromkeys(onnx.SOFTMAXES, _each(5)),
     **dict.fromkeys(onnx.REDUCTIONS, _reduction),
     **dict.fromkeys(("ReduceMean", "ReduceLogSum"), _each_input(1)),
     **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp"), _each_input(2)),
     **dict.fromkeys(("ArgMax", "ArgMin"), _reduction),
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), _pool),
+    **dict.fromkeys(
+        ("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"),
+        lambda node: int(math.prod(node.attribute("kernel_shape", ()))) * node.out,
+    ),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "QLinearGlobalAveragePool"), _each_input(1)),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _each(2)),
     "DynamicQuantizeLinear": _each_input(4),
@@ -139,7 +122,10 @@ ONNX: dict[str, Rule] = {
     **dict.fromkeys(GATES, _recurrent),
     **dict.fromkeys(("Attention", "QAttention", "MultiHeadAttention"), _attention_softmax),
     "RotaryEmbedding": _each(3),
-    **dict.fromkeys(("ScatterND", "ScatterElements", "Scatter"), _scatter),
+    **dict.fromkeys(
+        ("ScatterND", "ScatterElements", "Scatter"),
+        lambda node: 0 if node.attribute("reduction", "none") == "none" else node.elements(2),
+    ),
     **dict.fromkeys(_MOVING, _none),
 }
 
@@ -163,7 +149,7 @@ _TFLITE_MOVING = (
 
 TFLITE: dict[str, Rule] = {
     **dict.fromkeys(_TFLITE_FUNCTIONS, _each(1)),
-    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), _activated),
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), lambda node: node.out + _activation(node)),
     **dict.fromkeys(("RSQRT", "SQUARED_DIFFERENCE", "QUANTIZE", "DEQUANTIZE"), _each(2)),
     "ADD_N": _of_many,
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), _each(5)),
@@ -171,7 +157,10 @@ TFLITE: dict[str, Rule] = {
     **dict.fromkeys(("SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), _reduction),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _reduction),
     "MEAN": _each_input(1),
-    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), _tflite_pool),
+    **dict.fromkeys(
+        ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"),
+        lambda node: int(node.attribute("filter_h") * node.attribute("filter_w")) * node.out + _activation(node),
+    ),
     "RESIZE_BILINEAR": _each(8),
     "COMPLEX_ABS": _each(4),  # two squares, their sum, its root
     "RFFT2D": _real_transform,

@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable
 
 from edgetop.models.shapes.node import Node, UnknownError
-from edgetop.models.shapes.products import GATES, SECOND
-from edgetop.models.shapes.windows import WEIGHTS
+from edgetop.models.shapes.products import GATES, SECOND, WEIGHTS, einsum_labels
 
 Rule = Callable[[Node], int]
 
@@ -20,35 +19,12 @@ def _convolution(node: Node) -> int:
     return node.out * math.prod(node.full_sizes(WEIGHTS.get(node.operator.op_type, 1))[1:])
 
 
-def _transposed(node: Node) -> int:
-    """Each input is multiplied with all that it is spread over."""
-    return node.elements(0) * math.prod(node.full_sizes(1)[1:])
-
-
-def _matmul(node: Node) -> int:
-    a = node.full_sizes(0)
-    return node.out * a[-2 if node.attribute("transA") else -1]
-
-
-def _blocks(node: Node) -> int:
-    return node.out * int(node.attribute("K"))
-
-
 def _einsum(node: Node) -> int:
     """One product for each choice of all labels; with a third operand the order of work is not known."""
-    terms = node.attribute("equation", "").replace(" ", "").partition("->")[0].split(",")
-    if len(terms) != 2 or any("." in term for term in terms):
+    inputs, _, sizes = einsum_labels(node)
+    if len(inputs) != 2:
         raise UnknownError
-    sizes: dict[str, int] = {}
-    for place, labels in enumerate(terms):
-        sizes.update(zip(labels, node.full_sizes(place), strict=True))
     return math.prod(sizes.values())
-
-
-def _recurrent(node: Node) -> int:
-    """In every step each gate sees the input and the last state: weights W and R."""
-    steps_times_batch = math.prod(node.full_sizes(0)[:2])
-    return steps_times_batch * (node.elements(1) + node.elements(2))
 
 
 def _attention(node: Node) -> int:
@@ -78,37 +54,6 @@ def _onnx_attention(node: Node) -> int:
     return batch * heads * length * keys[2] * (width + values[3])
 
 
-def _depthwise(node: Node) -> int:
-    """TFLite: weights are [1, kernel height, kernel width, outputs]."""
-    _, height, width, _ = node.full_sizes(1)
-    return node.out * height * width
-
-
-def _tflite_transposed(node: Node) -> int:
-    """Weights are [outputs, kernel height, kernel width, inputs]; the input comes third."""
-    *others, _ = node.full_sizes(1)
-    return node.elements(2) * math.prod(others)
-
-
-def _fully_connected(node: Node) -> int:
-    return node.out * node.full_sizes(1)[1]
-
-
-def _batch_matmul(node: Node) -> int:
-    a = node.full_sizes(0)
-    return node.out * a[-2 if node.attribute("adj_x") else -1]
-
-
-def _convolution_3d(node: Node) -> int:
-    """Weights are [depth, height, width, inputs, outputs]."""
-    return node.out * math.prod(node.full_sizes(1)[:-1])
-
-
-def _svdf(node: Node) -> int:
-    """Features, then their weighted sum over time (tensorflow/lite/kernels/svdf.cc)."""
-    return node.full_sizes(0)[0] * (node.elements(1) + node.elements(2))
-
-
 def _tflite_recurrent(node: Node) -> int:
     """Every step of every sequence sees all weights of input and state."""
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
@@ -119,11 +64,13 @@ def _tflite_recurrent(node: Node) -> int:
 
 ONNX: dict[str, Rule] = {
     **dict.fromkeys(("Conv", "FusedConv", "ConvInteger", "QLinearConv"), _convolution),
-    "ConvTranspose": _transposed,
-    **dict.fromkeys(SECOND, _matmul),
-    "MatMulNBits": _blocks,
+    # Each input is multiplied with all that it is spread over.
+    "ConvTranspose": lambda node: node.elements(0) * math.prod(node.full_sizes(1)[1:]),
+    **dict.fromkeys(SECOND, lambda node: node.out * node.full_sizes(0)[-2 if node.attribute("transA") else -1]),
+    "MatMulNBits": lambda node: node.out * int(node.attribute("K")),
     "Einsum": _einsum,
-    **dict.fromkeys(GATES, _recurrent),
+    # In every step each gate sees the input and the last state: weights W and R.
+    **dict.fromkeys(GATES, lambda node: math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))),
     "Attention": lambda node: (_attention if node.operator.domain else _onnx_attention)(node),
     "QAttention": _attention,
     "MultiHeadAttention": _multi_head,
@@ -144,11 +91,15 @@ CUSTOM_WITHOUT = {"TFLite_Detection_PostProcess"}  # tensorflow/lite/kernels/det
 
 TFLITE: dict[str, Rule] = {
     "CONV_2D": _convolution,
-    "DEPTHWISE_CONV_2D": _depthwise,
-    "TRANSPOSE_CONV": _tflite_transposed,
-    "CONV_3D": _convolution_3d,
-    "FULLY_CONNECTED": _fully_connected,
-    "BATCH_MATMUL": _batch_matmul,
-    "SVDF": _svdf,
+    # Weights are [1, kernel height, kernel width, outputs].
+    "DEPTHWISE_CONV_2D": lambda node: node.out * math.prod(node.full_sizes(1)[1:3]),
+    # Weights are [outputs, kernel height, kernel width, inputs]; the input comes third.
+    "TRANSPOSE_CONV": lambda node: node.elements(2) * math.prod(node.full_sizes(1)[:-1]),
+    # Weights are [depth, height, width, inputs, outputs].
+    "CONV_3D": lambda node: node.out * math.prod(node.full_sizes(1)[:-1]),
+    "FULLY_CONNECTED": lambda node: node.out * node.full_sizes(1)[1],
+    "BATCH_MATMUL": lambda node: node.out * node.full_sizes(0)[-2 if node.attribute("adj_x") else -1],
+    # Features, then their weighted sum over time (tensorflow/lite/kernels/svdf.cc).
+    "SVDF": lambda node: node.full_sizes(0)[0] * (node.elements(1) + node.elements(2)),
     **dict.fromkeys(("UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"), _tflite_recurrent),
 }

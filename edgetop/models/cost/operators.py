@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from edgetop.models.cost import arithmetic, macs
-from edgetop.models.cost.traffic import read_bytes, total, written_bytes
+from edgetop.models.cost.memory import read_bytes, total, written_bytes
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounded
 from edgetop.models.limits import BROKEN_NODE
 from edgetop.models.shapes.node import Node

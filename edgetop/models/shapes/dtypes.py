@@ -17,11 +17,6 @@ def _of_input(*places: int) -> Rule:
     return lambda node: [node.tensor(place).dtype for place in places]
 
 
-def _by_attribute(node: Node) -> list[str | None]:
-    """Of generators: the attribute, else what a tensor they are to be like is, else float."""
-    return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
-
-
 def _of_zero_point(place: int, otherwise: str) -> Rule:
     """Of the operators whose output has the dtype of its zero point, which may be left out."""
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
@@ -38,10 +33,6 @@ def _constant_of_shape(node: Node) -> list[str | None]:
     return [value.tensor.dtype if isinstance(value, Constant) else "float32"]
 
 
-def _cast(node: Node) -> list[str | None]:
-    return [DTYPES.get(node.attribute("to", 0))]
-
-
 _COMPARISONS = (
     "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf",
 )  # fmt: skip
@@ -52,7 +43,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_COMPARISONS, _always("bool")),
     **dict.fromkeys(_INDICES, _always("int64")),
     **dict.fromkeys(("ConvInteger", "MatMulInteger"), _always("int32")),
-    "Cast": _cast,
+    "Cast": lambda node: [DTYPES.get(node.attribute("to", 0))],
     "CastLike": _of_input(1),
     "Where": _of_input(1),
     "OneHot": _of_input(2),
@@ -60,7 +51,11 @@ RULES: dict[str, Rule] = {
     "MaxPool": lambda node: [node.tensor(0).dtype, "int64"],
     "Dropout": lambda node: [node.tensor(0).dtype, "bool"],
     "ConstantOfShape": _constant_of_shape,
-    **dict.fromkeys(_GENERATORS, _by_attribute),
+    # Of generators: the attribute, else what a tensor they are to be like is, else float.
+    **dict.fromkeys(
+        _GENERATORS,
+        lambda node: [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")],
+    ),
     "QuantizeLinear": _quantised,
     "DequantizeLinear": _of_input(1),
     "DynamicQuantizeLinear": _always("uint8", "float32", "uint8"),

@@ -17,30 +17,17 @@ from edgetop.models.shapes.node import Node, UnknownError, complete
 Fold = Callable[[Node, tuple[int, ...]], Sequence[Any]]  # of a node and the size of its first output
 
 
+def _values(node: Node) -> list[Array]:
+    return [node.value(place) for place in range(len(node.inputs))]
+
+
 def _elementwise(function: Any) -> Fold:
-    return lambda node, _: [function(*(node.value(place) for place in range(len(node.inputs))))]
-
-
-def _as_shaped(node: Node, sizes: tuple[int, ...]) -> Sequence[Any]:
-    return [node.value(0).reshape(sizes)]
+    return lambda node, _: [function(*_values(node))]
 
 
 def _shape(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
     sizes = node.full_sizes()
     return [np.asarray(sizes[node.attribute("start", 0) : node.attribute("end", len(sizes))], np.int64)]
-
-
-def _size(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
-    return [np.asarray(count(node.full_sizes()), np.int64)]
-
-
-def _gather(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
-    return [np.take(node.value(0), node.value(1), axis=node.attribute("axis", 0))]
-
-
-def _concat(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
-    values = [node.value(place) for place in range(len(node.inputs))]
-    return [np.concatenate(values, axis=node.attribute("axis", 0))]
 
 
 def _slice(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
@@ -59,10 +46,6 @@ def _split(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
     value, given = node.value(0), node.ints("split", 1)
     parts: Any = len(node.operator.outputs) if given is None else np.cumsum(given)[:-1]
     return np.array_split(value, parts, axis=node.attribute("axis", 0))
-
-
-def _cast(node: Node, _: tuple[int, ...]) -> Sequence[Any]:
-    return [node.value(0).astype(_CASTS[node.attribute("to", 0)])]
 
 
 _CASTS = {1: np.float32, 6: np.int32, 7: np.int64, 9: np.bool_, 11: np.float64}
@@ -103,15 +86,17 @@ def _divide(a: Array, b: Array) -> Any:
 
 FOLDS: dict[str, Fold] = {
     "Shape": _shape,
-    "Size": _size,
-    "Gather": _gather,
-    "Concat": _concat,
+    "Size": lambda node, _: [np.asarray(count(node.full_sizes()), np.int64)],
+    "Gather": lambda node, _: [np.take(node.value(0), node.value(1), axis=node.attribute("axis", 0))],
+    "Concat": lambda node, _: [np.concatenate(_values(node), axis=node.attribute("axis", 0))],
     "Slice": _slice,
     "Split": _split,
-    "Cast": _cast,
+    "Cast": lambda node, _: [node.value(0).astype(_CASTS[node.attribute("to", 0)])],
     "ConstantOfShape": _constant_of_shape,
     "Range": _range,
-    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"), _as_shaped),
+    **dict.fromkeys(
+        ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"), lambda node, sizes: [node.value(0).reshape(sizes)]
+    ),
     "Transpose": lambda node, _: [np.transpose(node.value(0), node.attribute("perm"))],
     "Expand": lambda node, sizes: [np.broadcast_to(node.value(0), sizes)],
     "Tile": lambda node, _: [np.tile(node.value(0), node.value(1).reshape(-1))],

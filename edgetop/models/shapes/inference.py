@@ -10,8 +10,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
-from edgetop.models.data_dependent import tensors_by_value
-from edgetop.models.graph import OMITTED, Array, Graph, Model, Shape, Sizes, Tensor, input_names
+from edgetop.models.graph import OMITTED, Array, Graph, Model, Shape, Sizes, Tensor, input_names, tensors_by_value
 from edgetop.models.limits import BROKEN_NODE, MAX_RANK
 from edgetop.models.shapes import onnx_rules
 from edgetop.models.shapes.dtypes import output_dtypes

@@ -1,27 +1,215 @@
-"""Which rule holds for which operator of ONNX (onnx/docs/Operators.md) and of com.microsoft (ContribOperators.md)."""
+"""The rule for the output sizes of each operator of ONNX (onnx/docs/Operators.md) and com.microsoft (ContribOperators.md).
 
+Rules of operators that move, cut, join or repeat elements are here; products and windows are in `products`.
+"""
+
+import math
 from collections.abc import Callable
 
-from edgetop.models.graph import Sizes
-from edgetop.models.shapes import layout, products, windows
-from edgetop.models.shapes.node import Node, UnknownError, broadcast
+import numpy as np
+
+from edgetop.models.graph import Sizes, count
+from edgetop.models.shapes import products
+from edgetop.models.shapes.node import Node, UnknownError, axis_of, broadcast, complete
+
+
+def reshape(node: Node) -> list[Sizes | None]:
+    wanted = node.ints("shape", 1)
+    if wanted is None:
+        raise UnknownError
+    sizes = node.sizes()
+    if not node.attribute("allowzero", 0):
+        wanted = [_copied(sizes, axis) if size == 0 else size for axis, size in enumerate(wanted)]
+    return [filled(sizes, wanted)]
+
+
+def _copied(sizes: Sizes, axis: int) -> int:
+    size = sizes[axis]
+    if size is None:
+        raise UnknownError
+    return size
+
+
+def filled(sizes: Sizes, wanted: list[int]) -> Sizes:
+    """The wanted sizes with the one that is -1 worked out. Raises UnknownError where they do not hold as much."""
+    elements = count(sizes)
+    rest = math.prod(size for size in wanted if size != -1)
+    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+        raise UnknownError
+    if elements is None:
+        return tuple(None if size == -1 else size for size in wanted)
+    missing = elements // rest if rest else 0
+    found = tuple(missing if size == -1 else size for size in wanted)
+    if math.prod(found) != elements:
+        raise UnknownError
+    return found
+
+
+def flatten(node: Node) -> list[Sizes | None]:
+    sizes, axis = node.sizes(), node.attribute("axis", 1)
+    axis = axis if axis >= 0 else axis + len(sizes)
+    return [(count(sizes[:axis]), count(sizes[axis:]))]
+
+
+def squeeze(node: Node) -> list[Sizes | None]:
+    sizes, axes = node.sizes(), node.ints("axes", 1)
+    if axes is None:
+        return [tuple(size for size in complete(sizes) if size != 1)]
+    removed = {axis_of(axis, len(sizes)) for axis in axes}
+    return [tuple(size for axis, size in enumerate(sizes) if axis not in removed)]
+
+
+def unsqueeze(node: Node) -> list[Sizes | None]:
+    left, axes = list(node.sizes()), node.ints("axes", 1) or []
+    rank = len(left) + len(axes)
+    new = {axis_of(axis, rank) for axis in axes}
+    return [tuple(1 if axis in new else left.pop(0) for axis in range(rank))]
+
+
+def transpose(node: Node) -> list[Sizes | None]:
+    sizes = node.sizes()
+    order = node.attribute("perm", tuple(reversed(range(len(sizes)))))
+    if sorted(order) != list(range(len(sizes))):
+        raise UnknownError
+    return [tuple(sizes[axis] for axis in order)]
+
+
+def joined(parts: list[Sizes], axis: int) -> Sizes:
+    rank = len(parts[0])
+    if any(len(part) != rank for part in parts):
+        raise UnknownError
+    axis = axis_of(axis, rank)
+    along = [part[axis] for part in parts]
+    total = None if None in along else sum(complete(along))
+    columns = [next((part[i] for part in parts if part[i] is not None), None) for i in range(rank)]
+    return (*columns[:axis], total, *columns[axis + 1 :])
+
+
+def split(node: Node) -> list[Sizes | None]:
+    sizes, given = node.sizes(), node.ints("split", 1)
+    axis = axis_of(node.attribute("axis", 0), len(sizes))
+    parts = len(node.operator.outputs)
+    if given is None:
+        whole = sizes[axis]
+        if whole is None:
+            raise UnknownError
+        each = -(-whole // parts)
+        given = [min(each, whole - each * i) for i in range(parts)]
+    return [(*sizes[:axis], size, *sizes[axis + 1 :]) for size in given]
+
+
+def slice_(node: Node) -> list[Sizes | None]:
+    sizes = list(node.sizes())
+    starts, ends = node.ints("starts", 1), node.ints("ends", 2)
+    if starts is None or ends is None:
+        raise UnknownError
+    axes = node.ints("axes", 3) or list(range(len(starts)))
+    steps = node.ints("steps", 4) or [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        place = axis_of(axis, len(sizes))
+        size = sizes[place]
+        sizes[place] = None if size is None else len(range(*slice(start, end, step).indices(size)))
+    return [tuple(sizes)]
+
+
+def gather(node: Node) -> list[Sizes | None]:
+    sizes, axis = node.sizes(), node.attribute("axis", 0)
+    axis = axis_of(axis, len(sizes))
+    return [(*sizes[:axis], *node.sizes(1), *sizes[axis + 1 :])]
+
+
+def gather_nd(node: Node) -> list[Sizes | None]:
+    sizes, indices, batch = node.sizes(), node.sizes(1), node.attribute("batch_dims", 0)
+    last = indices[-1]
+    if last is None:
+        raise UnknownError
+    return [(*indices[:-1], *sizes[batch + last :])]
+
+
+def pad(node: Node) -> list[Sizes | None]:
+    sizes = list(node.sizes())
+    pads = node.ints("pads", 1) or node.ints("paddings", 1)
+    axes = node.ints("axes", 3) or list(range(len(sizes)))
+    if pads is None or len(pads) != 2 * len(axes):
+        raise UnknownError
+    for i, axis in enumerate(axes):
+        size = sizes[axis_of(axis, len(sizes))]
+        sizes[axis] = None if size is None else size + pads[i] + pads[i + len(axes)]
+    return [tuple(sizes)]
+
+
+def resize(node: Node) -> list[Sizes | None]:
+    """Resize and, before it, Upsample: by sizes or by scales, of all axes or of those named."""
+    sizes = node.full_sizes()
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise UnknownError
+    axes = node.attribute("axes", tuple(range(len(sizes))))
+    found = list(sizes)
+    if node.has(3):
+        wanted = [int(size) for size in node.value(3).reshape(-1)]
+    else:
+        scales = _scales(node)
+        wanted = [math.floor(sizes[axis] * scale) for axis, scale in zip(axes, scales, strict=True)]
+    for axis, size in zip(axes, wanted, strict=True):
+        found[axis] = size
+    return [tuple(found)]
+
+
+def _scales(node: Node) -> list[float]:
+    given = node.attribute("scales")
+    if given is None:
+        place = 1 if node.operator.op_type == "Upsample" or len(node.inputs) == 2 else 2
+        given = node.value(place)
+    return [float(scale) for scale in np.ravel(given)]
+
+
+def depth_to_space(node: Node) -> list[Sizes | None]:
+    batch, channels, *sides = node.full_sizes()
+    block = node.attribute("blocksize", 1)
+    return [(batch, channels // block**2, *(side * block for side in sides))]
+
+
+def space_to_depth(node: Node) -> list[Sizes | None]:
+    batch, channels, *sides = node.full_sizes()
+    block = node.attribute("blocksize", 1)
+    return [(batch, channels * block**2, *(side // block for side in sides))]
+
+
+def range_(node: Node) -> list[Sizes | None]:
+    # As numbers of Python, whose arithmetic raises where numpy's warns.
+    start, limit, step = (node.value(place).reshape(-1)[0].item() for place in range(3))
+    return [(max(0, math.ceil((limit - start) / step)),)]
+
+
+def one_hot(node: Node) -> list[Sizes | None]:
+    sizes, depth = list(node.sizes()), int(node.value(1).reshape(-1)[0])
+    axis = axis_of(node.attribute("axis", -1), len(sizes) + 1)
+    return [(*sizes[:axis], depth, *sizes[axis:])]
+
+
+def top_k(node: Node) -> list[Sizes | None]:
+    sizes, k = list(node.sizes()), node.ints("k", 1)
+    if k is None:
+        raise UnknownError
+    sizes[axis_of(node.attribute("axis", -1), len(sizes))] = k[0]
+    return [tuple(sizes)] * 2
+
+
+def reduce(node: Node) -> list[Sizes | None]:
+    sizes, axes = node.sizes(), node.ints("axes", 1)
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        return [sizes]
+    return [reduced(sizes, axes or list(range(len(sizes))), keep=bool(node.attribute("keepdims", 1)))]
+
+
+def reduced(sizes: Sizes, axes: list[int], *, keep: bool) -> Sizes:
+    removed = {axis_of(axis, len(sizes)) for axis in axes}
+    return tuple(1 if axis in removed else size for axis, size in enumerate(sizes) if keep or axis not in removed)
+
 
 Rule = Callable[[Node], list[Sizes | None]]
 
 DOMAINS = {"", "com.microsoft"}
-
-
-def _same(node: Node) -> list[Sizes | None]:
-    return [node.sizes()]
-
-
-def _broadcast(node: Node) -> list[Sizes | None]:
-    return [broadcast(*(node.sizes(place) for place in range(len(node.inputs))))]
-
-
-def _quantised_broadcast(node: Node) -> list[Sizes | None]:
-    """QLinearAdd, QLinearMul: each tensor is followed by its scale and its zero point."""
-    return [broadcast(node.sizes(0), node.sizes(3))]
 
 
 def _shape(node: Node) -> list[Sizes | None]:
@@ -35,20 +223,6 @@ def _layer_norm(node: Node) -> list[Sizes | None]:
     axis = node.attribute("axis", -1) % len(sizes)
     part = (*sizes[:axis], *(1 for _ in sizes[axis:]))
     return [sizes, part, part]
-
-
-def _skip_layer_norm(node: Node) -> list[Sizes | None]:
-    return [node.sizes(), None, None, node.sizes()]
-
-
-def _regions(node: Node) -> list[Sizes | None]:
-    """Shapes of RoiAlign and MaxRoiPool."""
-    side = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
-    return [(node.sizes(1)[0], node.sizes()[1], *side)]
-
-
-def _grid_sample(node: Node) -> list[Sizes | None]:
-    return [(*node.sizes()[:2], *node.sizes(1)[1:-1])]
 
 
 def _from_attribute(node: Node) -> list[Sizes | None]:
@@ -85,15 +259,16 @@ _SAME = (
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_SAME, _same),
-    **dict.fromkeys(ARITHMETIC, _broadcast),
-    **dict.fromkeys(REDUCTIONS, layout.reduce),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _quantised_broadcast),
-    **dict.fromkeys(("Conv", "FusedConv", "ConvInteger", "QLinearConv"), windows.convolution),
-    "ConvTranspose": windows.transposed_convolution,
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), windows.pool),
+    **dict.fromkeys(_SAME, lambda node: [node.sizes()]),
+    **dict.fromkeys(ARITHMETIC, lambda node: [broadcast(*(node.sizes(place) for place in range(len(node.inputs))))]),
+    **dict.fromkeys(REDUCTIONS, reduce),
+    # QLinearAdd, QLinearMul: each tensor is followed by its scale and its zero point.
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), lambda node: [broadcast(node.sizes(0), node.sizes(3))]),
+    **dict.fromkeys(("Conv", "FusedConv", "ConvInteger", "QLinearConv"), products.convolution),
+    "ConvTranspose": products.transposed_convolution,
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), products.pool),
     **dict.fromkeys(
-        ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"), windows.global_pool
+        ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"), products.global_pool
     ),
     **dict.fromkeys(
         ("MatMul", "FusedMatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QLinearMatMul"),
@@ -108,38 +283,63 @@ RULES: dict[str, Rule] = {
     "Attention": lambda node: (products.attention if node.operator.domain else products.onnx_attention)(node),
     "EmbedLayerNormalization": products.embeddings,
     "LayerNormalization": _layer_norm,
-    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _skip_layer_norm),
+    **dict.fromkeys(
+        ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
+        lambda node: [node.sizes(), None, None, node.sizes()],
+    ),
     "Dropout": lambda node: [node.sizes()] * 2,
     "DynamicQuantizeLinear": lambda node: [node.sizes(), (), ()],
-    "Reshape": layout.reshape,
-    "Flatten": layout.flatten,
-    "Squeeze": layout.squeeze,
-    "Unsqueeze": layout.unsqueeze,
-    "Transpose": layout.transpose,
-    "Concat": layout.concat,
-    "QLinearConcat": layout.quantised_concat,
-    "Split": layout.split,
-    "Slice": layout.slice_,
-    "Gather": layout.gather,
+    "Reshape": reshape,
+    "Flatten": flatten,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Transpose": transpose,
+    "Concat": lambda node: [
+        joined([node.sizes(place) for place in range(len(node.inputs))], node.attribute("axis", 1))
+    ],
+    # QLinearConcat: scale and zero point of the output, then of each part the tensor, its scale and zero point.
+    "QLinearConcat": lambda node: [
+        joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))
+    ],
+    "Split": split,
+    "Slice": slice_,
+    "Gather": gather,
     "GatherElements": lambda node: [node.sizes(1)],
-    "GatherND": layout.gather_nd,
-    "Pad": layout.pad,
-    "Expand": layout.expand,
-    "Tile": layout.tile,
-    **dict.fromkeys(("Resize", "Upsample"), layout.resize),
-    "DepthToSpace": layout.depth_to_space,
-    "SpaceToDepth": layout.space_to_depth,
+    "GatherND": gather_nd,
+    "Pad": pad,
+    "Expand": lambda node: [broadcast(node.sizes(), [int(size) for size in node.value(1).reshape(-1)])],
+    "Tile": lambda node: [
+        tuple(size * int(times) for size, times in zip(node.full_sizes(), node.value(1).reshape(-1), strict=True))
+    ],
+    **dict.fromkeys(("Resize", "Upsample"), resize),
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
     "Shape": _shape,
     "Size": lambda _: [()],
-    "ConstantOfShape": layout.constant_of_shape,
-    "Range": layout.range_,
-    "OneHot": layout.one_hot,
-    "TopK": layout.top_k,
-    **dict.fromkeys(("ArgMax", "ArgMin"), layout.arg_reduce),
+    "ConstantOfShape": lambda node: [tuple(int(size) for size in node.value(0).reshape(-1))],
+    "Range": range_,
+    "OneHot": one_hot,
+    "TopK": top_k,
+    **dict.fromkeys(
+        ("ArgMax", "ArgMin"),
+        lambda node: [reduced(node.sizes(), [node.attribute("axis", 0)], keep=bool(node.attribute("keepdims", 1)))],
+    ),
     "NonZero": lambda node: [(len(node.sizes()), None)],
     "NonMaxSuppression": lambda _: [(None, 3)],
-    **dict.fromkeys(("RoiAlign", "MaxRoiPool"), _regions),
-    "GridSample": _grid_sample,
+    # Shapes of RoiAlign and MaxRoiPool.
+    **dict.fromkeys(
+        ("RoiAlign", "MaxRoiPool"),
+        lambda node: [
+            (
+                node.sizes(1)[0],
+                node.sizes()[1],
+                *node.attribute(
+                    "pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1))
+                ),
+            )
+        ],
+    ),
+    "GridSample": lambda node: [(*node.sizes()[:2], *node.sizes(1)[1:-1])],
     **dict.fromkeys(("RandomNormal", "RandomUniform"), _from_attribute),
 }
 

@@ -1,1 +1,1 @@
-"""Export: a recording, or a part of it, as what other tools read. One file a format, behind one protocol."""
+"""Export: a recording, or a part of it, as what other tools read. One function a format."""
