@@ -1,4 +1,4 @@
-"""The rule for the output sizes of each operator of ONNX (onnx/docs/Operators.md) and com.microsoft (ContribOperators.md).
+"""Output sizes of the operators of ONNX (onnx/docs/Operators.md) and com.microsoft (ContribOperators.md), a rule each.
 
 Rules of operators that move, cut, join or repeat elements are here; products and windows are in `products`.
 """
