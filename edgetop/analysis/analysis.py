@@ -214,16 +214,17 @@ class Analysis:
         return self.backlog.view()
 
     def power_view(self, axis: Axis | None = None) -> PowerView:
-        """Power over the measured phase of the whole session, with its timeline along `axis`."""
-        return self.power.view(self.tracks, axis, self.progress.measured_until_ns)
+        """Power over the measured phase of the whole session; along an axis, with the timeline of the leading rail."""
+        return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_view(self) -> UsageView:
         """What the measured phase of the whole session took of the board."""
         return self.usage.view(self.progress.measured_until_ns)
 
-    def energy_view(self, power: PowerView) -> EnergyView:
+    def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """What an inference costs, by `power` of the whole session."""
-        return view_energy(power, self.statistics(), self.progress.view().measured_ns, self.manifest)
+        measured_ns = self.progress.view().measured_ns
+        return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
 
     @_once
     def tail(self) -> TailView:
@@ -248,8 +249,9 @@ class Analysis:
 
     @_once
     def precision_view(self) -> PrecisionView:
-        """How well the percentiles of the whole session are known."""
-        return self.precision.view(self.statistics(), self.latency.buckets)
+        """How well the percentiles of the whole session are known; some seconds old while it is measured."""
+        is_final = self.progress.view().phase == "over"
+        return self.precision.view(self.statistics(), self.latency.buckets, is_final=is_final)
 
     @_once
     def alerts_view(self) -> AlertsView:
@@ -436,7 +438,7 @@ class MonitorView:
     thermal = _Part(lambda view: view.analysis.thermal_view(view.axis))
     forecast = _Part(lambda view: view.analysis.forecast_view())
     power: "_Part[PowerView]" = _Part(lambda view: view.analysis.power_view(view.axis))
-    energy = _Part(lambda view: view.analysis.energy_view(view.power))
+    energy = _Part(lambda view: view.analysis.energy_view(view.power, only_leading=True))
     memory = _Part(lambda view: view.analysis.memory_view(view.axis))
     operators = _Part(lambda view: view.analysis.operators.view())
     burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))  # where operators were profiled

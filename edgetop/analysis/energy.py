@@ -60,14 +60,23 @@ class EnergyView:
 
 
 def view_energy(
-    power: PowerView, statistics: Statistics | None, measured_ns: int | None, manifest: Manifest | None
+    power: PowerView,
+    statistics: Statistics | None,
+    measured_ns: int | None,
+    manifest: Manifest | None,
+    *,
+    only_leading: bool = False,
 ) -> EnergyView:
-    """`statistics` of the whole session; `measured_ns`: how long its measured phase has been."""
+    """`statistics` of the whole session; `measured_ns`: how long its measured phase has been.
+
+    `only_leading`: of one rail, the total or the greatest part.
+    """
     load = manifest.load if manifest else Load()
     methodology = manifest.methodology if manifest else Methodology()
     rested = methodology.idle_baseline_s is not None
     total = _cost(power.total, statistics, measured_ns, load, rested) if power.total else None
-    parts = tuple(_cost(rail, statistics, measured_ns, load, rested) for rail in power.rails)
+    rails = [rail for rail in power.rails if not only_leading or rail is power.leading]
+    parts = tuple(_cost(rail, statistics, measured_ns, load, rested) for rail in rails)
     battery = methodology.battery
     return EnergyView(total, parts, _lasting(battery, total, statistics, load) if battery else None)
 

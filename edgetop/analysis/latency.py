@@ -128,11 +128,12 @@ class RollingLatency:
 
     def _summed(self, since_ns: int) -> Recent:
         seconds = concatenate([self._recent.since(since_ns), self._open_part()])
-        totals = Totals()
-        totals.add(seconds)
-        statistics = totals.statistics(None)
-        p50_ns = statistics.percentile_ns(0.50) if statistics else None
-        return Recent(p50_ns, totals.count, totals.errors, totals.misses or 0)
+        rows, p50_ns = that_ran(seconds.rows), None
+        if len(rows):
+            extremes_ns = int(rows["min_ns"].min()), int(rows["max_ns"].max())
+            p50_ns = histogram.percentiles(seconds.histogram(), (0.50,), *extremes_ns)[0]
+        misses = int(np.maximum(seconds.rows["deadline_misses"], 0).sum())
+        return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
         """The rows of the last ten minutes, to the last complete second."""

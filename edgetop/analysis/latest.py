@@ -106,5 +106,10 @@ class LatestSeconds:
 
     def since(self, t_ns: int) -> Seconds:
         """Those that end after it."""
-        joined = self.joined()
-        return joined.between(joined.before(t_ns - NS + 1), len(joined))
+        parts: list[Seconds] = []
+        for part in reversed(self._parts):
+            begin = part.before(t_ns - NS + 1)
+            parts.insert(0, part.between(begin, len(part)))
+            if begin:
+                break
+        return concatenate(parts)

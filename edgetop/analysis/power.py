@@ -5,7 +5,7 @@ a phase before the warm-up, is integrated in the same way. A sensor of role `pea
 value behind each reading of another: it is no rail.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class RailView:
     max_w: float | None
     energy_j: float
     covered_s: float  # of the phase, how long there were readings
-    precise: Mean | None = None  # the mean in W again, with what its 95 % interval is; None: too few readings
+    precise: Mean | None = None  # the mean in W with its 95 % interval; None: too few readings, or not asked for
     idle: Mean | None = None  # the same of the idle baseline
     interval_s: float | None = None  # between two readings, of the latest the middle one; None: under two
     peak_w: float | None = None  # the highest value behind the readings, where those are means; None: not told
@@ -130,34 +130,41 @@ class PowerRails:
             settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0
             self._idle.began(event.t_ns + round(settling))
 
-    def view(self, tracks: Tracks, axis: Axis | None, until_ns: int) -> PowerView:
-        """`until_ns`: the end of the measured phase, or now. Without an axis, without a timeline."""
+    def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:
+        """`until_ns`: the end of the measured phase, or now. Without an axis, without a timeline.
+
+        `is_each_precise`: how well the mean is known is found for each rail, not for the leading one alone.
+        """
         rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
         totals = [rail for rail in rails if rail.track.info.role == "total"]
         total = min(totals, key=_trust, default=None)
-        others = tuple(rail for rail in rails if rail is not total)
-        leading = total or max(others, key=lambda rail: rail.mean_w or rail.track.value or 0.0, default=None)
+        leading = total or max(rails, key=lambda rail: rail.mean_w or rail.track.value or 0.0, default=None)
+        precise = {id(rail): self._precise(rail, until_ns) for rail in rails if is_each_precise or rail is leading}
+        others = tuple(precise.get(id(rail), rail) for rail in rails if rail is not total)
+        leading, total = (of and precise[id(of)] for of in (leading, total))
         points = tracks.points(leading.track.info.id, axis) if leading and axis else None
         return PowerView(total, others, leading, points)
 
     def _rail(self, track: TrackView, until_ns: int) -> RailView:
         place = self._places[track.info.id]
-        measured, idle = self._measured.rails[place], self._idle.rails[place]
-        power = measured.until(until_ns)
+        power = self._measured.rails[place].until(until_ns)
         peak = self._places.get(f"{track.info.id}-{PEAK}")
-        interval_s, is_even = measured.intervals()
         return RailView(
             track=track,
             mean_w=power.energy_j / power.covered_s if power.covered_s else None,
             max_w=_highest_w(power),
             energy_j=power.energy_j,
             covered_s=power.covered_s,
-            precise=measured.precise(power),
-            idle=idle.precise(idle.until(until_ns)),
-            interval_s=interval_s,
-            is_even=is_even,
             peak_w=None if peak is None else _highest_w(self._measured.rails[peak].until(until_ns)),
         )
+
+    def _precise(self, rail: RailView, until_ns: int) -> RailView:
+        """With how well its mean is known, which takes longer than all else."""
+        place = self._places[rail.track.info.id]
+        measured, idle = self._measured.rails[place], self._idle.rails[place]
+        precise, at_rest = (of.precise(of.until(until_ns)) for of in (measured, idle))
+        interval_s, is_even = measured.intervals()
+        return replace(rail, precise=precise, idle=at_rest, interval_s=interval_s, is_even=is_even)
 
 
 def _highest_w(power: Integral) -> float | None:

@@ -32,6 +32,7 @@ LEAST_BEYOND = 5.0  # and beyond another percentile: what fewer there vary by is
 NOTICED = 2.3  # times the variance of independent inferences: nine of ten sessions of such look less alike
 COARSE = 0.1  # of all inferences in one bucket
 ROWS_AT_ONCE = 4096  # which hold a million buckets at most
+MOST_AGE_S = 16  # of an estimate, while measuring goes on
 
 Interval = tuple[float, float]
 
@@ -61,8 +62,7 @@ class Precision:
         self._last_ns = -1
         self._lowest, self._highest = histogram.SIZE, -1  # buckets that hold something
         self._extremes_ns = np.iinfo(np.int64).max, 0  # the least and the greatest
-        self._known: _Known | None = None
-        self._view: tuple[tuple[int, int], PrecisionView] | None = None
+        self._view: tuple[tuple[int, int], PrecisionView] | None = None  # of so many inferences, up to that second
 
     def fold(self, seconds: Seconds) -> None:
         seconds = seconds.where(seconds.rows["t_ns"] > self._last_ns)
@@ -101,36 +101,26 @@ class Precision:
         self._first = first
         return first
 
-    def view(self, session: Statistics | None, buckets: histogram.Counts) -> PrecisionView:
-        """`buckets`: the histogram of the whole session, of which `session` is."""
+    def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
+        """`buckets`: the histogram of the whole session, of which `session` is.
+
+        Where it is not final, an estimate that is not older than a block is returned again.
+        """
         if session is None or self._first is None:
             return UNJUDGED
         key = session.count, self._last_ns
-        if self._view is None or self._view[0] != key:
+        age_ns = self._last_ns - self._view[0][1] if self._view else 0
+        is_due = is_final or age_ns >= min(1 << self._doublings, MOST_AGE_S) * NS
+        if self._view is None or (self._view[0] != key and is_due):
             self._view = key, self._judged(session, buckets)
         return self._view[1]
 
     def _judged(self, session: Statistics, buckets: histogram.Counts) -> PrecisionView:
-        if self._known is None or self._known.last_ns != self._last_ns:
-            self._known = self._know()
-        off = self._known.off
-        intervals = _intervals(off, session, buckets) if off else (None,) * len(QUANTILES)
-        return PrecisionView(intervals, self._known.p99_halves_ns, is_judged=bool(off))
-
-    def _know(self) -> "_Known":
         blocks = self._held[:, self._lowest : self._highest + 1].astype(np.float64)
         blocks = blocks[blocks.any(axis=1)]
-        off = _off(blocks) if len(blocks) >= LEAST_BLOCKS else ()
-        return _Known(self._last_ns, off, _halves(blocks, self._lowest, self._extremes_ns))
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What changes with a whole second only."""
-
-    last_ns: int
-    off: tuple[float | None, ...]  # as ranks; empty: too short to tell
-    p99_halves_ns: Interval | None
+        is_judged = len(blocks) >= LEAST_BLOCKS
+        intervals = _intervals(_off(blocks), session, buckets) if is_judged else (None,) * len(QUANTILES)
+        return PrecisionView(intervals, _halves(blocks, self._lowest, self._extremes_ns), is_judged)
 
 
 def _off(blocks: Floats) -> tuple[float | None, ...]:

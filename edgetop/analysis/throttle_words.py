@@ -11,7 +11,7 @@ from edgetop.analysis.rounding import rounded
 from edgetop.analysis.slowdowns.events import SOURCE
 from edgetop.analysis.throttles import Throttles, ThrottleSpan, ThrottlesView
 from edgetop.formatting import duration, reading, whole_percent
-from edgetop.session.batch import Batch
+from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS
 
@@ -134,15 +134,17 @@ class ThrottleEvents:
     def __init__(self) -> None:
         self._throttles = Throttles()
         self._recorded: list[_Recorded] = []
+        self._waiting: list[Batch] = []
         self._viewed_ns = 0
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
         """What has begun or ended. A session that ends while throttled has no end of it."""
-        self._throttles.fold(batch)
+        self._waiting.append(batch)
         is_last = any(event.kind == "ended" for event in batch.events)
         if batch.until_ns - self._viewed_ns < LOOK_EVERY_NS and not is_last:
             return ()
-        self._viewed_ns = batch.until_ns
+        self._throttles.fold(merge(self._waiting))
+        self._waiting, self._viewed_ns = [], batch.until_ns
         return tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
 
     def _news(self, view: ThrottlesView, now_ns: int, *, is_last: bool) -> Iterator[Event]:

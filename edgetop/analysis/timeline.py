@@ -184,8 +184,11 @@ class Timeline:
             second = np.arange(begin_s, end_s)
             bins, place = self._recent, second % RECENT_SECONDS
             is_known = self._recent_second[place] == second
-        figures = np.where(is_known, bins.figures[:, tracks[:, None], place], 0.0).astype(np.float64)
-        return figures[_MIDDLE], figures[_WEIGHT]
+        values, weights = (
+            np.where(is_known, bins.figures[row][tracks[:, None], place], 0.0).astype(np.float64)
+            for row in (_MIDDLE, _WEIGHT)
+        )
+        return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
         """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""

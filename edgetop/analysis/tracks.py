@@ -44,7 +44,7 @@ class ReadingBlocks:
     width_s: int
     first: int  # number of the first block: it begins at `first * width_s`
     mean: Floats
-    mid_s: Floats  # when that was on average, since the session's origin
+    mid_s: Floats  # when that was on average, since the session's origin; NaN where that was not asked for
     count: Floats
 
 
@@ -223,10 +223,13 @@ class Tracks:
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
 
-    def blocks(self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int) -> ReadingBlocks:
+    def blocks(
+        self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int, *, timed: bool = True
+    ) -> ReadingBlocks:
         """The whole blocks of that width, a power of two, within this time: the latest `most`.
 
-        They are wider where the session is so long that seconds so far back are joined further.
+        They are wider where the session is so long that seconds so far back are joined further. `timed`: with when
+        each was read on average.
         """
         is_coarse = width_s * most > SECONDS
         if is_coarse:
@@ -240,16 +243,19 @@ class Tracks:
         rows = np.array(places, np.int64)
         sums, weights = self._timeline.sums(rows, begin_s, end_s, coarse=is_coarse)
         each_s = self._timeline.coarse_width_s if is_coarse else 1
-        middle_s = np.broadcast_to(np.arange(begin_s, end_s, each_s) + each_s / 2, sums.shape)
-        if not is_coarse:
-            second = np.arange(begin_s, end_s)
-            was_read = ~np.isnan(self.read(places, begin_s, end_s))
-            read_s = second + self._last_ms[rows[:, None], second % SECONDS] / 1_000
-            middle_s = np.where(was_read, read_s, middle_s)
         shape = (len(places), end - first, width_s // each_s)
         count = weights.reshape(shape).sum(axis=2)
         with np.errstate(invalid="ignore"):
-            mean, mid_s = (of.reshape(shape).sum(axis=2) / count for of in (sums, middle_s * weights))
+            mean = sums.reshape(shape).sum(axis=2) / count
+            if not timed:
+                return ReadingBlocks(width_s, first, mean, np.full_like(mean, np.nan), count)
+            middle_s = np.broadcast_to(np.arange(begin_s, end_s, each_s) + each_s / 2, sums.shape)
+            if not is_coarse:
+                second = np.arange(begin_s, end_s)
+                was_read = ~np.isnan(self.read(places, begin_s, end_s))
+                read_s = second + self._last_ms[rows[:, None], second % SECONDS] / 1_000
+                middle_s = np.where(was_read, read_s, middle_s)
+            mid_s = (middle_s * weights).reshape(shape).sum(axis=2) / count
         return ReadingBlocks(width_s, first, mean, mid_s, count)
 
     def views(self, *kinds: str) -> tuple[TrackView, ...]:

@@ -26,7 +26,6 @@ from edgetop.notification import notification
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000
 QUIET_LOADING_NS = 3_000_000_000
-LOOK_EVERY_S = 1.0
 OPENING_LOOK_S = 0.1  # until something is measured: the first numbers must not wait
 WINDOW_NS = 10_000_000_000
 
@@ -36,6 +35,8 @@ class Say(Protocol):
 
 
 class Printer(Protocol):
+    every_s: float  # between two looks at what has come
+
     def print(self, view: MonitorView) -> bool:
         """Whether anything was printed. Only those parts of the view are asked for that are."""
 
@@ -59,7 +60,7 @@ def follow(
     `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
     """
     say = partial(_say, ascii_only=ascii_only)
-    lines = Plain(live_ns, say) if live_ns is not None else Bar(say) if sys.stderr.isatty() else Lines(say)
+    lines: Printer = Plain(live_ns, say) if live_ns is not None else Bar(say) if sys.stderr.isatty() else Lines(say)
     news, trouble, printed = AlertNews(), "", -1
     is_over = is_enough()
     while not is_over:
@@ -78,7 +79,7 @@ def follow(
                 if lines.print(view) and log:
                     trim_log(log)
         elif not is_over:
-            pause(OPENING_LOOK_S if analysis.progress.began_measuring_ns is None else LOOK_EVERY_S)
+            pause(OPENING_LOOK_S if analysis.progress.began_measuring_ns is None else lines.every_s)
     lines.close()
 
 
@@ -91,6 +92,8 @@ def _notify(news: AlertNews, view: MonitorView) -> None:
 
 class Bar:
     """One line that is drawn over itself."""
+
+    every_s = 1.0
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -122,6 +125,8 @@ class Lines:
     Nothing while a model loads quickly or cannot be loaded: that is reported in one line of its own.
     """
 
+    every_s = 2.0  # each time costs as much, however much came
+
     def __init__(self, say: Say) -> None:
         self._say = say
         self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
@@ -131,8 +136,8 @@ class Lines:
         """Whether anything was printed."""
         now_ns, verdict = view.progress.now_ns, view.verdict
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
-        has_figures = view.latency.window is not None or view.progress.phase == "over"
-        changed = words != self._printed and view.progress.measured_ns is not None and has_figures
+        changed = words != self._printed and view.progress.measured_ns is not None
+        changed = changed and (view.progress.phase == "over" or view.latency.window is not None)
         if not changed and now_ns < self._next_ns:
             return False
         self._printed = words
@@ -146,6 +151,8 @@ class Lines:
 
 class Plain:
     """Lines in words: `--live`."""
+
+    every_s = 1.0
 
     def __init__(self, refresh_ns: int, say: Say) -> None:
         self._say = say

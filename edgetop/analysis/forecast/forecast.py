@@ -155,16 +155,16 @@ class Forecast(TracksReader):
     def _told(
         self, view: ForecastView, row: int, span: Steady, now: ReadingBlocks
     ) -> tuple[ForecastView, float | None]:
-        blocks = self._history.blocks(span.level, span.from_s, span.until_s)
-        read = blocks.count[row] > 0
+        blocks = self._history.blocks(span.level, span.from_s, span.until_s, row)
+        read = blocks.count[0] > 0
         assert view.trip_c is not None
         early = replace(view, reason="too early to tell")
         if np.count_nonzero(read) < LEAST_BLOCKS:
             return early, None
         # Of a past that came in longer stretches than these blocks there is nothing: it begins with what is known.
         from_s = (blocks.first + int(np.argmax(read))) * blocks.width_s
-        early, t_s = replace(early, seen_s=span.until_s - from_s), blocks.mid_s[row][read] - from_s
-        celsius, count = blocks.mean[row][read], blocks.count[row][read]
+        early, t_s = replace(early, seen_s=span.until_s - from_s), blocks.mid_s[0][read] - from_s
+        celsius, count = blocks.mean[0][read], blocks.count[0][read]
         fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
         if fitted is None:
             return replace(early, reason="the temperature does not go the way of a steady load"), None

@@ -74,9 +74,10 @@ class History:
         self.places = [place for place, info in enumerate(infos) if matters(info)]
         self.infos = tuple(infos[place] for place in self.places)
 
-    def blocks(self, level: int, from_s: float, until_s: int) -> ReadingBlocks:
-        """The whole blocks of that of WIDTHS_S within this time; as many as there are."""
-        return self._tracks.blocks(self.places, WIDTHS_S[level], from_s, until_s, BLOCKS)
+    def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
+        """The whole blocks of that of WIDTHS_S within this time; as many as there are. Of one row, with its times."""
+        places = self.places if row is None else [self.places[row]]
+        return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
 
 
 class Drives:
