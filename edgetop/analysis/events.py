@@ -93,14 +93,22 @@ class DerivedEvents:
     def joined(
         self, events: EventsView, slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView
     ) -> EventsView:
-        told = [event for alert in alerts.newest_first if alert.name in LOGGED for event in _events(alert)]
-        told += throttle_events(throttles)
+        told = _told(throttles, alerts)
         of = slowdowns.slowdowns, told
         if self._joined is None or self._events is not events or self._of != of:
             self._events, self._of = events, of
-            derived = sorted([*slowdown_events(slowdowns), *told], key=lambda event: -event.t_ns)
-            self._joined = events.with_derived(derived)
+            self._joined = events.with_derived(derived_events(slowdowns, throttles, alerts))
         return self._joined
+
+
+def derived_events(slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
+    """What analysis makes of a session, newest first."""
+    return sorted([*slowdown_events(slowdowns), *_told(throttles, alerts)], key=lambda event: -event.t_ns)
+
+
+def _told(throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
+    of_alerts = [event for alert in alerts.newest_first if alert.name in LOGGED for event in _events(alert)]
+    return of_alerts + throttle_events(throttles)
 
 
 def _events(alert: Alert) -> Iterator[Event]:

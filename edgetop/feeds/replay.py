@@ -13,16 +13,11 @@ from edgetop.recording.pieces import START
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
-from edgetop.session.events import Event
 from edgetop.session.orders import Order
-from edgetop.session.seconds import NS
 
 SLOWEST, FASTEST = 0.1, 1000.0
 MAX_CHECKPOINTS = 18
 STOPS_AT_ONCE = 2  # when looking ahead: a tenth of a second
-# Told by the dozen as a session begins, or a thousand times: nothing to go to.
-_UNMARKED = frozenset({"log", "sensor-missing", "engine-memory", "profiler", "profile-burst"})
-_GRAVITY = {"info": 0, "warning": 1, "critical": 2}
 
 
 class ReplayFeed:
@@ -41,7 +36,7 @@ class ReplayFeed:
         self._as_of_ns = clock.monotonic_ns()  # when playback stood there
         self._given: Moment | None = None  # None: the next read begins anew
         self._checkpoints = Checkpoints()
-        self._ahead, self._next_stop = BEGINNING, 0
+        self._ahead, self._next_stop, self._is_at_stop = BEGINNING, 0, False
 
     @property
     def player(self) -> "ReplayFeed":
@@ -98,17 +93,18 @@ class ReplayFeed:
         self._given = None
 
     def ahead(self) -> Batch | None:
-        stops = self._recording.stops_ns
-        if self._next_stop >= len(stops):
+        begin, stops = self._ahead, self._recording.stops_ns
+        if begin is not BEGINNING and begin.t_ns >= self._recording.end_ns:
             return None
-        begin = self._ahead
+        self._is_at_stop = self._next_stop < len(stops)
         self._next_stop += min(STOPS_AT_ONCE, self._checkpoint_distance)
-        self._ahead = self._recording.moment(stops[min(self._next_stop, len(stops)) - 1])
+        until_ns = stops[min(self._next_stop, len(stops)) - 1] if self._is_at_stop else self._recording.end_ns
+        self._ahead = self._recording.moment(until_ns)
         batch = self._recording.until(self._ahead, begin)
         return batch if begin is BEGINNING else replace(batch, restart=False)
 
     def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
-        if self._next_stop % self._checkpoint_distance == 0:
+        if self._is_at_stop and self._next_stop % self._checkpoint_distance == 0:
             self._checkpoints.save(self._ahead, state())
 
     @property
@@ -133,18 +129,11 @@ class ReplayFeed:
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """One for each second in which something happened that is worth going to: the gravest, at the time of the last."""
-    marks: dict[int, Mark] = {}
-    for events in recording.events.between(START, recording.events.end):
-        for event in filter(_is_marked, events):
-            t_ns = min(max(event.t_ns, 0), recording.end_ns)
-            mark = Mark(t_ns, event.kind, event.severity)
-            before = marks.get(t_ns // NS)
-            if before and _GRAVITY[before.severity] > _GRAVITY[event.severity]:
-                mark = replace(before, t_ns=max(t_ns, before.t_ns))
-            marks[t_ns // NS] = mark
-    return tuple(sorted(marks.values(), key=lambda mark: mark.t_ns))
-
-
-def _is_marked(event: Event) -> bool:
-    return event.severity in ("warning", "critical") or (event.severity == "info" and event.kind not in _UNMARKED)
+    """Of what was recorded. Slowdowns and alerts are found by analysis."""
+    events = (event for some in recording.events.between(START, recording.events.end) for event in some)
+    marks = [
+        Mark(min(max(event.t_ns, 0), recording.end_ns), event.kind, event.severity)
+        for event in events
+        if event.is_landmark
+    ]
+    return tuple(sorted(marks, key=lambda mark: mark.t_ns))

@@ -8,6 +8,14 @@ Severity = Literal["info", "warning", "critical"]
 
 JsonValue = str | int | float | bool | None
 
+# Of severity "info", those worth going to in a replay. Warnings are, whatever their kind.
+LANDMARKS = frozenset(
+    {
+        "mark", "throttle-begin", "throttle-end", "slowdown-began", "slowdown-ended", "alert-began", "alert-ended",
+        "sensor-back", "clock-step", "ended",
+    }
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -17,6 +25,11 @@ class Event:
     source: str  # who says it: "engine", "sensor temp/cpu-thermal", "user" ...
     message: str  # for people, one line; foreign text is not cleaned here but where it is shown
     data: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def is_landmark(self) -> bool:
+        """Whether it is worth going to in a replay."""
+        return self.severity != "info" or self.kind in LANDMARKS
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,7 @@ def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""
 
 
+_THROTTLINGS = "next throttling, previous throttling"
 _EVENTS, _SPEEDS = "next event, previous event", "slower, faster: 0.1x to 1000x"
 _PANES, _PANS, _ZOOMS = "next pane, previous pane", "move the timelines back, forward", "zoom the timelines in, out"
 _SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end", "scroll to the top, to the end"
@@ -203,11 +204,16 @@ COMMANDS = (
     Command("on-1min", "shift+right", "seek +1 min", lambda s: playback.seek_by(s, 60), needs=Can.SEEK),
     Command("start", "home", "seek to the start", lambda s: s.seek(0), help=_EDGES, needs=Can.SEEK),
     Command("end", "end", "seek to the end", playback.seek_to_end, help=_EDGES, needs=Can.SEEK),
-    Command("next-event", "n,right_square_bracket", "next event", lambda s: playback.seek_event(s, 1), help=_EVENTS,
+    Command("next-throttling", "n", "next throttling", lambda s: playback.seek_event(s, 1, playback.THROTTLING),
+            help=_THROTTLINGS, footer="throttling", needs=Can.SEEK),
+    Command("previous-throttling", "p,N", "previous throttling",
+            lambda s: playback.seek_event(s, -1, playback.THROTTLING), help=_THROTTLINGS, footer="throttling",
+            needs=Can.SEEK),
+    Command("throttling", "T", "first throttling", playback.seek_throttling, needs=Can.SEEK),
+    Command("next-event", "right_square_bracket", "next event", lambda s: playback.seek_event(s, 1), help=_EVENTS,
             footer="event", needs=Can.SEEK),
-    Command("previous-event", "N,left_square_bracket", "previous event", lambda s: playback.seek_event(s, -1),
+    Command("previous-event", "left_square_bracket", "previous event", lambda s: playback.seek_event(s, -1),
             help=_EVENTS, footer="event", needs=Can.SEEK),
-    Command("throttling", "T", "first throttling", playback.seek_throttling, footer="throttled", needs=Can.SEEK),
     Command("go-to", "g", "go to a time", playback.open_go_to, footer="go to", needs=Can.SEEK),
     # Anywhere.
     Command("freeze", "space", "freeze the screen; the run continues", lambda s: s.toggle_freeze(),

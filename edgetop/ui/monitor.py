@@ -5,6 +5,7 @@ What keys do is in `commands`: they are given to the screen, which knows none of
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from textual.app import ComposeResult
@@ -15,8 +16,9 @@ from textual.timer import Timer
 from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
+from edgetop.analysis.events import derived_events
 from edgetop.analysis.lens import Lens
-from edgetop.feeds.protocol import Can, Feed, Player, Transport
+from edgetop.feeds.protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.keys import Command, footer_keys
 from edgetop.ui.layout import HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
@@ -42,6 +44,14 @@ LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant 
 def courses(view: MonitorView) -> dict[str, int]:
     """How many timelines heat and power have that are worth a chart: with none, a line says it all."""
     return {"heat": sum(shown_courses(view)), "power": int(not is_flat(view.power.points, "W"))}
+
+
+def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:
+    """Of what was recorded, and of what `scout`, which has seen all of it, makes of it."""
+    derived = derived_events(scout.slowdowns.view(), scout.throttles_view(), scout.alerts_view())
+    found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
+    recorded = [mark for mark in transport.marks if mark.kind not in ("throttle-begin", "throttle-end")]
+    return tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))
 
 
 class Host(Protocol):
@@ -97,6 +107,7 @@ class MonitorScreen(Screen[None]):
         self._is_opening = True  # nothing is measured yet
         self._trouble = ""  # of the feed, as it was drawn
         self._alert_news = AlertNews()
+        self._marks: tuple[Mark, ...] = ()  # of a replay, once it was looked through
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -118,6 +129,9 @@ class MonitorScreen(Screen[None]):
             scout.fold(batch)
             player.save_checkpoint(scout.checkpoint)
             self.call_later(self._look_ahead, player, scout)
+        else:
+            self._marks = all_marks(player.transport, scout)
+            self._transport.redraw()
 
     def on_resize(self) -> None:
         self._arrange()
@@ -271,7 +285,8 @@ class MonitorScreen(Screen[None]):
     @property
     def transport(self) -> Transport | None:
         """Where a replay stands; None: this is none."""
-        return self.feed.player.transport if self.feed.player else None
+        transport = self.feed.player.transport if self.feed.player else None
+        return replace(transport, marks=self._marks) if transport and self._marks else transport
 
     def seek(self, t_ns: int) -> None:
         if player := self.feed.player:

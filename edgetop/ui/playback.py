@@ -5,6 +5,7 @@ from edgetop.feeds.protocol import Transport
 from edgetop.ui.monitor import NS, MonitorScreen
 
 SPEEDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+THROTTLING = "throttle-begin"  # the kind of its events
 JUST_PASSED_S = 2  # of playing: going back, an event so near is the one that was gone to
 
 
@@ -39,21 +40,29 @@ def seek_to_end(screen: MonitorScreen) -> None:
         screen.seek(transport.end_ns)
 
 
-def seek_event(screen: MonitorScreen, step: int) -> None:
+def seek_event(screen: MonitorScreen, step: int, kind: str = "") -> None:
+    """To the next event, or for a negative step the one before. `kind`: to one of these."""
     if transport := screen.transport:
-        to_ns = next_mark(transport, step)
+        to_ns = next_mark(transport, step, kind)
         if to_ns is None:
-            screen.report("no event after this" if step > 0 else "no event before this")
+            screen.report(f"no {_CALLED.get(kind, kind)} {'after' if step > 0 else 'before'} this")
         else:
             screen.seek(to_ns)
 
 
-def next_mark(transport: Transport, step: int) -> int | None:
-    """When the next event was, or for a negative step the one before; None: there is none."""
+_CALLED = {"": "event", THROTTLING: "throttling"}
+
+
+def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
+    """When the next event was, or for a negative step the one before; None: there is none.
+
+    Of several in one second, the last. `kind`: only these count.
+    """
+    times = {mark.t_ns // NS: mark.t_ns for mark in transport.marks if kind in ("", mark.kind)}.values()
     if step > 0:
-        return min((mark.t_ns for mark in transport.marks if mark.t_ns > transport.t_ns), default=None)
+        return min((t_ns for t_ns in times if t_ns > transport.t_ns), default=None)
     passed_ns = int(JUST_PASSED_S * NS * transport.speed) if transport.is_playing else 0
-    return max((mark.t_ns for mark in transport.marks if mark.t_ns < transport.t_ns - passed_ns), default=None)
+    return max((t_ns for t_ns in times if t_ns < transport.t_ns - passed_ns), default=None)
 
 
 def seek_throttling(screen: MonitorScreen) -> None:

@@ -352,11 +352,11 @@ def eventful() -> Script:
     return script.measure(5).tell("log", "warning", message="a warning").measure(5).end()
 
 
-def test_marks_are_the_gravest_of_each_second_and_no_lines_of_a_log(tmp_path: Path) -> None:
-    feed, _ = replay_of(eventful().batches, tmp_path)
+def test_marks_are_landmarks_and_no_lines_of_a_log_nor_single_slow_inferences(tmp_path: Path) -> None:
+    script = eventful().tell("slow-inference", message="4 ms").tell("engine-memory", message="58 MiB")
+    feed, _ = replay_of(script.batches, tmp_path)
     marks = [(mark.kind, mark.severity) for mark in feed.transport.marks]
-    assert marks[-3:] == [("records-lost", "warning"), ("log", "warning"), ("ended", "info")]
-    assert all(mark.kind not in ("log", "sensor-missing", "profile-burst") for mark in feed.transport.marks[:-2])
+    assert marks == [("mark", "info"), ("records-lost", "warning"), ("log", "warning"), ("ended", "info")]
 
 
 def test_the_first_reading_above_a_level_is_found(tmp_path: Path) -> None:

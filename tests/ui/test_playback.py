@@ -17,7 +17,7 @@ from edgetop.ui.dialogs import Dialog
 from edgetop.ui.playback import SPEEDS, next_mark
 from tests.support.replays import Replay, replayed
 from tests.support.screens import keys_that_stay, opened
-from tests.support.scripts import SENSORS, Script, hot, manifest, measured, sensor
+from tests.support.scripts import SENSORS, Script, manifest, measured, sensor
 
 LONG = 61.0
 DOOR, LOST, THROTTLED = 11.5, 31.5, 40.0  # when something happens
@@ -27,7 +27,11 @@ def eventful() -> Script:
     """A mark, a warning, and from the fortieth second on a limit in force."""
 
     def weather(second: float) -> dict[str, float]:
-        return {**hot(second), "throttle/thermal": float(second >= THROTTLED), "throttle/under-voltage-sticky": 1.0}
+        return {
+            "temp/cpu-thermal": 60.0,
+            "throttle/thermal": float(second >= THROTTLED),
+            "throttle/under-voltage-sticky": 1.0,
+        }
 
     flags = (sensor("throttle/thermal"), sensor("throttle/under-voltage-sticky"))
     script = Script(manifest(sensors=(*SENSORS, *flags)), weather).load().warm_up(48).begin()
@@ -107,7 +111,7 @@ async def test_a_speed_between_the_steps_goes_to_the_nearest_on_that_side(tmp_pa
 
 KEYS = {
     "right": 40, "l": 40, "left": 20, "h": 20, "shift+right": LONG, "shift+left": 0, "home": 0, "end": LONG,
-    "n": LOST, "right_square_bracket": LOST, "N": DOOR, "left_square_bracket": DOOR, "T": THROTTLED,
+    "n": THROTTLED, "right_square_bracket": LOST, "left_square_bracket": DOOR, "T": THROTTLED,
 }  # fmt: skip
 
 
@@ -135,33 +139,33 @@ async def test_the_end_is_the_end_of_the_run_and_playing_begins_anew(tmp_path: P
 
 async def test_what_happened_is_shown_where_one_goes_to(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path, from_s=5) as screen:
-        await screen.press("n")
+        await screen.press("right_square_bracket")
         assert "door closed" in screen.text
-        await screen.press("n")
+        await screen.press("right_square_bracket")
         assert "12 records lost" in screen.text
-        await screen.press("N")
+        await screen.press("left_square_bracket")
         assert "12 records lost" not in screen.text
 
 
 async def test_going_back_while_it_plays_passes_the_event_that_was_gone_to(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path, from_s=LOST) as screen:
         await screen.pass_time(1)
-        await screen.press("N")
+        await screen.press("left_square_bracket")
         assert screen.at_s == DOOR
 
 
 async def test_where_nothing_more_happened_it_is_said(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path) as screen:
-        await screen.press("end", "n")
+        await screen.press("end", "right_square_bracket")
         assert "no event after this" in screen.text
         assert screen.at_s == LONG
-        await screen.press("home", "N")
+        await screen.press("home", "left_square_bracket")
         assert "no event before this" in screen.text
 
 
 async def test_the_first_throttling_is_a_command_of_the_palette_too(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path) as screen:
-        await screen.press("space", "ctrl+p", *"throttling", "enter")
+        await screen.press("space", "ctrl+p", *"first throttling", "enter")
         assert screen.at_s == pytest.approx(THROTTLED, abs=1)
 
 
@@ -263,6 +267,30 @@ async def test_the_line_fits_every_size(tmp_path: Path, size: tuple[int, int]) -
             assert shown == [size[1] - (1 if size[0] < 60 else 2)]
 
 
+async def test_n_and_p_go_from_one_throttling_to_the_next_past_all_else(tmp_path: Path) -> None:
+    def weather(second: float) -> dict[str, float]:
+        return {"throttle/thermal": float(15 <= second < 20 or 40 <= second < 45)}
+
+    script = Script(manifest(sensors=(sensor("throttle/thermal"),)), weather).load().warm_up(48).begin()
+    script = script.measure(10).tell("mark", message="door").measure(50).end("duration")
+    async with replayed(script, tmp_path) as screen:
+        await screen.press("space")
+        assert [glyph for glyph in screen.transport.split(" of ")[1] if glyph in "!m|X"] == [
+            "m",
+            "!",
+            "|",
+            "!",
+            "|",
+            "|",
+        ]
+        places = []
+        for key in "nnnpp":
+            await screen.press(key)
+            places.append(round(screen.at_s))
+        assert places == [15, 40, 40, 15, 15]
+        assert "no throttling before this" in screen.text
+
+
 def test_the_nearest_event_on_either_side_is_the_next_one() -> None:
     marks = tuple(Mark(t * NS, "mark", "info") for t in (1, 5, 9))
 
@@ -274,6 +302,13 @@ def test_the_nearest_event_on_either_side_is_the_next_one() -> None:
     assert [from_(t, -1) for t in (1, 5, 5.1, 10)] == [None, 1, 5, 9]
     assert from_(6, -1, is_playing=True) == 1
     assert from_(6, -1, is_playing=True, speed=0.1) == 5
+
+
+def test_events_of_one_second_are_one_step_to_the_last_of_them() -> None:
+    at = (int(1.2 * NS), int(1.7 * NS), 3 * NS)
+    marks = tuple(Mark(t_ns, kind, "info") for t_ns, kind in zip(at, ("mark", "ended", "mark"), strict=True))
+    assert next_mark(Transport(0, 10 * NS, 1.0, False, marks), 1) == at[1]
+    assert next_mark(Transport(0, 10 * NS, 1.0, False, marks), 1, "mark") == at[0]
 
 
 sizes = st.tuples(st.integers(1, 210), st.integers(1, 62))
