@@ -38,6 +38,7 @@ AFTER_BURST_NS = 100_000_000  # caches are cold after one
 # What each is told as, in the order in which coincidences are believed.
 CAUSES = {
     "contention": "while another process took the CPU",
+    "cpu-quota": "while its CPU quota was used up",
     "page-faults": "with page faults",
     "burst": "just after instrumented inferences",
     "sensor-read": "during a slow read of a sensor",
@@ -157,6 +158,8 @@ def _look(row: np.void, signals: Signals) -> _Found:
     until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
     found = _Found(second, max_ns, t_ns)
     proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
+    if proven == "contention" and _is_out_of_quota(second, signals):  # a wait for the next period, not for others
+        return replace(found, near="cpu-quota")
     if proven == "contention":
         return replace(found, proven=proven, who=signals.events.competitor_at(second))
     if proven:
@@ -194,7 +197,15 @@ def _number(value: JsonValue) -> int:
     return value if isinstance(value, int) else 0
 
 
-_AS_TAIL = {"contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock"}
+def _is_out_of_quota(second: int, signals: Signals) -> bool:
+    rows = [row for row, info in enumerate(signals.infos) if info.id == "pressure/cpu-quota"]
+    held, _ = signals.held(second, second + 2)
+    return bool((held[rows] > 0).any())
+
+
+_AS_TAIL = {
+    "contention": "contention", "memory-pressure": "memory-pressure", "clock-change": "clock", "cpu-quota": "cpu-quota"
+}  # fmt: skip
 
 
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:

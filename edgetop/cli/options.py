@@ -207,6 +207,34 @@ def cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def limit(text: str) -> dict[str, float]:
+    """`cpus=2`, `memory=512M`, `quota=150%,period=10ms`: fields of a Limit."""
+    from edgetop.runner.limits import LEAST_QUOTA_US, PERIODS_US, Limit  # noqa: PLC0415  --help needs none of it
+
+    fields: dict[str, float] = {}
+    for pair in text.split(","):
+        name, _, value = (part.strip() for part in pair.partition("="))
+        if name == "cpus" and value.isdecimal() and int(value):
+            fields["cpus"] = int(value)
+        elif name == "memory":
+            fields["memory_bytes"] = size(value)
+        elif name == "quota" and re.fullmatch(r"\d+(\.\d+)?%", value):
+            fields["quota_pct"] = float(value[:-1])
+        elif name == "period" and "quota_pct" in fields:
+            fields["period_us"] = duration(value) // 1000
+        else:
+            hint = "; a part of a CPU is a quota: quota=50%" if name == "cpus" and "." in value else ""
+            raise BadParameter(f"{pair!r} is not a limit; write cpus=2, memory=512M or quota=150%,period=10ms{hint}")
+    asked = Limit(**fields)  # type: ignore[arg-type]
+    if not PERIODS_US[0] <= asked.period_us <= PERIODS_US[1]:
+        raise BadParameter(f"{text!r}: a period lasts 1ms to 1s")
+    if asked.quota_us is not None and asked.quota_us < LEAST_QUOTA_US:
+        raise BadParameter(f"{text!r} gives less than 1 ms in each period, the least that the kernel takes")
+    if asked.memory_bytes is not None and asked.memory_bytes < 2**20:
+        raise BadParameter(f"{text!r}: no engine starts in less than 1M")
+    return fields
+
+
 def warmup_runs(text: str) -> int | None:
     """A number of runs, or None for `steady`."""
     if text == "steady":

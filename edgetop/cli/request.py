@@ -18,8 +18,19 @@ from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder
 from edgetop.runner.cooldown import Cooldown
+from edgetop.runner.limits import Limit, joined
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
-from edgetop.session.manifest import FORMAT_VERSION, Board, ClockInfo, EngineInfo, Load, Manifest, Methodology, Model
+from edgetop.session.manifest import (
+    FORMAT_VERSION,
+    Board,
+    ClockInfo,
+    Constraints,
+    EngineInfo,
+    Load,
+    Manifest,
+    Methodology,
+    Model,
+)
 
 Options = Mapping[str, Any]
 
@@ -50,7 +61,7 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         model=str(model.path.absolute()),
         format=model.format,
         engine=engine_for(options["engine"], model.format),
-        threads=options["threads"],
+        threads=options["threads"] or limit_of(options).cpus or 0,
         batch=options["batch"],
         providers=options["providers"],
         delegates=options["delegates"],
@@ -70,6 +81,14 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         cpus=_engine_cpus(options),
         virtual_board=virtual_board,
     )
+
+
+def limit_of(options: Options) -> Limit:
+    """What `--limit` says. Raises InputError where that contradicts itself."""
+    try:
+        return joined(options.get("limits", ()))
+    except ValueError as error:
+        raise InputError(f"--limit: {error}") from None
 
 
 def _load_options(options: Options) -> dict[str, Any]:
@@ -142,8 +161,13 @@ def _engine_cpus(options: Options) -> tuple[int, ...]:
         if not set(options[option] or ()) <= here:
             name = option.replace("_", "-")
             raise InputError(f"--{name}: this process may use CPUs {', '.join(map(str, sorted(here)))} only")
+    limited, own = limit_of(options).cpus, tuple(options["engine_cpus"] or sorted(here))
+    if limited is not None:
+        if limited > len(own):
+            raise InputError(f"--limit cpus={limited}: there are {len(own)} of them", "leave it out, or give fewer")
+        return own[:limited]
     if options["engine_cpus"]:
-        return tuple(options["engine_cpus"])
+        return own
     return tuple(sorted(here)) if options["monitor_cpus"] else ()
 
 
@@ -174,7 +198,7 @@ def first_manifest(
     cooldown: Cooldown | None = None,
 ) -> Manifest:
     """What is known before anything runs."""
-    origin = clock.monotonic_ns()
+    origin, limit = clock.monotonic_ns(), limit_of(options)
     return Manifest(
         format_version=FORMAT_VERSION,
         id=str(uuid.uuid4()),
@@ -201,6 +225,11 @@ def first_manifest(
             enclosure=options["enclosure"],
             notes=tuple(options["notes"]),
             battery=options["battery"],
+        ),
+        constraints=Constraints(
+            memory_bytes=limit.memory_bytes,
+            quota_pct=limit.quota_pct,
+            quota_period_ms=limit.period_us / 1000 if limit.quota_pct is not None else None,
         ),
         labels=dict(options["labels"]),
     )

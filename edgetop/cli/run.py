@@ -97,6 +97,11 @@ RUN_OPTIONS = (
     option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
 )  # fmt: skip
 
+LIMIT_OPTION = option(
+    "--limit", "limits", type=text.limit, multiple=True, metavar="WHAT",
+    help="The engine alone: cpus=2, memory=512M, quota=150%[,period=10ms] (edgetop help limits). Repeatable.",
+    cls=Companion, rules=[A_PROCESS],
+)  # fmt: skip
 COOLDOWN_OPTIONS = (
     option(
         "--cooldown-to", type=text.celsius, metavar="45C",
@@ -235,8 +240,8 @@ SCREEN_OPTIONS = (
 
 
 OPTIONS = (
-    *MODEL_OPTIONS, *RUN_OPTIONS, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS, *POWER_OPTIONS,
-    *RECORD_OPTIONS, *SCREEN_OPTIONS,
+    *MODEL_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS,
+    *POWER_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS,
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ from edgetop.recording.recorder import Recorder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
+from edgetop.runner.limits import enclosed
 from edgetop.runner.roofline import default_path, kept
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
@@ -219,7 +220,9 @@ def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Fou
 
 def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> Engine:
     if options["isolation"] == "process":
-        return ProcessEngine(spec, request.engine_python(options))
+        limit = request.limit_of(options)
+        prefix = stack.enter_context(enclosed(limit)).prefix
+        return ProcessEngine(spec, request.engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))
 
 

@@ -12,13 +12,19 @@ class OomWitness:
     /proc: it is about the engine's process, not about the board under `--sysroot`.
     """
 
-    def __init__(self, vmstat: Path = Path("/proc/vmstat")) -> None:
+    def __init__(self, vmstat: Path = Path("/proc/vmstat"), limit: int | None = None) -> None:
+        """`limit`: the memory that the process may have, in bytes; None: all there is."""
         self._vmstat = vmstat
+        self.limit = limit
         self._before = self._kills()
 
     def struck(self) -> bool:
         now = self._kills()
         return self._before is not None and now is not None and now > self._before
+
+    def limit_struck(self, status: int) -> bool:
+        """Whether a process of this `Popen.returncode` was killed for want of the memory that it may have."""
+        return self.limit is not None and -status == signal.SIGKILL and self.struck()
 
     def _kills(self) -> int | None:
         try:
@@ -40,6 +46,8 @@ def explain_exit(status: int, witness: OomWitness) -> str:
     except ValueError:
         name = f"signal {-status}"
     hint = _hint(-status, witness)
+    if witness.limit and witness.limit_struck(status):
+        return f"out of memory at its limit of {witness.limit / 2**20:g} MiB (SIGKILL of the kernel's OOM killer)"
     return f"killed by {name} ({hint})" if hint else f"killed by {name}"
 
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgetop.engines.child import frames
@@ -41,8 +42,13 @@ class ProcessEngine:
         python: str | None = None,
         close_timeout_s: float = CLOSE_TIMEOUT_S,
         hello_timeout_s: float = HELLO_TIMEOUT_S,
+        prefix: Sequence[str] = (),
+        memory_limit: int | None = None,
     ) -> None:
-        """`python`: the interpreter to run the child in; edgetop's own by default."""
+        """`python`: the interpreter to run the child in; edgetop's own by default.
+
+        `prefix`: a command that executes what follows it, within limits; `memory_limit`: of these, in bytes.
+        """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
         self._silent_until_s = 0.0
@@ -53,7 +59,8 @@ class ProcessEngine:
         self._logs: list[LineReader] = []
         self._control_fd = self._data_fd = -1
         self._order = InOrder(spec.streams)
-        self._witness = OomWitness()
+        self._prefix = tuple(prefix)
+        self._witness = OomWitness(limit=memory_limit)
         self._over = self._is_up = self._began = False
 
     @property
@@ -94,7 +101,7 @@ class ProcessEngine:
             **os.environ,
         }
         return subprocess.Popen(  # noqa: S603  the user's own interpreter and our own file
-            [self._python, str(CHILD), "--control", str(control_read), "--data", str(data_write)],
+            [*self._prefix, self._python, str(CHILD), "--control", str(control_read), "--data", str(data_write)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -145,7 +152,7 @@ class ProcessEngine:
 
     def _died(self, exit_status: int) -> Message:
         last_words = self._logs[1].last_line
-        if not self._is_up:
+        if not self._is_up and not self._witness.limit_struck(exit_status):
             return self._cannot_run(last_words or explain_exit(exit_status, self._witness))
         return Died(explain_exit(exit_status, self._witness), loading=not self._began, last_words=last_words)
 

@@ -1,27 +1,30 @@
-"""Memory of the engine's cgroup: what it holds, its peak, its limit and how far that is, and kills.
+"""The engine's cgroup: the memory that it holds, its peak, its limit and how far that is, kills, and its CPU quota.
 
 Which one it is stands in the real /proc/PID/cgroup, and where its files are in
 /proc/PID/mountinfo. A limit anywhere above it counts too, so every level up to the mount is
 read; what is told as left is that of the tightest level, whose memory others may share.
-Documentation/admin-guide/cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/memory.rst.
+Documentation/admin-guide/cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/memory.rst; scheduler/sched-bwc.rst.
 """
 
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from edgetop.sensors.counters import Rate
+from edgetop.sensors.counters import FIRST, Rate
 from edgetop.sensors.memory import MIB
 from edgetop.sensors.processes import HOST, parse_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
-from edgetop.sensors.root import File, Root
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
+from edgetop.sensors.root import File, Root, parse_int
 from edgetop.session.manifest import SensorInfo
 
 # v1 has no word for "no limit": it shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which
 # are 8 EiB on 64 bits and 8 TiB on 32.
 NO_LIMIT_FROM = 1 << 42
+
+CPU_STAT = "cpu.stat"  # of both versions
+QUIET_READINGS = 10  # without a wait for the quota, before the next one is told
 
 _OFF = Missing(
     "mem/cgroup",
@@ -39,10 +42,17 @@ class Files:
     peak: str
     limit: str
     events: str  # holds a line `oom_kill N`
+    hits: str  # how often the limit was met: a number, or a line `max N`
 
 
-V1 = Files("memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes", "memory.oom_control")
-V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events")
+V1 = Files(
+    "memory.usage_in_bytes",
+    "memory.max_usage_in_bytes",
+    "memory.limit_in_bytes",
+    "memory.oom_control",
+    "memory.failcnt",
+)
+V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memory.events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     files, own = group.files, group.folders[0]
     infos: list[SensorInfo] = []
     parts: list[Callable[[], Values]] = []
+    onsets = Onsets("memory-limit")
 
     def add(file: str, *sensors: tuple[str, str], read: Callable[[], Values]) -> None:
         source = f"{root.absolute(own)}/{file}"
@@ -74,7 +85,65 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     if root.exists(events.relative):
         kills = Rate()
         add(files.events, ("rate", "oom-kills"), read=lambda: [_oom_kills(events, kills, now())])
-    return Reader(tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory")
+    if root.exists(f"{own}/{files.hits}") and _limits(levels[:1]):
+        hit, hits = root.file(f"{own}/{files.hits}"), Rate()
+        text = "the memory limit is reached: something of the engine must go before it gets more"
+        read_hits = partial(_rate_of_hits, hit, hits, now)
+        add(files.hits, ("rate", "memory-limit-hits"), read=lambda: [onsets.told(read_hits(), text)])
+    return TellingReader(
+        tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onsets.events
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TellingReader(Reader):
+    """Beside its values it tells when something begins that they count."""
+
+    events: list[SensorEvent] = field(default_factory=list)
+
+    def take_events(self) -> Sequence[SensorEvent]:
+        taken = tuple(self.events)
+        self.events.clear()
+        return taken
+
+
+class Onsets:
+    """Makes an event of a count that is not 0, after it was 0 for QUIET_READINGS."""
+
+    def __init__(self, kind: str) -> None:
+        self.events: list[SensorEvent] = []
+        self._kind = kind
+        self._quiet = QUIET_READINGS
+
+    def told(self, value: float | Gap, message: str) -> float | Gap:
+        if not isinstance(value, Gap):
+            if value > 0 and self._quiet >= QUIET_READINGS:
+                data = {"value": round(value, 1)}
+                self.events.append(SensorEvent(self._kind, message, data, "warning"))
+            self._quiet = 0 if value > 0 else self._quiet + 1
+        return value
+
+
+def cpu_quota(root: Root, folder: str) -> Reader:
+    """In what share of its periods the engine had used up its quota of CPU time, and waited for the next one."""
+    file, onsets = root.file(f"{folder}/{CPU_STAT}"), Onsets("cpu-quota")
+    before: tuple[int, int] | None = None  # periods, and those of them in which it waited
+
+    def read() -> Values:
+        nonlocal before
+        fields = parse_counters(file.read_text())
+        if not {"nr_periods", "nr_throttled"} <= fields.keys():
+            return [Gap("no count of periods in the file")]
+        was, before = before, (fields["nr_periods"], fields["nr_throttled"])
+        if was is None:
+            return [FIRST]
+        periods, waited = before[0] - was[0], before[1] - was[1]
+        share = 100 * waited / periods if periods > 0 else 0.0
+        return [onsets.told(share, "the CPU quota is used up: the engine waits for its next period")]
+
+    note = "share of its periods in which the engine waited for the next one"
+    info = sensor("pressure", "cpu-quota", root.absolute(file.relative), note=note)
+    return TellingReader((info,), read, name="cgroup CPU quota", events=onsets.events)
 
 
 def _count(file: File) -> int:
@@ -102,6 +171,11 @@ def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
     return [min(limit for limit, _ in limits) / MIB, max(0, min(left)) / MIB]
 
 
+def _rate_of_hits(file: File, rate: Rate, now: Callable[[], float]) -> float | Gap:
+    text = file.read_text()
+    return rate.per_second(parse_counters(text).get("max", 0) if " " in text else parse_int(text), now())
+
+
 def _oom_kills(events: File, rate: Rate, at_s: float) -> float | Gap:
     kills = parse_counters(events.read_text()).get("oom_kill")
     if kills is None:  # v1 before Linux 4.13
@@ -123,9 +197,31 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
     except OSError as error:
         return Found(missing=(Missing("mem/cgroup", f"/proc/{pid}/cgroup: {error.strerror}"),))
     found = locate(root, memberships, mounts)
-    if isinstance(found, Missing):
-        return Found(missing=(found,))
-    return Found((cgroup_memory(root, found),))
+    memory = Found(missing=(found,)) if isinstance(found, Missing) else Found((cgroup_memory(root, found),))
+    quota = next((folder for folder in _cpu_folders(memberships, mounts) if _has_quota(root, folder)), None)
+    return memory if quota is None else join([memory, Found((cpu_quota(root, quota),))])
+
+
+def _cpu_folders(memberships: str, mounts: str) -> tuple[str, ...]:
+    return (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
+
+
+def _has_quota(root: Root, folder: str) -> bool:
+    """Of version 2: `max 100000`, or a number in place of `max`; of version 1: -1, or a number."""
+    newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
+    return (newer is not None and not newer.startswith("max")) or (older is not None and older > 0)
+
+
+def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
+    """The folders of the group that these two files are about, from its own up to the mount; (): it is not mounted.
+
+    `controller`: of version 1; "" is version 2.
+    """
+    path, mounted = (
+        _paths(memberships).get(controller),
+        _v1_mount(mounts, controller) if controller else _v2_mount(mounts),
+    )
+    return _levels(path, *mounted) or () if path is not None and mounted is not None else ()
 
 
 def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
@@ -170,8 +266,8 @@ def _paths(memberships: str) -> dict[str, str]:
     return paths
 
 
-def _v1_mount(mounts: str) -> tuple[str, str] | None:
-    return next((m[:2] for m in _mounts(mounts) if m[2] == "cgroup" and "memory" in m[3].split(",")), None)
+def _v1_mount(mounts: str, controller: str = "memory") -> tuple[str, str] | None:
+    return next((m[:2] for m in _mounts(mounts) if m[2] == "cgroup" and controller in m[3].split(",")), None)
 
 
 def _v2_mount(mounts: str) -> tuple[str, str] | None:

@@ -167,6 +167,8 @@ class Methodology:
 class Constraints:
     cpus: float | None = None
     memory_bytes: int | None = None
+    quota_pct: float | None = None  # of the time of a CPU; 100: one CPU
+    quota_period_ms: float | None = None  # in which the quota is given
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from edgetop.analysis.tracks import Floats
 from edgetop.session.manifest import SensorInfo
 
 Cause = Literal[
-    "thermal", "power-cap", "under-voltage", "contention", "memory-pressure", "clock-change", "unknown"
+    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change", "unknown"
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = (
-    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "contention"
+    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention"
 )  # fmt: skip  # of two that explain as much, the first
 LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # what slows the board itself
 
@@ -109,12 +109,14 @@ _COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
     "rate/core-thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
     "pressure/over-current": ("power-cap", 3.0, 0.5, 0.9, "%"),
     "rate/over-current-events": ("power-cap", 30.0, 0.5, 0.8, "/s"),
+    "pressure/cpu-quota": ("cpu-quota", 5.0, 0.5, 0.9, "%"),
     "rate/run-queue-wait": ("contention", 30.0, 0.5, 0.9, "ms/s"),
     "load/steal": ("contention", 5.0, 0.5, 0.9, "%"),
     "pressure/cpu-some": ("contention", 10.0, 0.2, 0.8, "%"),
     "rate/involuntary-switches": ("contention", 30.0, 1.0, 0.5, "/s"),
     "rate/major-faults": ("memory-pressure", 5.0, 1.0, 0.8, "/s"),
     "rate/swap-in": ("memory-pressure", 20.0, 1.0, 0.8, "pages/s"),
+    "rate/memory-limit-hits": ("memory-pressure", 20.0, 1.0, 0.5, "/s"),
     "pressure/memory-some": ("memory-pressure", 4.0, 0.5, 0.9, "%"),
     "pressure/memory-full": ("memory-pressure", 3.0, 0.5, 0.9, "%"),
 }

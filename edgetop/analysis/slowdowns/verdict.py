@@ -162,6 +162,7 @@ _LOOKED_AT: dict[Cause, str] = {
     "under-voltage": "under-voltage flags and the input's voltage",
     "power-cap": "power limits and over-current events",
     "thermal": "thermal flags, cooling devices and trips",
+    "cpu-quota": "the CPU quota of its cgroup",
     "contention": "run-queue wait, CPU pressure, steal and the load of others",
     "memory-pressure": "major faults, swap-in and memory pressure",
     "clock-change": "clocks and their caps",
