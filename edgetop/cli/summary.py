@@ -289,11 +289,23 @@ def _memory(memory: Memory) -> Iterator[str]:
 
 
 def _usage(usage: Usage) -> Iterator[str]:
-    """The engine's use of the CPU; bytes are in the JSON document alone."""
+    """What the measured phase took of the board; the kernel counts no network bytes of a process."""
     mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
     if mean is not None:
         most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
         yield f"cpu        engine {mean:.0f} % of a core on average{most}"
+    pairs = (
+        ("network of the board", usage.net_rx_bytes, "received", usage.net_tx_bytes, "sent"),
+        ("disks", usage.block_read_bytes, "read", usage.block_write_bytes, "written"),
+    )
+    traffic = [
+        f"{what} {UNKNOWN if came is None else formatting.size(came)} {way}, "
+        f"{UNKNOWN if went is None else formatting.size(went)} {other_way}"
+        for what, came, way, went, other_way in pairs
+    ]
+    resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
+    took = UNKNOWN if usage.total_time_ms is None else formatting.span(usage.total_time_ms * 1e6)
+    yield f"usage      {resident}; {'; '.join(traffic)}; in {took}"
 
 
 def _power(power: PowerFigures) -> Iterator[str]:
@@ -404,7 +416,8 @@ def _neighbours(session: Manifest) -> str:
     others = ", ".join(f"{clean(one.name)} {one.cpu_pct:.0f} %" for one in method.background)
     if not others:
         others = "none took 5 % of a core" if method.scheduler and session.end_reason else UNKNOWN
-    return f"engine on {on}{of} CPUs, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
+    limits = f", {words}" if (words := session.constraints.words) else ""
+    return f"engine on {on}{of} CPUs{limits}, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
 
 
 def _declared(session: Manifest) -> str:

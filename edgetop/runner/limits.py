@@ -52,16 +52,6 @@ class Limit:
     def needs_cgroup(self) -> bool:
         return self.memory_bytes is not None or self.quota_pct is not None
 
-    @property
-    def words(self) -> str:
-        """`memory 512 MiB, quota 150 % of a CPU in each 10 ms`."""
-        words = []
-        if self.memory_bytes is not None:
-            words.append(f"memory {self.memory_bytes / 2**20:g} MiB")
-        if self.quota_pct is not None:
-            words.append(f"quota {self.quota_pct:g} % of a CPU in each {self.period_us / 1000:g} ms")
-        return ", ".join(words)
-
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:

@@ -170,6 +170,18 @@ class Constraints:
     quota_pct: float | None = None  # of the time of a CPU; 100: one CPU
     quota_period_ms: float | None = None  # in which the quota is given
 
+    @property
+    def words(self) -> str:
+        """What limited the engine beside its CPUs.
+
+        >>> Constraints(2.0, 2**29, 150.0, 10.0).words
+        'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
+        """
+        memory = "" if self.memory_bytes is None else f"memory {self.memory_bytes / 2**20:g} MiB"
+        period = f" in each {self.quota_period_ms:g} ms" if self.quota_period_ms else ""
+        quota = "" if self.quota_pct is None else f"quota {self.quota_pct:g} % of a CPU{period}"
+        return ", ".join(filter(None, (memory, quota)))
+
 
 @dataclass(frozen=True, slots=True)
 class SensorInfo:

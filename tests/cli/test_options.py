@@ -3,7 +3,7 @@
 import pytest
 from click import BadParameter
 
-from edgetop.cli.options import FiniteRange, alert_rule, battery, duration, duration_or_zero, event_hook, size
+from edgetop.cli.options import FiniteRange, alert_rule, battery, duration, duration_or_zero, event_hook, limit, size
 from edgetop.session.manifest import Battery
 
 
@@ -87,3 +87,29 @@ def test_what_is_no_number_or_beyond_its_limits_is_refused(text: str) -> None:
     with pytest.raises(BadParameter):
         FiniteRange(0.01, 1000).convert(text, None, None)
     assert FiniteRange(0.01, 1000).convert("30", None, None) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("cpus=2", {"cpus": 2}),
+        ("memory=512M", {"memory_bytes": 512 * 2**20}),
+        ("quota=150%, period=10ms", {"quota_pct": 150.0, "period_us": 10_000}),
+        ("cpus=1,memory=1G", {"cpus": 1, "memory_bytes": 2**30}),
+    ],
+)
+def test_a_limit_says_what_of_how_much(text: str, fields: dict[str, float]) -> None:
+    assert limit(text) == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cpus=0", "is not a limit"), ("cpus=1.5", "quota=50%"), ("memory=lots", "is not a size"),
+        ("memory=12", "no engine starts"), ("quota=50", "is not a limit"), ("quota=50%,period=2s", "1ms to 1s"),
+        ("period=10ms", "is not a limit"), ("quota=1%,period=10ms", "less than 1 ms"), ("", "is not a limit"),
+    ],
+)  # fmt: skip
+def test_what_is_no_limit_is_refused(text: str, why: str) -> None:
+    with pytest.raises(BadParameter, match=why):
+        limit(text)

@@ -98,6 +98,8 @@ def test_the_method_is_told_in_four_lines_with_what_the_user_declared() -> None:
     assert "\x1b" not in place
     assert neighbours == "           engine on 2 of 4 CPUs, SCHED_OTHER, nice 0; other processes: rsync 41 %"
     assert declared == "           labels build=17; note: new paste"
+    limited = manifest(methodology=methodology, constraints=Constraints(1.0, 2**26, 50.0, 100.0))
+    assert " CPUs, memory 64 MiB, quota 50 % of a CPU in each 100 ms, SCHED" in method_of(limited)[2]
 
 
 def test_what_is_not_known_of_the_method_is_said_to_be_so() -> None:
@@ -175,6 +177,23 @@ def test_of_a_run_that_is_over_before_a_second_is_the_use_of_the_cpu_has_no_peak
     assert short.usage
     usage = replace(short.usage, cpu_mean_pct=93.4, cpu_peak_pct=None)
     assert "cpu        engine 93 % of a core on average" in summary(replace(short, usage=usage)).splitlines()
+
+
+def test_what_the_run_took_of_the_board_is_one_line() -> None:
+    short = report(folded(measured(5).end().batches))
+    assert short.usage
+    usage = replace(
+        short.usage,
+        mem_mean_mib=70.2,
+        mem_peak_mib=71.8,
+        net_rx_bytes=2_500,
+        block_read_bytes=0,
+        block_write_bytes=4_000,
+    )
+    (told,) = (line for line in summary_lines(replace(short, usage=usage)) if line.startswith("usage"))
+    assert told.startswith("usage      memory 70.2 MiB on average, 71.8 MiB at most; network of the board 2.4 KiB")
+    assert " received, - sent; disks 0 B read, 3.9 KiB written" in told
+    assert told.endswith("; in 5s")
 
 
 SLOW = stretch((60, 10.0), (20, 14.0), (60, 10.0), (80, 12.0))

@@ -63,3 +63,15 @@ def test_an_exit_of_its_own_is_told_with_its_status(status: int, nothing_seen: O
 )
 def test_a_signal_is_told_by_its_name_and_what_it_means(number: int, said: str, nothing_seen: OomWitness) -> None:
     assert explain_exit(-number, nothing_seen).startswith(said)
+
+
+def test_who_may_have_no_more_memory_died_at_its_limit(tmp_path: Path) -> None:
+    path = vmstat(tmp_path / "vmstat", 3)
+    witness = OomWitness(path, limit=30 * 2**20)
+    assert not witness.limit_struck(-signal.SIGKILL)
+    assert explain_exit(-signal.SIGKILL, witness) == "killed by SIGKILL (not by the kernel's OOM killer)"
+    vmstat(path, 4)
+    assert witness.limit_struck(-signal.SIGKILL)
+    assert not witness.limit_struck(-signal.SIGSEGV)
+    told = "out of memory at its limit of 30 MiB (SIGKILL of the kernel's OOM killer)"
+    assert explain_exit(-signal.SIGKILL, witness) == told

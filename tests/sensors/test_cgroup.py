@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import cgroup
-from edgetop.sensors.protocol import Found, Gap, Missing, Source
+from edgetop.sensors.protocol import Found, Gap, Missing, Notifying, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from tests.support.trees import plant
@@ -227,3 +227,62 @@ def test_no_content_breaks_it_or_makes_up_a_value(
 
 def _current(source: Source) -> str:
     return source.sensors[0].source.lstrip("/")
+
+
+def counted(source: Source, root: Root, name: str, *contents: str) -> list[float | Gap]:
+    """What the source's last sensor reads while a file changes."""
+    values = []
+    for content in contents:
+        Path(root.real(name)).write_text(content)
+        (*_, value) = source.read()
+        values.append(value)
+    return values
+
+
+V1_CPU_MOUNT = "39 32 0:34 / /sys/fs/cgroup/cpu rw,nosuid shared:14 - cgroup cgroup rw,cpu\n"
+QUOTAS = {
+    "version 2, set above": (
+        process("0::/a/b\n", V2_MOUNT),
+        {"sys/fs/cgroup/a/b/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cpu.max": "50000 100000\n"},
+        "sys/fs/cgroup/a/cpu.stat",
+    ),
+    "version 1": (
+        process("1:cpu:/c\n0::/\n", V1_CPU_MOUNT),
+        {"sys/fs/cgroup/cpu/c/cpu.cfs_quota_us": "50000\n", "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n"},
+        "sys/fs/cgroup/cpu/c/cpu.stat",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUOTAS)
+def test_a_quota_tells_in_how_many_periods_it_was_used_up(case: str, tmp_path: Path) -> None:
+    about, files, stat = QUOTAS[case]
+    root = plant(tmp_path, {**about, **files, stat: ""})
+    (quota,) = cgroup.discover_engine(PID, shares_process=False, root=root).sources
+    assert [info.id for info in quota.sensors] == ["pressure/cpu-quota"]
+    stats = [f"nr_periods {n}\nnr_throttled {m}\n" for n, m in ((100, 10), (110, 16), (110, 16), (130, 16), (140, 26))]
+    first, *shares = counted(quota, root, stat, *stats)
+    assert isinstance(first, Gap)
+    assert shares == [60.0, 0.0, 0.0, 100.0]
+    assert isinstance(quota, Notifying)
+    assert [event.kind for event in quota.take_events()] == ["cpu-quota"]  # once, until it was quiet for long
+    assert quota.take_events() == ()
+
+
+def test_without_a_quota_there_is_none_to_use_up(tmp_path: Path) -> None:
+    files = {"sys/fs/cgroup/a/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cpu.stat": "nr_periods 0\nnr_throttled 0\n"}
+    assert found_in(tmp_path, process("0::/a\n", V2_MOUNT), files).sources == ()
+
+
+def test_how_often_the_limit_is_met_is_told(tmp_path: Path) -> None:
+    clock = iter(range(100))
+    root = plant(tmp_path, {**V2, **v2_group(SCOPE, 50, limit=str(60 * MIB))})
+    group = cgroup.Group(cgroup.V2, (SCOPE,))
+    source = cgroup.cgroup_memory(root, group, lambda: float(next(clock)))
+    assert source.sensors[-1].id == "rate/memory-limit-hits"
+    events = f"{SCOPE}/memory.events"
+    values = counted(source, root, events, *(f"oom_kill 0\nmax {hits}\n" for hits in (3, 3, 43)))
+    assert isinstance(values[0], Gap)
+    assert values[1:] == [0.0, 20.0]  # two seconds pass for each read: of kills, and of hits
+    assert isinstance(source, Notifying)
+    assert [event.kind for event in source.take_events()] == ["memory-limit"]

@@ -120,7 +120,7 @@ KEYS = {
         " start_temperatures background"
         " scheduler notes battery stream_runs cooldown_to_c cooldown_c"
     ),
-    "constraints": "cpus memory_bytes",
+    "constraints": "cpus memory_bytes quota_pct quota_period_ms",
 }
 
 
@@ -172,7 +172,7 @@ def test_what_nobody_said_is_none() -> None:
     assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions", "xnnpack"]
     assert none["load"] == ["rate_hz", "deadline_ns", "batch", "delay_ns", "duty_on_ns", "duty_off_ns", "seed"]
     assert none["model"] == ["sha256", "size_bytes", "format", "precision"]
-    assert none["constraints"] == ["cpus", "memory_bytes"]
+    assert none["constraints"] == KEYS["constraints"].split()
     assert set(none["methodology"]) == set(KEYS["methodology"].split()) - {
         "start_temperatures", "background", "notes", "stream_runs",
     }  # fmt: skip

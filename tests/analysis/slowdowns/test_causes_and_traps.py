@@ -48,6 +48,10 @@ PROOFS = {
     "contention by others' load": (
         "contention",
         {"load/cpu": changing(105, 260), "load/engine": changing(98, 75), "load/edgetop": changing(1, 1)}),
+    "a quota": ("cpu-quota", {"pressure/cpu-quota": changing(0, 60)}),
+    "a quota, by which it waits as well": (
+        "cpu-quota", {"pressure/cpu-quota": changing(0, 60), "rate/run-queue-wait": changing(6, 290)}),
+    "memory by its limit": ("memory-pressure", {"rate/memory-limit-hits": changing(0, 900)}),
     "memory by faults": ("memory-pressure", {"rate/major-faults": changing(0.1, 80)}),
     "memory by swapping": ("memory-pressure", {"rate/swap-in": changing(0, 900)}),
     "memory by pressure": ("memory-pressure", {"pressure/memory-full": changing(0, 22)}),
