@@ -4,12 +4,13 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.console import RenderableType
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.events import Resize
+from textual.events import CursorPosition, Resize
 from textual.screen import Screen
 
 from edgetop.analysis.analysis import Analysis
@@ -20,7 +21,7 @@ from edgetop.notification import notification
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.driver import SteadyDriver
 from edgetop.ui.keys import remapped
-from edgetop.ui.look import suitable_look, suitable_theme
+from edgetop.ui.look import MEASURED, suitable_look, suitable_theme
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.settings import ScreenSettings
 from edgetop.ui.terminal_buffer import TerminalBuffer
@@ -54,6 +55,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.animation_level = "none"
         self.failure: Exception | None = None
         look = suitable_look(ascii_asked=settings.ascii_only)
+        self.measured_glyphs = "" if look.ascii_only else MEASURED  # that the driver has the terminal measure
         self._themes = sorted(theme_files())
         self._theme_name = theme.name
         self._monitor = MonitorScreen(
@@ -76,6 +78,12 @@ class EdgetopApp(App[None], inherit_bindings=False):
         """Of two in quick succession one may be told, at the size that was known: what was cut off is gone still."""
         if self._screen_stack and event.size == self.screen.size:
             self.action_redraw()
+
+    def on_cursor_position(self, event: CursorPosition) -> None:
+        """The terminal's reply to where the measured glyphs ended. Until it comes, the safe set is drawn."""
+        if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
+            self.measured_glyphs = ""
+            self._monitor.use_look(replace(self._monitor.look, boxes=True))
 
     def action_interrupt(self) -> None:
         """Ctrl+C ends a program, also where a dialog or a note has the keyboard."""

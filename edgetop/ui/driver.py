@@ -31,6 +31,7 @@ class SteadyDriver(LinuxDriver):
         self._file = _SteadyFile(self._file, self._lose_terminal)  # type: ignore[assignment, arg-type]
         self.exit_event = self._ended = _WakingEvent()
         self._batch: list[str] | None = None
+        self._was_measured = not self._steady_app.measured_glyphs
         signal.signal(signal.SIGCONT, self._continued)
 
     @contextlib.contextmanager
@@ -54,6 +55,10 @@ class SteadyDriver(LinuxDriver):
         """At the beginning, and when it comes back from having been stopped: nothing of the screen is there."""
         self._steady_app.forget_terminal()
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if not self._was_measured:
+            self._was_measured = True
+            # Before the first frame, which is drawn over it. The reply comes among the keys: nothing waits for it.
+            self.write(f"\x1b[H{self._steady_app.measured_glyphs}\x1b[6n\x1b[H\x1b[J")
 
     def _lose_terminal(self) -> None:
         self._steady_app.terminal_lost = True

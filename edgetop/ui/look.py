@@ -15,6 +15,10 @@ class Look:
     boxes: bool = False  # the terminal was measured to draw box and block glyphs in one cell each; never with ASCII
 
 
+# Of the glyphs whose width is ambiguous (Unicode Standard Annex 11), those that are drawn where each takes one cell.
+MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐░▒▓°"
+
+
 class FrameGlyphs(NamedTuple):
     """What the frame around panes is made of."""
 

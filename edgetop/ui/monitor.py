@@ -140,6 +140,12 @@ class MonitorScreen(Screen[None]):
         for widget in (self._header, self._status, self._transport, *self._panes.values()):
             widget.use_theme(theme)
 
+    def use_look(self, look: Look) -> None:
+        self.look = look
+        for pane in self._panes.values():
+            pane.use_look(look)
+        self.draw_frame()
+
     def report(self, text: str, *, seconds: float = 2) -> None:
         """In a line that stands over the screen for so long."""
         self.notify(text, timeout=seconds, markup=False)

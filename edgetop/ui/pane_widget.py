@@ -154,6 +154,10 @@ class PaneWidget(LineWidget, can_focus=True):
             self._view, self._cursor_s = view, cursor_s
             self.redraw()
 
+    def use_look(self, look: Look) -> None:
+        self._look, self._frame = look, frame_glyphs(look)
+        self.redraw()
+
     def put(self, place: Place) -> None:
         super().put(place)
         self._place = place

@@ -93,6 +93,10 @@ class Terminal:
         """Until all of these have been written, or are seen. Raises AssertionError where they do not come."""
         self._wait(lambda: all(self._has(piece) for piece in pieces), f"{pieces} in {self.seen}")
 
+    def wait_for_output(self, piece: bytes) -> None:
+        """The same of what is written with its control sequences."""
+        self._wait(lambda: piece in self.output, repr(piece))
+
     def _has(self, piece: str) -> bool:
         return piece in self.text or any(piece in row for row in self.seen)
 

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from statistics import mean
 
 import pytest
+from textual.events import CursorPosition
 
+from edgetop.ui.look import MEASURED
 from tests.support.screen_program import session
 from tests.support.screens import opened
 from tests.support.terminal import ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN, Terminal
@@ -183,3 +185,30 @@ def test_a_defect_of_a_pane_closes_the_screen_and_is_told_in_a_line() -> None:
         end = ending(terminal)
         assert end == {"failure": "PaneError: [red]a defect[/red] of a pane", "asked": []}
         assert_left_in_order(terminal)
+
+
+# Glyphs of ambiguous width.
+
+
+@pytest.mark.parametrize(("ends_at", "frame"), [(len(MEASURED), "╭"), (2 * len(MEASURED), "+"), (None, "+")])
+def test_boxes_are_drawn_where_the_terminal_was_measured_to_draw_them_in_one_cell(
+    ends_at: int | None, frame: str
+) -> None:
+    with running("steady", 60) as terminal:
+        terminal.wait_for_output(b"\x1b[6n")
+        terminal.send("1" if ends_at is None else f"1\x1b[1;{ends_at + 1}R")  # a key typed ahead of the reply
+        terminal.wait_for(f"{frame} 1 latency", "Esc back")
+        assert not any("R" in row for row in terminal.seen[3:-1])
+        assert ending(terminal)["failure"] is None
+        assert terminal.output.count(b"\x1b[6n") == 1
+
+
+async def test_the_screen_is_drawn_anew_with_the_reply() -> None:
+    async with opened(session(3)) as screen:
+        assert screen.rows[3].startswith("+ ")
+        screen.app.post_message(CursorPosition(len(MEASURED), 1))
+        await screen.tick()
+        assert screen.rows[3].startswith("+ ")
+        screen.app.post_message(CursorPosition(len(MEASURED), 0))
+        await screen.tick()
+        assert screen.rows[3].startswith("╭ ")

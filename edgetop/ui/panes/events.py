@@ -1,23 +1,30 @@
 """What happened, newest first."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.events import EventsView
 from edgetop.session.events import Event
-from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.session.seconds import NS
+from edgetop.ui.panes.pane import Area, Drawing, Item, rows_of
 from edgetop.ui.text import BLANK, Line, line, wrapped
 
 STYLES = {"info": "text", "warning": "warning", "critical": "critical"}
+_LEAST = {"info": "all", "warning": "warnings and worse", "critical": "critical only"}
+_GRAVITY = {severity: gravity for gravity, severity in enumerate(STYLES)}
+LEAST_FOLDED = 3  # lines of a log
+DUMP_NS = NS  # between its lines at most
 MARKS = {"info": " ", "warning": "!", "critical": "X"}  # so that colour is not the only carrier
 
 
 def title(view: MonitorView, area: Area) -> str:
-    events = view.events
+    events, least = view.events, area.listing.least
     counted = f"{events.total}   ! {events.warnings}   X {events.criticals}"
     words = area.clean(area.listing.words)
-    return f"{counted}   with: {words}" if words else counted
+    return "   ".join([counted, *([_LEAST[least]] if least != "info" else []), *([f"with: {words}"] if words else [])])
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -26,14 +33,91 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    listed = [event for event in view.events.newest_first if area.listing.takes(_searched(event))]
+    return rows_of(items(view, area))
+
+
+def items(view: MonitorView, area: Area) -> Sequence[Item]:
+    """Newest first. What belongs together is one item, unless the user looks for something in it."""
+    listing = area.listing
+    listed = [event for event in view.events.newest_first if listing.takes(_searched(event))]
+    listed = [event for event in listed if _GRAVITY[event.severity] >= _GRAVITY[listing.least]]
     if view.events.newest_first and not listed:
-        return [line(("no event with these words", "dim"))]
-    return [row for event in listed for row in _lines(event, area)]
+        return [Item([line(("no event like this; / and ! change the filter", "dim"))])]
+    if listing.words or listing.least != "info":
+        return [_item([event], area) for event in listed]
+    return [_item(group, area, _start_words(group, view)) for group in _groups(listed)]
+
+
+def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
+    """Lines that one source wrote in one go, such as a native crash dump; and all that is usual before measuring."""
+    begins_ns = next((event.t_ns for event in newest_first if event.data.get("phase") == "measure"), -1)
+    start = [event for event in newest_first if event.t_ns <= begins_ns and _is_usual(event)]
+    group: list[Event] = []
+    for event in newest_first:
+        if start and event.t_ns <= begins_ns and _is_usual(event):
+            if event is start[0]:
+                yield from ([group] if group else [])
+                yield start
+                group = []
+            continue
+        if group and not _is_same_log(group[-1], event):
+            yield group
+            group = []
+        group.append(event)
+    if group:
+        yield group
+
+
+def _is_usual(event: Event) -> bool:
+    return event.severity == "info" and event.kind not in ("mark", "log", "throttle-begin", "throttle-end")
+
+
+def _is_same_log(later: Event, event: Event) -> bool:
+    is_log = event.kind == later.kind == "log" and event.source == later.source
+    return is_log and later.t_ns - event.t_ns < DUMP_NS
+
+
+def _start_words(group: Sequence[Event], view: MonitorView) -> str:
+    """`started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50`; nothing of another group."""
+    if group[0].data.get("phase") != "measure" or not view.manifest:
+        return ""
+    engine = view.manifest.engine
+    parts = [
+        f"{name} {formatting.milliseconds(ns)} ms"
+        for name, ns in (("load", engine.init_ns), ("first", engine.first_ns))
+        if ns is not None
+    ]
+    done = view.progress.warmup_done
+    parts += [f"warm-up {done}"] if done else []
+    return f"started in {formatting.duration(group[0].t_ns)}{': ' if parts else ''}{', '.join(parts)}"
 
 
 def _searched(event: Event) -> str:
     return f"{event.severity} {event.kind} {event.source} {event.message}"
+
+
+def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
+    """`words`: of the group, in place of its gravest event and how many there are."""
+    if len(group) < LEAST_FOLDED and not words:
+        return Item([row for event in group for row in _lines(event, area)], *_told(group, area))
+    first = max(reversed(group), key=lambda event: _GRAVITY[event.severity])
+    shown = replace(first, t_ns=group[0].t_ns, message=words or f"{first.message} ({len(group)} lines)")
+    return Item(_lines(replace(shown, kind="phase") if words else shown, area), *_told(group, area))
+
+
+def _told(group: Sequence[Event], area: Area) -> tuple[object, Callable[[], Sequence[str]], int]:
+    newest = group[0]
+    return (newest.t_ns, newest.kind, newest.message), partial(_detail, group, area), newest.t_ns
+
+
+def _detail(group: Sequence[Event], area: Area) -> list[str]:
+    """Oldest first: when, how grave, who says it, what, and its figures."""
+    lines = []
+    for event in reversed(group):
+        lines.append(f"{formatting.clock_time(event.t_ns)} {event.severity:<8} {area.clean(event.source)}: ")
+        lines[-1] += area.clean(event.message)
+        lines += [area.clean(f"  {key}: {value}") for key, value in event.data.items() if len(group) == 1]
+    return lines
 
 
 def _lines(event: Event, area: Area) -> list[Line]:
@@ -58,4 +142,4 @@ def subject(view: MonitorView) -> EventsView:
     return view.events
 
 
-EVENTS = Drawing("events", title, body, scrolls=True, line=one_line, rows="events", subject=subject)
+EVENTS = Drawing("events", title, body, scrolls=True, line=one_line, rows="events", subject=subject, items=items)

@@ -1,10 +1,11 @@
 """What a pane is, and the list of them in the order of their keys."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.formatting import clean
+from edgetop.session.events import Severity
 from edgetop.ui.look import Look
 from edgetop.ui.text import Line
 
@@ -15,6 +16,7 @@ class Listing:
 
     order: int = 0  # counts up with each change
     words: str = ""  # only what holds these words
+    least: Severity = "info"  # only events of this severity, or a graver one
 
     def order_of(self, orders: Sequence[str]) -> str:
         return orders[self.order % len(orders)]
@@ -44,6 +46,21 @@ class Area:
         return replace(self, width=width, height=height)
 
 
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An entry of a list: the lines that show it, and what is shown of it when it is opened or copied."""
+
+    lines: Sequence[Line]
+    key: object = None  # the same from refresh to refresh; None: it cannot be chosen
+    detail: Callable[[], Sequence[str]] = tuple  # all of it, in lines
+    t_ns: int | None = None  # when it happened
+    order_at: Callable[[int], str] | None = None  # of a table's head: the order that a click in this column asks for
+
+
+def rows_of(items: Iterable[Item]) -> list[Line]:
+    return [row for item in items for row in item.lines]
+
+
 def _whole(view: MonitorView) -> object:
     return view
 
@@ -61,5 +78,6 @@ class Drawing:
     details: tuple[str, ...] = ()  # the kinds of sensors whose courses it draws where it is alone
     rows: str = ""  # what it lists, where that can be filtered
     orders: tuple[str, ...] = ()  # in which it can list it
+    items: Callable[[MonitorView, Area], Sequence[Item]] | None = None  # of a list: the body is made of their lines
     unit: str = ""  # of its course, beside the name
     subject: Callable[[MonitorView], object] = _whole  # the body is drawn of; while it is the same object, not anew
