@@ -28,7 +28,7 @@ class Axis:
     to_s: int
 
 
-SPANS_S = (60, 120, 300, 600)
+SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)  # so close that no half of an axis is empty; POINTS has all of them
 
 
 def choose_axis(now_s: float, whole: bool) -> Axis:
@@ -42,7 +42,7 @@ def choose_axis(now_s: float, whole: bool) -> Axis:
             step *= 2
         return Axis(0, (int(now_s) // step + 1) * step)
     span = next((s for s in SPANS_S if now_s < s), SPANS_S[-1])
-    step = span // 30
+    step = max(1, span // 30)
     to_s = max(span, (int(now_s) // step + 1) * step)
     return Axis(to_s - span, to_s)
 

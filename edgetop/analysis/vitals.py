@@ -88,12 +88,15 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
     if left == memory.cgroup_left and memory.cgroup_limit:
         limit = memory.cgroup_limit.value
     free = f"{formatting.size(left.value * 2**20)} free"
+    growth = memory.growth
+    if growth and growth.is_leak and growth.mib_per_h:
+        yield Vital("memory", f"{free}, +{formatting.reading(growth.mib_per_h.value, 'MiB')} MiB/h", None, "warning")
+        return
     if not limit:
         yield Vital("memory", free)
         return
     share = 1 - left.value / limit
-    level: Level = "warning" if share > CLOSE_SHARE or (memory.growth and memory.growth.is_leak) else "good"
-    yield Vital("memory", free, share, level)
+    yield Vital("memory", free, share, _level(share, 1.0))
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:

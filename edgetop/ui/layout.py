@@ -28,7 +28,7 @@ LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "operators": ("hotspots", ("hotspots",), ("latency", "events")),
 }
 WEIGHTS = {"latency": 2, "hotspots": 2, "events": 2}  # how the rows beyond the least are shared; others have 1
-LEAST = {"hotspots": 8, "memory": 7, "events": 6, "sensors": 8, "session": 8}
+LEAST = {"hotspots": 9, "memory": 6, "events": 12, "sensors": 10, "session": 10}
 OPTIONAL = ("session", "sensors")  # on the right only where all have their least
 
 
@@ -66,9 +66,10 @@ def arrange(
 ) -> tuple[Place, ...]:  # fmt: skip
     """`selected` fills what a small screen has left; `zoomed` fills any screen.
 
-    `courses`: how many timelines each of heat and power has that are not flat; by default as many as there can be.
-    With none, that pane is one line, and the others have its room. `more_rows` of the frame stand above the status
-    line, or last where that is absent. The places never overlap, and leave the rows of header and status line alone.
+    `courses`: how many timelines each of heat, power and memory has that are not flat; by default as many as there can
+    be, of memory none. Without one, that pane is a line, and the others have its room. `more_rows` of the frame stand
+    above the status line, or last where that is absent. The places never overlap, and leave the rows of header and
+    status line alone.
     """
     if is_tiny(width, height):
         rows = height - 1 - more_rows
@@ -77,6 +78,8 @@ def arrange(
     if zoomed:
         return (Place(zoomed, 0, top, width, rows),)
     main, left, right = LAYOUTS[layout]
+    if layout == "overview" and courses and courses.get("memory"):
+        left, right = TIMELINES, tuple(name for name in right if name != "memory")
     if width < MEDIUM_WIDTH or height < MEDIUM_HEIGHT:
         return tuple(_column(0, top, width, rows, _small(rows, main, selected), is_closed=False))
     cells = width * 11 // 20

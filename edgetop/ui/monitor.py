@@ -42,8 +42,9 @@ LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant 
 
 
 def courses(view: MonitorView) -> dict[str, int]:
-    """How many timelines heat and power have that are worth a chart: with none, a line says it all."""
-    return {"heat": sum(shown_courses(view)), "power": int(not is_flat(view.power.points, "W"))}
+    """How many timelines these have that are worth a chart: with none, a line says it all."""
+    heat, power, memory = sum(shown_courses(view)), view.power.points, view.memory.rss_points
+    return {"heat": heat, "power": int(not is_flat(power, "W")), "memory": int(not is_flat(memory, "MiB"))}
 
 
 def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:

@@ -26,7 +26,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     Where the line is too short, what is needed least is left out; never the elapsed time, nor p50.
     `frozen_ns`: how far a frozen screen is behind; None: it is not frozen.
     """
-    clock = line(f"{_elapsed(view, area.width)} ")
+    clock = line(f" {_elapsed(view, area.width)} ")
     head = line(*_head(view, frozen_ns))
     room = area.width - width(head) - width(clock)
     parts = _parts(view, area)
@@ -103,7 +103,9 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     board = manifest.board.model or manifest.board.cpu or ""
     names = (PurePath(manifest.model.path).name, runtime, board)
     text = "   ".join(area.clean(name) for name in names if name)
-    told = line((f"  {recording} ", "warning" if is_trouble else "dim"))
+    many = len(view.notices)
+    warned = f"  ! {many} warning{'s' if many > 1 else ''}: 7" if many else ""
+    told = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     told = fit(told, area.width) if width(told) > area.width else told
     return (*fit(line((f" {text}", "dim")), max(0, area.width - width(told))), *told)
 
@@ -123,15 +125,17 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
         style = vital.level if vital.level in MARKS else "text"
         pieces += [(f"{vital.name} ", "dim"), (f"{vital.text}{MARKS.get(vital.level, '')}", style)]
         if vital.share is not None and bars:
-            filled = bar(vital.share, bars, area.look, rest=EMPTY[area.look.ascii_only])
+            filled = bar(
+                vital.share,
+                bars,
+                area.look,
+                rest="." if area.look.ascii_only else "\u2591" if area.look.boxes else "\u28c0",
+            )
             cells = math.ceil(min(max(vital.share, 0.0), 1.0) * bars)
             level = vital.level if vital.level != "critical" else "hot"
             pieces += [" ", (filled[:cells], level), (filled[cells:], "frame")]
         pieces.append(COLUMN_GAP)
     return line(*pieces)
-
-
-EMPTY = {True: ".", False: "\u28c0"}  # of a bar
 
 
 def _cells(shown: Sequence[Vital]) -> int:

@@ -38,7 +38,8 @@ MIN_HISTOGRAM_CELLS = 20  # for the ends of its axis
 LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown of them
 WHOLE_ROWS = 24  # the pane has the screen to itself
 TABLE_ROWS = 14  # for a table and not a line of figures
-STRIP_ROWS = 7  # for the distribution as a strip
+SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
+STRIP_ROWS = 10  # for the distribution as a strip
 DEADLINE_WITHIN = 2.0  # of the top of the scale: further up it would flatten the rest
 STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 
@@ -180,7 +181,8 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
     points = view.latency.points
     if points.is_empty:
         return []
-    top, deadline = _top_of(points.high), view.deadline.deadline_ns if view.deadline else None
+    p99 = smoothed(points.high, points.axis.to_s - points.axis.from_s)
+    top, deadline = _top_of(p99), view.deadline.deadline_ns if view.deadline else None
     if deadline and top / DEADLINE_WITHIN < deadline < top * DEADLINE_WITHIN:
         top = max(top, float(deadline))
     scale = nice_scale(float(np.nanmin(points.low)), top, least=LEAST_SPAN_NS)
@@ -188,13 +190,26 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
     labels = end_labels(of, formatting.milliseconds(scale.high), formatting.milliseconds(scale.low))
     curves = [
         Curve(points.low, "band", np.fmin, ".", upto=points.top),
-        Curve(points.high, "p99", glyph="+"),
+        Curve(p99, "p99", glyph="+"),
         Curve(points.middle, "p50"),
     ]
     if deadline and scale.low < deadline <= scale.high:
         labels[of.row_of(deadline)] = (f"{deadline / 1e6:g}", "limit")
         curves.insert(1, Curve(np.full(1, float(deadline)), "limit", glyph="-", is_dashed=True))
     return of.rows(curves, labels)
+
+
+def smoothed(values: Floats, span_s: int) -> Floats:
+    """The median of the SMOOTHED_S seconds around each, which leaves a step as steep as it is."""
+    each = len(values) // span_s  # places of a second
+    if not each:
+        return values
+    seconds = values[::each]
+    around = np.pad(seconds, SMOOTHED_S // 2, constant_values=np.nan)
+    ranked = np.sort(np.lib.stride_tricks.sliding_window_view(around, SMOOTHED_S), axis=1)
+    known = np.count_nonzero(~np.isnan(ranked), axis=1)
+    median = np.take_along_axis(ranked, np.maximum(known[:, None] - 1, 0) // 2, axis=1)[:, 0]
+    return np.repeat(np.where(np.isnan(seconds), np.nan, median), each)[: len(values)]
 
 
 def _top_of(high: Floats) -> float:

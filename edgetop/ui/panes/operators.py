@@ -15,7 +15,9 @@ from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import Column, Line, Piece, as_fits, fit, line, table, wrapped
 
 ORDERS = ("share", "run order", "change")
-BAR_CELLS = 10
+BAR_CELLS, FEW_BAR_CELLS = 10, 8
+STATE_ROWS = 16  # for what bursts cost, and the types
+PROVIDER_FROM_CELLS = 72
 TYPE_FROM_CELLS = 96  # on narrower panes the name has the room
 WORK_FROM_CELLS = 116
 MOVED = 0.10  # a change of an operator's time that is worth a colour
@@ -40,17 +42,34 @@ def one_line(view: MonitorView, area: Area) -> Line:
     change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
     share = formatting.share_text(largest.share, settled=largest.settled)
     name = f"{area.clean(largest.op_type)} {area.clean(short_name(largest))}"
-    return as_fits(area.width, ("hotspot  ", "dim"), f"{share.strip()} of the time in {name}", ms, change)
+    return as_fits(area.width, ("hotspot  ", "dim"), f"{share.strip()} % of the time: {name}", ms, change)
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if not view.operators.operators:
         return wrapped(area.clean(_why_none(view)), area.width, "dim")
-    columns = _columns(area)
+    is_narrow = area.width < PROVIDER_FROM_CELLS
     largest = max(operator.share for operator in view.operators.operators)
-    rows = [_cells(operator, largest, view, area) for operator in _listed(view, area)]
-    lines = table(columns, rows, area.width)
-    return [*_state(view, area), *lines]
+    cells = _few_cells if is_narrow else _cells
+    rows = [cells(operator, largest, view, area) for operator in _listed(view, area)]
+    lines = table(_few_columns(area) if is_narrow else _columns(area), rows, area.width)
+    state = _state(view, area) if area.height >= STATE_ROWS else _doubts(view.operators, area)
+    return [*state, *lines]
+
+
+def _few_columns(area: Area) -> list[Column]:
+    """Beside the timelines."""
+    columns = [Column("%  ", 7), Column("", FEW_BAR_CELLS, right=False), Column("ms", 6), Column("change", 6)]
+    used = sum(column.cells + 2 for column in columns)
+    return [*columns, Column("name", max(8, area.width - used), right=False)]
+
+
+def _few_cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
+    p50_ns, style = _p50_ns(view), "graph" if operator.settled else "dim"
+    share = formatting.share_text(operator.share, settled=operator.settled)
+    length = bar(operator.share / largest if largest else 0.0, FEW_BAR_CELLS, area.look)
+    ms = UNKNOWN if p50_ns is None else formatting.milliseconds(scaled_ns(operator, p50_ns))
+    return [share, (length, style), ms, _change(operator), area.clean(short_name(operator))]
 
 
 def _why_none(view: MonitorView) -> str:

@@ -17,7 +17,8 @@ from edgetop.ui.text import BLANK, Line, Span, beside, fit
 NS = 1e9
 # What is not magnified: differences that are noise.
 LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
-FLAT = {"C": 1.5, "MHz": 30.0, "W": 0.3, "MiB": 4.0}  # a course that moves less is a number
+# A course that moves by less than this, or than this share of its height, is a number.
+FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (4.0, 0.1)}
 STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
 JOINS = {"MHz": np.fmin}  # of a column the lowest: that is when it was slow
 CHART_MIN_ROWS = 4
@@ -54,7 +55,8 @@ def is_flat(points: Points | None, unit: str) -> bool:
     if points is None or points.is_empty:
         return True
     lowest, highest = float(np.nanmin(points.low)), float(np.nanmax(points.high))
-    return highest - lowest < max(FLAT.get(unit, 0.0), 0.02 * abs(highest))
+    moves, share = FLAT[unit]
+    return highest - lowest < max(moves, share * abs(highest))
 
 
 def course(

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from rich.cells import cell_len
 
 from edgetop import formatting
@@ -42,25 +43,26 @@ def title(view: MonitorView, area: Area) -> str:
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
-    thermal = view.thermal
+    thermal, zone = view.thermal, view.thermal.zone
     pieces: list[Piece] = [("heat     ", "dim")]
-    in_force = _in_force(thermal, area)
-    if in_force:  # first, so that it is not what a narrow line leaves out
-        more = f" +{len(in_force) - NAMED_IN_LINE}" if len(in_force) > NAMED_IN_LINE else ""
-        pieces.append((f"THROTTLING {', '.join(in_force[:NAMED_IN_LINE])}{more}", "critical"))
-    gap = "  " if in_force else ""
-    if thermal.hottest is None or thermal.hottest.value is None:
-        pieces.append((gap + _why_no_heat(view, area), "dim"))
+    if zone is None or zone.value is None:
+        pieces.append((_why_no_heat(view, area), "dim"))
         if width(line(*pieces)) > area.width:  # words may be cut, and nothing behind them is seen
             return fit(line(*pieces), area.width)
     else:
-        pieces.append(f"{gap}{_celsius(thermal.hottest.value)} C {_name(thermal.hottest, area)}")
-        if thermal.headroom_c is not None:
-            pieces.append((f", {_headroom(thermal.headroom_c)}", _level(thermal.headroom_c)))
-        if text := time_left(view.forecast):
-            pieces.append((f", {text}", _outlook_style(view)))
-    clocks = [f"  {_label(clock, area)} {_now(clock)}/{_mhz(clock.cap_mhz)} MHz" for clock in thermal.clocks]
-    return as_fits(area.width, *pieces, *clocks)
+        pieces.append(f"{_celsius(zone.value)} C {_name(zone, area)}")
+        if thermal.trip_c is not None:
+            left = thermal.trip_c - zone.value
+            pieces.append((f", {_headroom(left)} {thermal.trip_c:g}", _level(left)))
+    if words := _clock_words(view, area):
+        pieces.append(f"   {words} MHz")
+    if text := time_left(view.forecast):
+        pieces.append((f"   {text}", _outlook_style(view)))
+    in_force = _in_force(thermal, area)
+    if in_force:
+        more = f" +{len(in_force) - NAMED_IN_LINE}" if len(in_force) > NAMED_IN_LINE else ""
+        pieces.append((f"   limits: {', '.join(in_force[:NAMED_IN_LINE])}{more}", "warning"))
+    return as_fits(area.width, *pieces)
 
 
 def _headroom(celsius: float) -> str:
@@ -257,7 +259,7 @@ def _charts(view: MonitorView, area: Area) -> list[Line]:
 def _clock_rule(view: MonitorView, area: Area) -> Line:
     """A line of the frame between the two, with the clock as it is now."""
     rule = frame_glyphs(area.look).rule
-    said = f" {_clock_words(view, area)} "
+    said = f" {_clock_words(view, area)}{_cap_words(view)} "
     name = " clock MHz "
     dashes = max(1, area.width - len(name) - len(said) - 2)
     return fit((Span(rule, "frame"), Span(name, "title"), Span(rule * dashes, "frame"), Span(said, "dim"),
@@ -268,10 +270,14 @@ def _clock_words(view: MonitorView, area: Area) -> str:
     leading = view.thermal.leading
     if leading is None:
         return ""
-    clock = next((clock for clock in view.thermal.clocks if clock.mhz.info.id == leading.info.id), None)
-    cap = "" if clock is None or clock.cap_mhz is None else f", cap {_mhz(clock.cap_mhz)}"
     now = UNKNOWN if leading.is_lost else _mhz(leading.value)
-    return f"{area.clean(leading.info.label)} {now}{cap}, best {_mhz(leading.max)}"
+    return f"{area.clean(leading.info.label)} {now} of {_mhz(leading.max)}"
+
+
+def _cap_words(view: MonitorView) -> str:
+    points = view.thermal.cap_points
+    known = [] if points is None else points.middle[~np.isnan(points.middle)]
+    return f", cap {_mhz(float(known[-1]))}" if len(known) else ""
 
 
 def _zones(zones: Sequence[TrackView], area: Area) -> list[Line]:
