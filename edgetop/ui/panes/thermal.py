@@ -276,8 +276,9 @@ def _clock_words(view: MonitorView, area: Area) -> str:
 
 def _cap_words(view: MonitorView) -> str:
     points = view.thermal.cap_points
-    known = [] if points is None else points.middle[~np.isnan(points.middle)]
-    return f", cap {_mhz(float(known[-1]))}" if len(known) else ""
+    if points is None or points.is_empty:
+        return ""
+    return f", cap {_mhz(float(points.middle[~np.isnan(points.middle)][-1]))}"
 
 
 def _zones(zones: Sequence[TrackView], area: Area) -> list[Line]:
