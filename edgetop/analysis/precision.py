@@ -101,6 +101,11 @@ class Precision:
         self._first = first
         return first
 
+    def parts(self, count: int) -> list[histogram.Counts]:
+        """The histograms of so many successive parts of the session; none where one would be under two seconds."""
+        blocks = self._held[self._held.any(axis=1)]
+        return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
+
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
         """`buckets`: the histogram of the whole session, of which `session` is.
 

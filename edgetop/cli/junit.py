@@ -6,6 +6,8 @@ a recording: it is made to be collected by another user's process.
 """
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.analysis.report import Report
@@ -14,6 +16,7 @@ from edgetop.formatting import clean
 from edgetop.recording.export.output import NamedOutput, is_device
 
 ELSEWHERE = "name another place with --junit"
+KINDS = ("failure", "error")
 
 
 def refuse_unwritable(path: Path) -> None:
@@ -25,27 +28,41 @@ def refuse_unwritable(path: Path) -> None:
         raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    problem: tuple[str, str] | None = None  # "failure" or "error", and what it was
+
+
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
     """`error`: what the session ended with, told as a test case of its own. Raises OutputError."""
+    write_xml(path, to_xml(report, error))
+
+
+def write_xml(path: Path, xml: str) -> None:
+    """Raises OutputError."""
     with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
-        file.write(to_xml(report, error).encode())
+        file.write(xml.encode())
 
 
 def to_xml(report: Report, error: EdgetopError | None = None) -> str:
-    session, gates = report.session, report.gates or ()
-    name = _quoted(f"edgetop.{session.name}")
-    seconds = (session.duration_ns or 0) / 1e9
-    failures = sum(not gate.ok for gate in gates)
-    cases = [_case(name, gate.gate.text, None if gate.ok else ("failure", gate.reason)) for gate in gates]
+    session = report.session
+    cases = [Case(gate.gate.text, None if gate.ok else ("failure", gate.reason)) for gate in report.gates or ()]
     if error is not None:
-        cases.append(_case(name, "session", ("error", str(error))))
-    counts = f'tests="{len(cases)}" failures="{failures}" errors="{int(error is not None)}"'
+        cases.append(Case("session", ("error", str(error))))
+    return suite_xml(session.name, cases, (session.duration_ns or 0) / 1e9, session.created_utc)
+
+
+def suite_xml(name: str, cases: Sequence[Case], seconds: float, created_utc: str) -> str:
+    suite = _quoted(f"edgetop.{name}")
+    failures, errors = (sum(case.problem is not None and case.problem[0] == kind for case in cases) for kind in KINDS)
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
     return "\n".join(
         [
             '<?xml version="1.0" encoding="UTF-8"?>',
             f'<testsuites {counts} time="{seconds:.3f}">',
-            f'<testsuite name={name} {counts} time="{seconds:.3f}" timestamp={_quoted(session.created_utc[:19])}>',
-            *cases,
+            f'<testsuite name={suite} {counts} time="{seconds:.3f}" timestamp={_quoted(created_utc[:19])}>',
+            *(_case(suite, case) for case in cases),
             "</testsuite>",
             "</testsuites>",
             "",
@@ -53,11 +70,11 @@ def to_xml(report: Report, error: EdgetopError | None = None) -> str:
     )
 
 
-def _case(suite: str, name: str, problem: tuple[str, str] | None) -> str:
-    head = f"<testcase classname={suite} name={_quoted(name)}"
-    if problem is None:
+def _case(suite: str, case: Case) -> str:
+    head = f"<testcase classname={suite} name={_quoted(case.name)}"
+    if case.problem is None:
         return f"{head}/>"
-    kind, text = problem
+    kind, text = case.problem
     return f"{head}><{kind} message={_quoted(text)}/></testcase>"
 
 

@@ -21,6 +21,7 @@ from edgetop.nearest import nearest_hint
 if TYPE_CHECKING:
     from edgetop.analysis.alerts.rules import AlertRule
     from edgetop.analysis.gates import Gate
+    from edgetop.comparison.gates import RelativeGate
     from edgetop.runner.hooks import Hook
     from edgetop.sensors.i2c import I2cSpec
     from edgetop.session.manifest import Battery
@@ -99,6 +100,13 @@ def gate(text: str) -> "Gate":
     from edgetop.analysis.gates import parse_gate  # noqa: PLC0415  --help needs none of it
 
     return _checked(parse_gate, text, "edgetop help gates")
+
+
+def relative_gate(text: str) -> "RelativeGate":
+    """`p50>+3%`, `rss>+20MiB`."""
+    from edgetop.comparison.gates import parse_relative_gate  # noqa: PLC0415  --help needs none of it
+
+    return _checked(parse_relative_gate, text, "edgetop help compare")
 
 
 def alert_rule(text: str) -> "AlertRule":

@@ -8,6 +8,7 @@ COMMANDS = {
     "stop": ("edgetop.cli.stop", "End a running session; returns when its recording is complete."),
     "sessions": ("edgetop.cli.sessions", "List running and recorded sessions."),
     "report": ("edgetop.cli.report", "Summarise a recorded session, as text or JSON."),
+    "compare": ("edgetop.cli.compare", "Compare sessions: which is better, and whether it really is."),
     "replay": ("edgetop.cli.replay", "Play a recorded session on the live screen: pause, speed, seek."),
     "export": ("edgetop.cli.export", "Export a session to csv, json, parquet, perfetto or a smaller session."),
     "import": ("edgetop.cli.import_file", "Import results of trtexec, benchmark_model, ONNX Runtime, tegrastats."),

@@ -1,0 +1,155 @@
+"""A comparison as text and as CSV."""
+
+import csv
+import io
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+
+from edgetop import formatting
+from edgetop.cli.tell import table
+from edgetop.comparison.compare import Comparison, Ratio, Row, Value
+from edgetop.comparison.gates import RelativeResult
+from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.recording.export.output import NamedOutput, StreamOutput
+
+NAME_CELLS, WIDE_CELLS = 22, 40
+NARROW = 118  # columns, below which names are shorter
+PIPED_COLUMNS = 160
+LEFT = ("row", "")
+
+
+def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> str:
+    """Foreign text in it is made safe."""
+    return "\n".join(
+        line
+        for part in (_head(comparison), _table(comparison), _ranking(comparison), _gates(gates), _fair(comparison))
+        for line in part
+    )
+
+
+def _head(comparison: Comparison) -> Iterator[str]:
+    for place, group in enumerate(comparison.groups):
+        count = len(group.samples)
+        simulated = "  SIMULATED" if any(one.session.board.simulated for one in group.samples) else ""
+        each = f"  {count} sessions" if count > 1 else ""
+        yield f"{'baseline' if not place else 'against':<9}  {clean(group.name)}{each}{simulated}"
+
+
+def _table(comparison: Comparison) -> Iterator[str]:
+    """As many sessions side by side as the terminal has room for, each beside the baseline's figures."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
+    cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
+    rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
+    facts, figures = ([row for row in rows if any(row.ratios) == is_figure] for is_figure in (False, True))
+    waiting = list(range(1, len(comparison.names)))
+    while waiting:
+        shown, lines = len(waiting), list(_lines(comparison.names, figures, waiting, cells))
+        while shown > 1 and max(map(len, lines)) > columns:
+            shown -= 1
+            lines = list(_lines(comparison.names, figures, waiting[:shown], cells))
+        if max(map(len, lines)) > columns:  # what cannot be told is said once, below
+            lines = list(_lines(comparison.names, figures, waiting[:shown], cells, is_brief=True))
+        yield ""
+        yield from _facts(comparison.names, facts, waiting[:shown], cells)
+        yield ""
+        yield from lines
+        waiting = waiting[shown:]
+
+
+def _facts(names: Sequence[str], rows: Sequence[Row], others: Sequence[int], cells: int) -> Iterator[str]:
+    places = (0, *others)
+    lines = [[row.label, *(value_text(row.values[place], row.unit, cells) for place in places)] for row in rows]
+    heads = ["row", *(shortened(names[place], cells) for place in places)]
+    return table(heads, lines, heads)
+
+
+def _lines(
+    names: Sequence[str], rows: Sequence[Row], others: Sequence[int], cells: int, *, is_brief: bool = False
+) -> Iterator[str]:
+    heads = ["row", shortened(names[0], cells // 2)]
+    for other in others:
+        heads += [shortened(names[other], cells // 2), "change", "95 %", ""]
+    lines = []
+    for row in rows:
+        unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
+        line = [shortened(row.label, cells - len(unit) - 2) + unit, value_text(row.values[0], row.unit)]
+        for other in others:
+            change, interval, words = _ratio_cells(row.ratios[other], row.unit)
+            if is_brief and words.startswith("cannot tell"):
+                words = "cannot tell"
+            line += [value_text(row.values[other], row.unit), change, interval, words]
+        lines.append(line)
+    return table(heads, lines, LEFT)
+
+
+def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
+    """In the unit of its row."""
+    if value is None or isinstance(value, str):
+        return UNKNOWN if value is None else shortened(value, cells)
+    if unit in ("ms", "us"):
+        return formatting.milliseconds(value * 1e6)
+    if unit == "share":
+        return formatting.fine_percent(value)
+    if unit == "B":
+        return formatting.size(value)
+    return (
+        formatting.millijoules(value) if unit == "mJ" else formatting.count(value) if value >= 1e4 else f"{value:.4g}"
+    )
+
+
+def _ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:
+    if one is None or one.difference is None:
+        return "", "", ""
+    if one.value is None:
+        ends = one.difference_ci95
+        points = 100 if unit == "share" else 1
+        interval = "" if ends is None else f"{points * ends[0]:+.3g} to {points * ends[1]:+.3g}"
+        return f"{points * one.difference:+.3g}{' points' if unit == 'share' else ''}", interval, one.words
+    interval = "" if one.ci95 is None else f"{one.ci95[0]:.3f} to {one.ci95[1]:.3f}"
+    return f"x {one.value:.3f}", interval, one.words
+
+
+def _ranking(comparison: Comparison) -> Iterator[str]:
+    if not comparison.ranking:
+        return
+    yield ""
+    row = comparison.row(comparison.ranked_by)
+    for rank in comparison.ranking:
+        tied = "  not told apart" if len(rank.sessions) > 1 else ""
+        yield f"rank {rank.rank}  {clean(', '.join(rank.sessions))}{tied}  (by {row.label if row else UNKNOWN})"
+
+
+def _gates(gates: Sequence[RelativeResult]) -> Iterator[str]:
+    if gates:
+        yield ""
+    for gate in gates:
+        yield f"gate       {'passed' if gate.ok else 'FAILED'}  {clean(gate.reason)}"
+
+
+def _fair(comparison: Comparison) -> Iterator[str]:
+    if comparison.fair:
+        yield ""
+    for notice in comparison.fair:
+        yield f"unfair     {clean(notice.message)}"
+        yield f"           {clean(notice.advice)}"
+
+
+def write_csv(comparison: Comparison, output: NamedOutput | StreamOutput) -> None:
+    """A line for each figure of each session; what is not known is empty. UTF-8, RFC 4180."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(
+        ("key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
+         "difference_high", "verdict")
+    )  # fmt: skip
+    for row in comparison.rows:
+        for name, value, one in zip(comparison.names, row.values, row.ratios, strict=True):
+            against = () if one is None else (
+                one.value, *(one.ci95 or ("", "")), one.difference, *(one.difference_ci95 or ("", "")), one.verdict
+            )  # fmt: skip
+            writer.writerow(
+                (row.key, row.unit, clean(name), clean(value) if isinstance(value, str) else value, *against)
+            )
+    with output.stream(is_text=True) as file:
+        file.write(text.getvalue().encode("utf-8", "backslashreplace"))

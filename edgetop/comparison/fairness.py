@@ -1,0 +1,227 @@
+"""Whether a comparison is fair: what else differs between its sessions than what is compared.
+
+Each finding is a warning with its advice, as in a report. What one compares on purpose is none: the model, its
+provider, its threads.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from edgetop.comparison.sample import Group, Sample
+from edgetop.session.events import Notice
+
+START_C = 2.0
+AMBIENT_C = 1.0
+OTHERS_PCT = 10.0  # of a core, as what counts as background load in a report
+TIMES = 1.25  # between the shortest and the longest
+WARM_UP_TIMES = 2.0
+CAP = 0.01
+WARMTH_MOST = 3.0
+
+AB = "measure them in turns, so that heat and neighbours hit both alike: edgetop ab"
+AGAIN = "measure again under the same conditions"
+
+
+def _load(one: Sample) -> object:
+    load = one.session.load
+    return (load.mode, load.rate_hz, load.streams, load.batch or 1, load.deadline_ns, load.delay_ns, load.duty_on_ns)
+
+
+def _placement(one: Sample) -> object:
+    session = one.session
+    return (
+        None
+        if session.was_imported
+        else (session.engine.isolation, session.methodology.scheduler, session.constraints.cpus)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is to be the same in all sessions; None of a session: not known."""
+
+    code: str
+    what: str
+    read: Callable[[Sample], object]
+    advice: str
+
+
+CONDITIONS = (
+    Condition("board-differs", "board", lambda one: (one.session.board.model, one.session.board.cpu),
+              "the ratio is that of the boards too"),
+    Condition("simulated-differs", "simulated", lambda one: one.session.board.simulated,
+              "compare real boards with real ones"),
+    Condition("governor-differs", "governor", lambda one: one.session.board.governor, "set the same governor"),
+    Condition("power-mode-differs", "power mode", lambda one: one.session.board.power_mode, "set the same power mode"),
+    Condition("enclosure-differs", "enclosure", lambda one: one.session.methodology.enclosure,
+              "measure in the same enclosure"),
+    Condition("runtime-version-differs", "runtime version", lambda one: one.session.engine.version,
+              "install the same version, or read the ratio as that of the versions too"),
+    Condition("input-differs", "input", lambda one: one.session.load.input or None, "give both the same --input"),
+    Condition("load-differs", "load", _load, "give both the same rate, batch, streams and deadline"),
+    Condition("placement-differs", "isolation, scheduler and CPUs", _placement,
+              "run both with the same --isolation and --engine-cpus"),
+    Condition("throttled-differs", "throttled", lambda one: one.report.throttled,
+              "cool the board, or compare while both are throttled: a sustained figure with a sustained one"),
+    Condition("edgetop-version-differs", "edgetop version", lambda one: one.session.edgetop_version, AGAIN),
+)  # fmt: skip
+
+# Warnings of a session's own report that make a comparison unfair where only some have them.
+DOUBTS = frozenset(
+    {
+        "clock-source", "steal", "short-warmup", "overloaded", "governor-changed", "power-mode-changed",
+        "clock-limit-changed", "still-warming", "records-lost", "recovered", "coarse-times", "tool-summary",
+        "no-starts", "provider-dropped", "partly-accelerated", "monitor-cost", "inference-failed", "not-sustained",
+    }
+)  # fmt: skip
+CODES = frozenset({condition.code for condition in CONDITIONS})
+
+
+def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
+    """The gravest first."""
+    judges = (_sources, _alone, _start, _ambient, _background, _caps, _conditions, _lengths, _doubts)
+    return tuple(notice for judge in judges for notice in judge(groups))
+
+
+def warmth(sample: Sample, other: Sample) -> float:
+    """By how much of its own warming `sample` began warmer or colder than `other`; 0 where that is not known."""
+    apart, rise = _start_apart(sample, other), _rise(sample)
+    if apart is None or rise is None or abs(rise) < AMBIENT_C:
+        return 0.0
+    return min(abs(apart) / abs(rise), WARMTH_MOST)
+
+
+def _rise(sample: Sample) -> float | None:
+    began = sample.session.methodology.start_temperatures
+    ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
+    return max((end - began[name] for name, end in ends if end is not None), default=None)
+
+
+def _start_apart(one: Sample, other: Sample) -> float | None:
+    """In °C, of the zone that differs most."""
+    mine, theirs = (sample.session.methodology.start_temperatures for sample in (one, other))
+    return max((mine[name] - theirs[name] for name in mine.keys() & theirs.keys()), key=abs, default=None)
+
+
+def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
+    """What is not a whole session that ran by itself."""
+    everyone = [(group.name, one) for group in groups for one in group.samples]
+    running = [
+        one.session.name for _, one in everyone if one.session.end_reason is None and one.session.state == "live"
+    ]
+    if running:
+        yield Notice(
+            "still-running", f"{_named(running)}: still runs, and is compared as far as it is", "wait for its end"
+        )
+    lost = [f"{one.session.name} ({one.session.lost.words})" for _, one in everyone if one.session.lost]
+    if lost:
+        yield Notice("incomplete", f"not all is in the recording: {_named(lost)}", AGAIN)
+    empty = [one.session.name for _, one in everyone if not one.report.latency.count and not one.report.latency.told_by]
+    if empty:
+        yield Notice("nothing-measured", f"{_named(empty)}: nothing was measured", "see edgetop report for why")
+    ids = [one.session.id for _, one in everyone]
+    if len(set(ids)) < len(ids):
+        yield Notice("same-session", "a session is compared with itself", "name two sessions")
+
+
+def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
+    if all(len(group.samples) == 1 for group in groups):
+        yield Notice(
+            "one-session-each",
+            "one session each: how much such runs differ by chance is only estimated, from their own drift",
+            f"{AB}; or record five of each, and compare with --group-by",
+        )
+
+
+def _start(groups: Sequence[Group]) -> Iterator[Notice]:
+    base = groups[0].samples
+    for group in groups[1:]:
+        apart = [c for mine in base for theirs in group.samples if (c := _start_apart(theirs, mine)) is not None]
+        mean = sum(apart) / len(apart) if apart else 0.0
+        if abs(mean) > START_C:
+            word = "warmer" if mean > 0 else "colder"
+            yield Notice(
+                "start-temperature-differs",
+                f"{group.name} began {abs(mean):.1f} °C {word} than {groups[0].name}",
+                f"cool down to the same temperature before each: --cooldown-to; or {AB}",
+                {"apart_c": round(mean, 2)},
+            )
+
+
+def _ambient(groups: Sequence[Group]) -> Iterator[Notice]:
+    found = [c for group in groups for one in group.samples if (c := one.session.methodology.ambient_c) is not None]
+    if found and max(found) - min(found) > AMBIENT_C:
+        text = f"ambient temperature differs: {min(found):g} to {max(found):g} °C"
+        yield Notice("ambient-differs", text, "measure in the same room at the same time")
+
+
+def _background(groups: Sequence[Group]) -> Iterator[Notice]:
+    """Load of other processes, in percent of a core."""
+    loads = [(one.others_pct, group.name) for group in groups for one in group.samples if one.others_pct is not None]
+    if loads and max(loads)[0] >= OTHERS_PCT:
+        least, most = min(loads), max(loads)
+        text = f"other processes took {least[0]:.0f} % of a core beside {least[1]}, {most[0]:.0f} % beside {most[1]}"
+        yield Notice("background-load", text, f"stop them; or {AB}")
+
+
+def _caps(groups: Sequence[Group]) -> Iterator[Notice]:
+    everyone = [one.caps_mhz for group in groups for one in group.samples]
+    for name in sorted(set.intersection(*map(set, everyone))):
+        caps = [one[name] for one in everyone]
+        if min(caps) < max(caps) * (1 - CAP):
+            text = f"the limit of a clock differs: {name} {min(caps):.0f} to {max(caps):.0f} MHz"
+            yield Notice("cap-differs", text, "lift the cap, or set the same one in all")
+            return
+
+
+def _conditions(groups: Sequence[Group]) -> Iterator[Notice]:
+    for condition in CONDITIONS:
+        by_value: dict[object, list[str]] = {}
+        for group in groups:
+            for one in group.samples:
+                if (value := condition.read(one)) is not None:
+                    by_value.setdefault(value, []).append(group.name)
+        if condition.code == "runtime-version-differs" and not _one_runtime(groups):
+            continue
+        if len(by_value) > 1:
+            each = "; ".join(f"{_text(value)} ({_named(names)})" for value, names in by_value.items())
+            yield Notice(condition.code, f"{condition.what} differs: {each}", condition.advice)
+
+
+def _one_runtime(groups: Sequence[Group]) -> bool:
+    return len({one.session.engine.runtime for group in groups for one in group.samples}) == 1
+
+
+def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
+    seconds = [
+        one.report.usage.total_time_ms / 1e3
+        for group in groups for one in group.samples if one.report.usage and one.report.usage.total_time_ms
+    ]  # fmt: skip
+    if seconds and max(seconds) > TIMES * min(seconds):
+        text = f"measured for {min(seconds):.0f} to {max(seconds):.0f} s: heat and tails depend on it"
+        yield Notice("duration-differs", text, "give all the same --duration")
+    runs = [n for g in groups for one in g.samples if (n := one.session.methodology.warmup_runs) is not None]
+    if runs and max(runs) > WARM_UP_TIMES * min(runs):
+        yield Notice("warm-up-differs", f"{min(runs)} to {max(runs)} warm-up runs", "give all the same --warmup-runs")
+
+
+def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
+    """Warnings that hold for some of the sessions only."""
+    everyone = [one for group in groups for one in group.samples]
+    found: dict[str, tuple[Notice, list[str]]] = {}
+    for one in everyone:
+        for notice in one.report.warnings:
+            if notice.code in DOUBTS:
+                found.setdefault(notice.code, (notice, []))[1].append(one.session.name)
+    for notice, names in found.values():
+        if len(set(names)) < len(everyone):
+            yield Notice(notice.code, f"{_named(names)} only: {notice.message}", notice.advice)
+
+
+def _text(value: object) -> str:
+    return ", ".join(str(part) for part in value if part is not None) if isinstance(value, tuple) else str(value)
+
+
+def _named(names: Sequence[str]) -> str:
+    each = list(dict.fromkeys(names))
+    return f"{', '.join(each[:3])} and {len(each) - 3} more" if len(each) > 4 else ", ".join(each)

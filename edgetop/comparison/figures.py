@@ -1,0 +1,277 @@
+"""The rows of a comparison: what of a session stands in them, and how it is compared.
+
+A row is an entry here; its key is that of `report --json` where it stands there. Ratios are compared as logarithms,
+what may be zero or negative as differences.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetop.analysis.statistics import SETTLED_COUNTS
+from edgetop.comparison.sample import Sample
+
+Number = float | None
+Interval = Sequence[float | None] | None
+Z_975 = 1.96
+
+# As the log, the standard deviation between runs of one thing that nothing within a run tells: where memory came to
+# lie, which cores it had. Kalibera and Jones 2013, Rigorous benchmarking in reasonable time, ISMM (their table 4: 0.1
+# to 2 % of the mean between executions).
+RUN_TO_RUN = 0.01
+SAME_WITHIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a session is, in a row that is not compared."""
+
+    key: str
+    label: str
+    read: Callable[[Sample], str | int | None]
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    key: str
+    label: str
+    unit: str
+    read: Callable[[Sample], Number]
+    more: str = "higher"  # what more of it is called
+    less: str = "lower"
+    within: float = SAME_WITHIN  # what counts as the same, of the ratio or in its unit
+    is_difference: bool = False  # else it is positive, and compared as a ratio
+    quarters: str = ""  # of which figure the quarters tell how it drifts
+    interval: Callable[[Sample], Interval] = lambda _: None  # 95 %, of the session alone
+    run_to_run: Number = None  # of a figure without quarters; None: one session tells nothing of another
+    is_lead: bool = False  # decided by in any case, and so not corrected for the number of rows
+    is_judged: bool = True
+    is_crowded: bool = True  # other processes change it
+    least_count: int = 0  # inferences
+
+    def on_scale(self, value: float) -> float:
+        return value if self.is_difference else math.log(value)
+
+    def known(self, sample: Sample) -> Number:
+        """The value, where it can be compared."""
+        value = self.read(sample)
+        if value is None or not math.isfinite(value) or (value <= 0 and not self.is_difference):
+            return None
+        return value
+
+    def error(self, sample: Sample) -> Number:
+        """The standard error within the session, on the scale; None: not known."""
+        low, high = self.interval(sample) or (None, None)
+        if low is None or high is None or (low <= 0 and not self.is_difference):
+            return None
+        return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
+
+    def lone(self, sample: Sample, warmth: float) -> Number:
+        """The standard deviation of such sessions as this one tells it: as far as its quarters are apart.
+
+        Under noise that lasts for minutes a longer session differs from the next no less. What shares the board is
+        another in another run. `warmth`: how much of its own warming it began warmer or colder by than the other.
+        """
+        quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
+        if not quarters:
+            crowding = sample.crowding if self.is_crowded else 0.0
+            return None if self.run_to_run is None else math.hypot(self.run_to_run, 2 * (error or 0.0), crowding)
+        if not self.is_settled(sample):
+            return None
+        logs = np.log(quarters)
+        half = abs(float(logs[2:].mean() - logs[:2].mean()))
+        apart = max(float(logs.std(ddof=1)), error or 0.0)
+        return math.hypot(apart, RUN_TO_RUN, sample.crowding, half * warmth)
+
+    def is_settled(self, sample: Sample) -> bool:
+        """Of a percentile: by its own session."""
+        return (sample.report.latency.settled or {}).get(self.key.removesuffix("_ms"), True)
+
+
+def _latency(name: str, label: str, quantile: float | None = None, *, is_lead: bool = False) -> Figure:
+    key = f"{name}_ms"
+    return Figure(
+        key=key, label=label, unit="ms", more="slower", less="faster",
+        read=lambda sample: getattr(sample.report.latency, key),
+        quarters=key,
+        interval=lambda sample: (sample.report.latency.ci95 or {}).get(key),
+        is_lead=is_lead,
+        is_judged=name != "max",  # it grows with the number of inferences
+        least_count=SETTLED_COUNTS[quantile] if quantile else 0,
+    )  # fmt: skip
+
+
+def _response(name: str, label: str) -> Figure:
+    key = f"{name}_ms"
+    return Figure(
+        key=f"response_{key}", label=f"response {label}", unit="ms", more="slower", less="faster",
+        read=lambda sample: getattr(sample.report.latency.response, key, None),
+        quarters=key if name in ("p50", "p90", "p99") else "",
+    )  # fmt: skip
+
+
+def _span(span: str, name: str) -> Figure:
+    return Figure(
+        key=f"{span}_{name}_ms", label=f"{span} {name}", unit="ms", more="slower", less="faster",
+        read=lambda sample: getattr(getattr(sample.report, span), f"{name}_ms", None), quarters=f"{name}_ms",
+    )  # fmt: skip
+
+
+def _share(key: str, label: str, read: Callable[[Sample], Number]) -> Figure:
+    return Figure(key=key, label=label, unit="share", read=read, is_difference=True, within=0.01)
+
+
+def _energy(key: str, label: str, ci95: str, *, is_lead: bool = False) -> Figure:
+    return Figure(
+        key=key, label=label, unit="mJ", is_lead=is_lead,
+        read=lambda sample: getattr(sample.report.energy, key),
+        interval=lambda sample: getattr(sample.report.energy, ci95), run_to_run=2 * RUN_TO_RUN,
+    )  # fmt: skip
+
+
+def _usage(key: str, label: str, unit: str) -> Figure:
+    is_judged = key.startswith(("cpu", "mem"))
+    return Figure(
+        key=key, label=label, unit=unit, is_judged=is_judged,
+        read=lambda sample: getattr(sample.report.usage, key, None),
+    )  # fmt: skip
+
+
+def _slowed_share(sample: Sample) -> Number:
+    usage, slowdowns = sample.report.usage, sample.report.slowdowns
+    if usage is None or not usage.total_time_ms or slowdowns is None:
+        return None
+    end_ns = sample.session.duration_ns or 0
+    slow_ns = sum((end_ns if one.end_ns is None else one.end_ns) - one.start_ns for one in slowdowns)
+    return min(slow_ns / 1e6 / usage.total_time_ms, 1.0)
+
+
+def hottest_end_c(sample: Sample) -> Number:
+    return max((zone.end for zone in sample.report.temperature.values() if zone.end is not None), default=None)
+
+
+def _headroom_c(sample: Sample) -> Number:
+    """Of the zone nearest to the trip at which it throttles, at the end."""
+    trips = {info.id: (info.trips or {}).get("passive") for info in sample.session.sensors}
+    zones = sample.report.temperature.items()
+    left = [trip - zone.end for name, zone in zones if zone.end is not None and (trip := trips.get(name)) is not None]
+    return min(left, default=None)
+
+
+def _provider(sample: Sample) -> str | None:
+    return ", ".join(sample.session.engine.providers) or None
+
+
+def _runtime(sample: Sample) -> str | None:
+    engine = sample.session.engine
+    return f"{engine.runtime} {engine.version or ''}".strip() if engine.runtime else None
+
+
+def _board(sample: Sample) -> str | None:
+    board = sample.session.board
+    name = board.model or board.cpu
+    return f"{name or 'board'} SIMULATED" if board.simulated else name
+
+
+FACTS = (
+    Fact("model", "model", lambda sample: sample.session.model.path.rpartition("/")[2] or None),
+    Fact("model_bytes", "size", lambda sample: sample.session.model.size_bytes, "B"),
+    Fact("parameters", "parameters", lambda sample: sample.parameters),
+    Fact("macs", "MACs", lambda sample: sample.macs),
+    Fact("precision", "precision", lambda sample: sample.session.model.precision),
+    Fact("runtime", "runtime", _runtime),
+    Fact("provider", "provider", _provider),
+    Fact("threads", "threads", lambda sample: sample.session.engine.threads or "default"),
+    Fact("board", "board", _board),
+    Fact("count", "inferences", lambda sample: sample.report.latency.count),
+)
+
+_TIME = {"unit": "ms", "more": "slower", "less": "faster"}
+
+FIGURES = (
+    Figure(key="init_ms", label="load", read=lambda sample: sample.report.phases.init_ms, **_TIME),  # type: ignore[arg-type]
+    Figure(key="first_ms", label="first inference", read=lambda s: s.report.phases.first_ms, **_TIME),  # type: ignore[arg-type]
+    _latency("mean", "mean"),
+    _latency("p50", "p50", 0.50, is_lead=True),
+    _latency("p90", "p90", 0.90),
+    _latency("p95", "p95", 0.95),
+    _latency("p99", "p99", 0.99, is_lead=True),
+    _latency("p999", "p99.9", 0.999),
+    _latency("max", "max"),
+    Figure(key="jitter_ms", label="jitter", unit="ms", read=lambda sample: sample.report.latency.jitter_ms),
+    Figure(
+        key="throughput_hz", label="throughput", unit="1/s", more="faster", less="slower", is_lead=True,
+        read=lambda sample: sample.report.latency.throughput_hz, quarters="mean_ms",
+    ),
+    *(_response(name, label) for name, label in (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9"))),
+    _share("miss_rate", "deadline misses", lambda sample: getattr(sample.report.latency.deadline, "miss_rate", None)),
+    *(_span(span, name) for span in ("burst", "sustained") for name in ("p50", "p99")),
+    _share("throttled_share", "time throttled", lambda sample: sample.report.throttled_share),
+    _share("slowed_share", "time slowed", _slowed_share),
+    Figure(key="temp_end_c", label="hottest at end", unit="°C", read=hottest_end_c, is_difference=True, within=2.0),
+    Figure(key="headroom_c", label="headroom", unit="°C", read=_headroom_c, is_difference=True, within=2.0),
+    Figure(
+        key="mean_w", label="mean power", unit="W",
+        read=lambda sample: sample.report.power.mean_w, run_to_run=2 * RUN_TO_RUN,
+    ),
+    _energy("gross_mj", "energy, gross", "ci95_mj", is_lead=True),
+    _energy("net_mj", "energy, net", "net_ci95_mj"),
+    Figure(
+        key="inferences_per_charge", label="per charge", unit="inferences",
+        read=lambda sample: sample.report.energy.inferences_per_charge,
+    ),
+    Figure(
+        key="rss_peak_mib", label="peak RSS", unit="MiB", is_lead=True,
+        read=lambda sample: sample.report.memory.rss_peak_mib, run_to_run=2 * RUN_TO_RUN, is_crowded=False,
+    ),
+    Figure(
+        key="growth_mib_per_h", label="growth", unit="MiB/h", is_difference=True, within=1.0,
+        read=lambda sample: sample.report.memory.growth_mib_per_h,
+    ),
+    _usage("cpu_mean_pct", "CPU", "%"),
+    _usage("cpu_peak_pct", "CPU, peak", "%"),
+    _usage("mem_mean_mib", "mean memory", "MiB"),
+    *(
+        _usage(key, label, "B") for key, label in (
+            ("net_rx_bytes", "network in"), ("net_tx_bytes", "network out"),
+            ("block_read_bytes", "disk read"), ("block_write_bytes", "disk written"),
+        )
+    ),
+    _usage("total_time_ms", "measured for", "ms"),
+)  # fmt: skip
+
+MOST_OPERATORS = 5
+
+
+def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...], int]:
+    """The operators whose time moved most against the baseline, and of how many they were chosen."""
+    before, moved = operator_us(baseline), dict[str, float]()
+    for other in others:
+        after = operator_us(other)
+        for name in before.keys() & after.keys():
+            moved[name] = max(moved.get(name, 0.0), abs(after[name] - before[name]))
+    most = sorted(moved, key=lambda name: (-moved[name], name))[:MOST_OPERATORS]
+    return tuple(map(_operator, most)), len(moved)
+
+
+def operator_us(sample: Sample) -> dict[str, float]:
+    """The mean time of each operator in an inference; those of one name together."""
+    found: dict[str, float] = {}
+    for one in sample.report.operators or ():
+        if one.mean_us is not None:
+            found[one.name] = found.get(one.name, 0.0) + one.mean_us
+    return found
+
+
+def _operator(name: str) -> Figure:
+    def interval(sample: Sample) -> Interval:
+        each = [one for one in sample.report.operators or () if one.name == name]
+        return each[0].share_ci95 if len(each) == 1 else None
+
+    return Figure(
+        key=f"operator/{name}", label=name, unit="us", more="slower", less="faster",
+        read=lambda sample: operator_us(sample).get(name), quarters="p50_ms", interval=interval,
+    )  # fmt: skip

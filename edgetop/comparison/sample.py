@@ -1,0 +1,111 @@
+"""What a comparison takes of a session: its report, and how far its own parts differ."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import Report, report
+from edgetop.analysis.report_latency import PERCENTILE_KEYS
+from edgetop.session import histogram
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import QUANTILES
+
+QUARTERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One session."""
+
+    report: Report
+    quarters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of some figures, in ms, in their order
+    others_pct: float | None = None  # of a core, by other processes, on average
+    steal_pct: float | None = None  # by a hypervisor
+    caps_mhz: Mapping[str, float] = field(default_factory=dict)  # the highest limit of each clock
+    parameters: int | None = None  # of the model's file
+    macs: int | None = None
+
+    @property
+    def session(self) -> Manifest:
+        return self.report.session
+
+    @property
+    def crowding(self) -> float:
+        """The logarithm of how much slower the others may have made it: by their share of the cores."""
+        others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
+        return float(np.log1p(others))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One column of a comparison: a session, or several of one kind."""
+
+    name: str
+    samples: tuple[Sample, ...]
+
+
+def sample(analysis: Analysis, parameters: int | None = None, macs: int | None = None) -> Sample:
+    """Raises ValueError where no manifest has been folded."""
+    quarters = [
+        {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
+        for counts in analysis.precision.parts(QUARTERS)
+        for percentiles in [histogram.percentiles(counts, QUANTILES, 0, 2**62)]
+    ]
+    others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
+    caps = ((track.info.id, track.max) for track in analysis.tracks.views("freqcap"))
+    return Sample(
+        report=report(analysis),
+        quarters={f"{key}_ms": tuple(part[key] / 1e6 for part in quarters) for key in quarters[0]} if quarters else {},
+        others_pct=others.mean if others else None,
+        steal_pct=steal.mean if steal else None,
+        caps_mhz={name: mhz for name, mhz in caps if mhz is not None},
+        parameters=parameters,
+        macs=macs,
+    )
+
+
+def _mean_ns(counts: histogram.Counts) -> float:
+    bucket = np.flatnonzero(counts)
+    middle = (histogram.lower_edge_ns(bucket) + histogram.lower_edge_ns(bucket + 1)) / 2
+    return float(np.average(middle, weights=counts[bucket]))
+
+
+# What sessions can be grouped by beside their labels.
+KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
+    "model": lambda session: session.model.path.rpartition("/")[2],
+    "precision": lambda session: session.model.precision,
+    "runtime": lambda session: session.engine.runtime,
+    "provider": lambda session: ",".join(session.engine.providers),
+    "threads": lambda session: str(session.engine.threads or "default"),
+    "board": lambda session: session.board.model or session.board.cpu,
+    "batch": lambda session: str(session.load.batch or 1),
+    "rate": lambda session: "none" if session.load.rate_hz is None else f"{session.load.rate_hz:g}",
+    "governor": lambda session: session.board.governor,
+    "power-mode": lambda session: session.board.power_mode,
+    "version": lambda session: session.edgetop_version,
+}
+
+
+def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
+    """In the order in which they first come; without a key each session stands alone.
+
+    Raises ValueError where a session has no such label.
+    """
+    found: dict[str, list[Sample]] = {}
+    for number, one in enumerate(samples):
+        name = _name(one, key, [other.session.name for other in samples[:number]])
+        found.setdefault(name, []).append(one)
+    return tuple(Group(name, tuple(members)) for name, members in found.items())
+
+
+def _name(one: Sample, key: str | None, before: Sequence[str]) -> str:
+    session = one.session
+    if key is None:
+        same = before.count(session.name)
+        return f"{session.name} ({same + 1})" if same else session.name
+    value = session.labels.get(key) or (KEYS[key](session) if key in KEYS else None)
+    if value is None:
+        raise ValueError(f"{session.name} has no label {key}")
+    return f"{key}={value}"

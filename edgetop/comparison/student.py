@@ -1,0 +1,106 @@
+"""Two sides of a comparison: how far their means are apart, and how well that is known.
+
+The unit is the session: successive inferences are alike, so thousands of them tell little more than a few. Where a
+side has several sessions, their spread decides (Welch 1947, The generalization of Student's problem when several
+population variances are involved, Biometrika 34). Where each side is one session, the spread between runs is not
+known: each brings its own estimate of it, which is to be a wide one.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LEVEL = 0.05
+LONE_FREEDOM = 6  # of two sessions' quarters
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One figure of the sessions of one side, on the scale on which it is compared."""
+
+    values: Sequence[float]
+    lone: float | None = None  # of one session: the standard deviation of such runs; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """The mean of the second side less that of the first."""
+
+    difference: float
+    error: float  # standard error
+    freedom: float
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Which holds the true difference in all but a share of `level`."""
+        half = self.error * quantile(level, self.freedom)
+        return self.difference - half, self.difference + half
+
+    @property
+    def chance(self) -> float:
+        """Of a difference at least so large where there is none (the two-sided p-value)."""
+        if not self.error:
+            return float(not self.difference)
+        return tails(abs(self.difference) / self.error, self.freedom)
+
+
+def contrast(first: Side, second: Side) -> Contrast | None:
+    """None: the sessions do not tell how much such sessions differ."""
+    difference = _mean(second) - _mean(first)
+    sizes = len(first.values), len(second.values)
+    if max(sizes) == 1:
+        if first.lone is None or second.lone is None:
+            return None
+        return Contrast(difference, math.hypot(first.lone, second.lone), LONE_FREEDOM)
+    if min(sizes) == 1:  # taken to vary as the other side does
+        several = max(first, second, key=lambda side: len(side.values))
+        return Contrast(difference, math.sqrt(_variance(several) * (1 + 1 / max(sizes))), max(sizes) - 1)
+    parts = [_variance(side) / size for side, size in zip((first, second), sizes, strict=True)]
+    whole = sum(parts)
+    weight = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+    return Contrast(difference, math.sqrt(whole), whole**2 / weight if weight else sum(sizes) - 2.0)
+
+
+def _mean(side: Side) -> float:
+    return float(np.mean(side.values))
+
+
+def _variance(side: Side) -> float:
+    return float(np.var(side.values, ddof=1))
+
+
+_PLACES = 20_001
+_MOST_FREEDOM = 1e4
+
+
+def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
+    """Places of t from 0 on, and the two-sided share beyond each.
+
+    With t = sqrt(v) tan(u) Student's density is that of cos(u)^(v-1), which is smooth and ends at pi/2.
+    """
+    freedom = min(max(freedom, 1.0), _MOST_FREEDOM)
+    angle = np.linspace(0, np.pi / 2, _PLACES)
+    density = np.cos(angle) ** (freedom - 1)
+    below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return np.sqrt(freedom) * np.tan(angle[:-1]), 1 - below[:-1] / below[-1]
+
+
+def quantile(level: float, freedom: float) -> float:
+    """The t beyond which, on both sides together, a share of `level` lies.
+
+    >>> [round(quantile(0.05, v), 3) for v in (1, 2, 8, 1e9)], round(quantile(0.01, 8), 3)
+    ([12.706, 4.303, 2.306, 1.96], 3.355)
+    """
+    places, share = _beyond(freedom)
+    return float(np.interp(-level, -share, places))
+
+
+def tails(t: float, freedom: float) -> float:
+    """The two-sided share beyond t.
+
+    >>> round(tails(2.306, 8), 4), tails(0.0, 3)
+    (0.05, 1.0)
+    """
+    places, share = _beyond(freedom)
+    return float(np.interp(t, places, share))

@@ -1,0 +1,146 @@
+"""Sessions of one law are the same or cannot be told apart; those of another differ."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from edgetop.comparison.compare import CHANCE, LONE, Comparison, compare, comparison_document
+from edgetop.comparison.sample import Group, grouped
+from edgetop.session.manifest import Load, Methodology, Model
+from tests.support.compared import group, made
+
+A, B, SLOWER = group("a", range(5)), group("b", range(5, 10)), group("c", range(10, 15), times=1.2)
+ALONE = Group("alone", A.samples[:1])
+
+
+def words(comparison: Comparison, key: str, place: int = 1) -> tuple[str, str]:
+    row = comparison.row(key)
+    assert row
+    found = row.ratios[place]
+    assert found
+    return found.verdict, found.words
+
+
+def codes(comparison: Comparison) -> list[str]:
+    return [notice.code for notice in comparison.fair]
+
+
+def test_groups_of_one_law_are_the_same_and_one_that_is_slower_is_found() -> None:
+    found = compare([A, B, SLOWER])
+    assert words(found, "p50_ms", 1)[0] == "same"
+    assert words(found, "p50_ms", 1)[1].startswith("the same within ")
+    assert words(found, "p50_ms", 2) == ("slower", "slower")
+    assert words(found, "p99_ms", 2) == ("slower", "slower")
+    row = found.row("p50_ms")
+    assert row
+    assert row.ratios[0] is None
+    assert row.ratios[2]
+    assert row.ratios[2].ci95
+    low, high = row.ratios[2].ci95
+    assert low < 1.2 < high
+    assert row.ratios[2].value == pytest.approx(row.values[2] / row.values[0], rel=1e-5)
+
+
+def test_what_is_not_told_apart_is_not_ranked_apart() -> None:
+    assert [(rank.rank, set(rank.sessions)) for rank in compare([A, SLOWER, B]).ranking] == [
+        (1, {"a", "b"}),
+        (3, {"c"}),
+    ]
+
+
+def test_one_session_each_cannot_tell_a_small_gap_and_tells_a_large_one() -> None:
+    near, far = Group("b", B.samples[:1]), Group("far", (made(77, times=2.0),))
+    found = compare([ALONE, near, far])
+    assert words(found, "p50_ms", 1) == ("unknown", LONE)
+    assert words(found, "p50_ms", 2) == ("slower", "slower")
+    assert words(found, "temp_end_c", 1) == ("unknown", LONE)
+    assert codes(found)[0] == "one-session-each"
+
+
+def test_one_session_beside_several_is_judged_by_their_spread() -> None:
+    assert words(compare([A, Group("far", (made(77, times=2.0),))]), "p50_ms") == ("slower", "slower")
+    assert words(compare([A, Group("b", B.samples[2:3])]), "p50_ms")[0] in ("unknown", "same")
+
+
+def test_a_session_and_itself_are_the_same() -> None:
+    found = compare(grouped([*ALONE.samples, *ALONE.samples], None))
+    assert found.names == ("run-0", "run-0 (2)")
+    assert words(found, "p50_ms") == ("same", "the same within 0 %")
+    assert "same-session" in codes(found)
+    assert len(found.ranking) == 1
+
+
+def test_other_processes_widen_the_interval_of_one_session_each() -> None:
+    crowded = Group("far", (replace(made(77, times=1.5), others_pct=100.0),))
+    assert words(compare([ALONE, Group("far", (made(77, times=1.5),))]), "p50_ms")[0] == "slower"
+    found = compare([ALONE, crowded])
+    assert words(found, "p50_ms") == ("unknown", LONE)
+    assert "background-load" in codes(found)
+
+
+def test_rows_that_nobody_decides_by_pass_the_false_discovery_rate() -> None:
+    lucky = compare([A, B])
+    unlucky = [row for row in lucky.rows for one in row.ratios if one and one.words == CHANCE]
+    assert all(row.key not in ("p50_ms", "p99_ms") for row in unlucky)
+    assert all(one.verdict == "unknown" for row in unlucky for one in row.ratios if one and one.words == CHANCE)
+    told = [one for row in lucky.rows for one in row.ratios if one and one.verdict not in ("same", "unknown")]
+    assert told == []
+
+
+def test_nothing_is_made_up_where_nothing_was_measured() -> None:
+    bare = replace(A.samples[0].report, temperature={}, operators=None)
+    found = compare([Group("a", (replace(A.samples[0], report=bare, quarters={}),)), Group("b", B.samples[:1])])
+    temperature = found.row("temp_end_c")
+    assert temperature
+    assert temperature.values[0] is None
+    assert temperature.ratios[1]
+    assert (temperature.ratios[1].difference, temperature.ratios[1].verdict) == (None, "unknown")
+    assert words(found, "p50_ms") == ("unknown", LONE)
+
+
+def test_fairness_names_what_differs() -> None:
+    hot = Methodology(warmup_runs=2, start_temperatures={"temp/cpu": 70.0}, ambient_c=30.0, enclosure="case")
+    cool = Methodology(warmup_runs=50, start_temperatures={"temp/cpu": 40.0}, ambient_c=20.0, enclosure="open")
+    one = made(1, methodology=hot, load=Load(batch=4), edgetop_version="9", model=Model("other.onnx"))
+    other = made(2, methodology=cool, seconds=30)
+    assert {
+        "start-temperature-differs", "ambient-differs", "enclosure-differs", "warm-up-differs", "load-differs",
+        "edgetop-version-differs", "duration-differs", "one-session-each",
+    } <= set(codes(compare([Group("a", (one,)), Group("b", (other,))])))  # fmt: skip
+    assert set(codes(compare([A, B]))) <= {"start-temperature-differs"}
+
+
+def test_sessions_are_grouped_by_a_label_or_by_what_ran() -> None:
+    labelled = [made(seed, labels={"release": str(seed % 2)}) for seed in range(3)]
+    groups = grouped(labelled, "release")
+    assert [(one.name, len(one.samples)) for one in groups] == [("release=0", 2), ("release=1", 1)]
+    assert [one.name for one in grouped(labelled, "threads")] == ["threads=default"]
+    with pytest.raises(ValueError, match="run-0 has no label colour"):
+        grouped(labelled, "colour")
+    with pytest.raises(ValueError, match="needs two"):
+        compare(grouped(labelled, "threads"))
+
+
+def test_the_document_is_json_with_the_keys_of_the_report() -> None:
+    document = json.loads(json.dumps(comparison_document(compare([A, SLOWER])), allow_nan=False))
+    assert list(document) == ["sessions", "groups", "rows", "fair", "ranking", "ranked_by"]
+    keys = [row["key"] for row in document["rows"]]
+    assert {"p50_ms", "p99_ms", "throughput_hz", "net_mj", "gross_mj", "rss_peak_mib"} <= set(keys)
+    assert len(set(keys)) == len(keys)
+    p50 = next(row for row in document["rows"] if row["key"] == "p50_ms")
+    assert p50["ratios"][0] is None
+    assert p50["ratios"][1]["verdict"] == "slower"
+    throughput = next(row for row in document["rows"] if row["key"] == "throughput_hz")
+    assert throughput["ratios"][1]["verdict"] in ("same", "unknown")  # paced by the generator
+
+
+def test_sessions_of_one_law_are_called_different_in_few_of_many() -> None:
+    """The small form of tests/benchmarks/test_comparison.py."""
+    pool = [made(seed, seconds=20) for seed in range(500, 560)]
+    verdicts = []
+    for begin in range(0, 60, 6):
+        first, second = Group("a", tuple(pool[begin : begin + 3])), Group("b", tuple(pool[begin + 3 : begin + 6]))
+        verdicts.append(words(compare([first, second]), "p50_ms")[0])
+        verdicts.append(words(compare([Group("a", first.samples[:1]), Group("b", second.samples[:1])]), "p50_ms")[0])
+    assert sum(verdict in ("slower", "faster") for verdict in verdicts) <= 2
