@@ -106,8 +106,8 @@ def read_samples(sessions: "Sequence[str]") -> "tuple[list[Sample], list[str]]":
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.comparison.sample import sample  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.locate import locate  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
+    from edgetop.recording.registry import locate  # noqa: PLC0415
 
     samples, problems = [], []
     for session in sessions:
@@ -124,8 +124,7 @@ def _work(model: "Model") -> tuple[int | None, int | None]:
     """Parameters and MACs of an inference, from the model's file where that is still the one that ran."""
     from hashlib import sha256  # noqa: PLC0415
 
-    from edgetop.models.inspection import inspected  # noqa: PLC0415
-    from edgetop.models.read import READERS, read_model  # noqa: PLC0415
+    from edgetop.models.inspection import READERS, inspected, read_model  # noqa: PLC0415
 
     path = Path(model.path)
     try:

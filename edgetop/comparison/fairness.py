@@ -61,6 +61,7 @@ CONDITIONS = (
     Condition("load-differs", "load", _load, "give both the same rate, batch, streams and deadline"),
     Condition("placement-differs", "isolation, scheduler and CPUs", _placement,
               "run both with the same --isolation and --engine-cpus"),
+    Condition("limit-differs", "limit", lambda one: one.session.constraints.words, "give both the same --limit"),
     Condition("throttled-differs", "throttled", lambda one: one.report.throttled,
               "cool the board, or compare while both are throttled: a sustained figure with a sustained one"),
     Condition("edgetop-version-differs", "edgetop version", lambda one: one.session.edgetop_version, AGAIN),
