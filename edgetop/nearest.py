@@ -1,6 +1,5 @@
 """Did you mean: the nearest of the known names, for every message about an unknown one."""
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -11,6 +10,8 @@ def nearest_hint(name: str, names: Iterable[str]) -> str:
     >>> nearest_hint("zzz", ["onnxruntime", "litert"])
     'known: onnxruntime, litert'
     """
+    import difflib  # noqa: PLC0415  for errors alone
+
     known = list(names)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"

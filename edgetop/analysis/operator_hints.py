@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from statistics import median
+
+import numpy as np
 
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import Operators, OperatorsView, each_call_ns, partitions, short_name
@@ -150,7 +151,7 @@ def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) 
             for other, other_rate, other_intensity in rated
             if other is not operator and other.op_type == operator.op_type and other_intensity <= 2 * intensity
         ]
-        if len(alike) >= LIKE_IT and rate < SLOW * median(alike):
+        if len(alike) >= LIKE_IT and rate < SLOW * float(np.median(alike)):
             found.append(operator)
     return found
 

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from statistics import median
 
 import numpy as np
 
@@ -202,7 +201,7 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
     runs = sum(info.runs for _, info in recent)
-    now_ns = median(info.run_ns for _, info in recent) if recent else 0
+    now_ns = float(np.median([info.run_ns for _, info in recent])) if recent else 0.0
     for burst, info in before:
         if runs >= LEAST_RUNS:
             break

@@ -4,15 +4,17 @@ The run records the events as they happen. Whoever analyses the recording finds 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetop.analysis.rounding import rounded
 from edgetop.analysis.slowdowns.events import SOURCE
 from edgetop.analysis.throttles import Throttles, ThrottleSpan, ThrottlesView
+from edgetop.analysis.tracks import Tracks
 from edgetop.formatting import duration, reading, whole_percent
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue
+from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
 
 BEGIN, END = "throttle-begin", "throttle-end"
@@ -132,7 +134,8 @@ class ThrottleEvents:
     """Makes events of what a run brings, each beginning and end once: for its recording."""
 
     def __init__(self) -> None:
-        self._throttles = Throttles()
+        self._tracks = Tracks(has_timeline=False)
+        self._throttles = Throttles(self._tracks)
         self._recorded: list[_Recorded] = []
         self._waiting: list[Batch] = []
         self._viewed_ns = 0
@@ -143,7 +146,8 @@ class ThrottleEvents:
         is_last = any(event.kind == "ended" for event in batch.events)
         if batch.until_ns - self._viewed_ns < LOOK_EVERY_NS and not is_last:
             return ()
-        self._throttles.fold(merge(self._waiting))
+        for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):
+            self._throttles.fold(part)
         self._waiting, self._viewed_ns = [], batch.until_ns
         return tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
 

@@ -93,16 +93,24 @@ class Timeline:
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
         """`has_top`: values have a top of their own beside the high one. Without, it is the same."""
-        self._recent = _Bins(tracks, RECENT_SECONDS, 4 + has_top)
+        # A second is cleared before it is used: what of an hour has not come yet takes no memory.
+        self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
-        self._coarse = _Bins(tracks, COARSE_BINS, 4 + has_top)
+        self._coarse = _Bins(_empty(4 + has_top, tracks, COARSE_BINS))
         self._coarse_width = 1
         self._newest = -1
 
     def grow(self, tracks: int) -> None:
         """Make room for so many quantities in all; those there are keep their places."""
-        self._recent.grow(tracks)
-        self._coarse.grow(tracks)
+        rows, known, _ = self._recent.figures.shape
+        if tracks > known:
+            grown = np.zeros((rows, tracks, RECENT_SECONDS), np.float32)
+            place = np.flatnonzero(self._recent_second >= 0)
+            grown[:, :known, place] = self._recent.figures[:, :, place]
+            grown[:, known:, place] = _EMPTY[:rows, None, None]
+            self._recent.figures = grown
+            more = _empty(rows, tracks - known, COARSE_BINS)
+            self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
         """Values as late as this are about to be added: what is old beside them is not wanted second by second."""
@@ -210,14 +218,9 @@ _LOW, _MIDDLE, _HIGH, _WEIGHT, _TOP = range(5)
 class _Bins:
     """The joined figures of every track in every bin, shape (rows, tracks, size). An empty bin has no weight."""
 
-    def __init__(self, tracks: int, size: int, rows: int) -> None:
-        self._size = size
-        self.figures = _empty(rows, tracks, size)
-
-    def grow(self, tracks: int) -> None:
-        rows, known, size = self.figures.shape
-        if tracks > known:
-            self.figures = np.concatenate([self.figures, _empty(rows, tracks - known, size)], axis=1)
+    def __init__(self, figures: Singles) -> None:
+        self._size = figures.shape[2]
+        self.figures = figures
 
     def clear(self, place: Ints) -> None:
         self.figures[:, :, place] = _EMPTY[: len(self.figures), None, None]
@@ -248,7 +251,7 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats
     last = np.clip(((starts + width - axis.from_s) * POINTS - 1) // span, first, POINTS - 1)
     times = last - first + 1
     nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-    places = _Bins(1, POINTS, len(figures))
+    places = _Bins(_empty(len(figures), 1, POINTS))
     places.add(np.zeros_like(nth), np.repeat(first, times) + nth, np.repeat(figures, times, axis=1))
     return _means(places.figures[:, 0].astype(np.float64))
 

@@ -112,8 +112,10 @@ class _Figures:
 class Tracks:
     """Folds readings, and the events that say a sensor was lost or came back."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_timeline: bool = True) -> None:
+        """`has_timeline`: without one there are no points and no blocks."""
         self.infos: tuple[SensorInfo, ...] = ()
+        self._has_timeline = has_timeline
         self._kinds: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self._figures = _Figures(0)
@@ -176,7 +178,8 @@ class Tracks:
         more = len(infos) - len(self._last)
         if more > 0:
             self._figures.grow(len(infos))
-            self._timeline.grow(len(infos))
+            if self._has_timeline:
+                self._timeline.grow(len(infos))
             self._last = np.concatenate([self._last, np.full((more, SECONDS), np.nan)])
             self._last_ms = np.concatenate([self._last_ms, np.zeros((more, SECONDS), np.int16)])
 
@@ -189,7 +192,8 @@ class Tracks:
             t_ns, sensor = known["t_ns"].astype(np.int64), known["sensor"].astype(np.int64)
             value = np.clip(known["value"].astype(np.float64), -LARGEST, LARGEST)
             self._figures.add(t_ns, sensor, value)
-            self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
+            if self._has_timeline:
+                self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
             self._add_last(t_ns, sensor, value)
         self.until_ns = max(self.until_ns, until_ns)
 
@@ -206,9 +210,10 @@ class Tracks:
     def _fold_stretches(self, stretches: Stretches) -> None:
         if len(stretches):
             self._figures.add_stretches(stretches)
-            figures = np.stack([stretches[name] for name in ("low", "mean", "high")])
             begin, end = stretches["t_ns"] // NS, stretches["until_ns"] // NS
-            self._timeline.cover(stretches["sensor"].astype(np.int64), begin, end, figures, stretches["count"])
+            if self._has_timeline:
+                figures = np.stack([stretches[name] for name in ("low", "mean", "high")])
+                self._timeline.cover(stretches["sensor"].astype(np.int64), begin, end, figures, stretches["count"])
             self._coarse_until_s = max(self._coarse_until_s, int(end.max()))
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 

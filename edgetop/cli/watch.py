@@ -29,7 +29,6 @@ from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
-from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
@@ -223,6 +222,8 @@ def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> 
         limit = request.limit_of(options)
         prefix = stack.enter_context(enclosed(limit)).prefix
         return ProcessEngine(spec, request.engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
+    from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
+
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))
 
 

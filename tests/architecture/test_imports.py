@@ -127,8 +127,14 @@ def test_a_model_file_is_read_without_its_runtime_and_its_own_package():
     assert not loaded & {"onnx", "onnxruntime", "ai_edge_litert", "flatbuffers", "google", "textual", "pyarrow"}
 
 
-def test_a_headless_session_needs_no_screen():
-    assert "textual" not in loaded_by("import edgetop.cli.watch")
+def test_a_headless_session_needs_no_screen_and_nothing_large_that_it_does_not_use():
+    loaded = loaded_by("import edgetop.cli.watch, edgetop.cli.headless")
+    assert not loaded & {"textual", "hashlib", "email", "argparse", "statistics", "ssl"}
+
+
+def test_a_screen_loads_no_openssl():
+    loaded = loaded_by("import edgetop.cli.watch, edgetop.cli.headless, edgetop.ui.app, edgetop.ui.monitor")
+    assert not loaded & {"ssl", "hashlib"}
 
 
 def test_the_project_speaks_of_itself_alone():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from importlib import metadata
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..errors import EngineError, one_line
@@ -77,6 +76,8 @@ def open_helper(spec: Dict[str, Any], service: str) -> Any:
 
 
 def package_version(package: str) -> str:
+    from importlib import metadata  # noqa: PLC0415  loads `email`, which the conductor does without
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,0 +1,24 @@
+"""The fingerprint of a model file, small or large."""
+
+import hashlib
+import os
+
+import pytest
+
+from edgetop.runner.fingerprint import LARGE_BYTES, Fingerprint
+
+
+@pytest.mark.parametrize("size", [0, 100_000, LARGE_BYTES])
+def test_a_fingerprint_is_the_sha256_of_the_file(tmp_path, size):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"a model")
+    os.truncate(path, size)
+    fingerprint = Fingerprint(str(path))
+    fingerprint.begin()
+    assert fingerprint.finish(30.0) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_that_is_gone_has_no_fingerprint(tmp_path):
+    fingerprint = Fingerprint(str(tmp_path / "gone.onnx"))
+    fingerprint.begin()
+    assert fingerprint.finish(30.0) is None
