@@ -150,7 +150,9 @@ class Plot:
         shade_glyph = ":" if self.look.ascii_only else "\u2591" if self.look.boxes else "\u2840"
         codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
         names = [*styles, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in styles), "focus"]
-        style = style + shades * len(styles)
+        # A blank has no colour: it takes that of what is left of it, so that a row is in fewer pieces.
+        last = np.maximum.accumulate(np.where((codes == ord(" ")) & ~shades, 0, np.arange(self.cells)), axis=1)
+        style = np.take_along_axis(style, last, axis=1) + shades * len(styles)
         if self.cursor is not None and 0 <= self.cursor < self.cells:
             style[:, self.cursor] = len(names) - 1
         lines: list[Line] = []
@@ -158,7 +160,8 @@ class Plot:
             text = codes[y].astype("<u4").tobytes().decode("utf-32-le")
             edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), self.cells]
             label, label_style = labels.get(y, ("", "dim"))
-            spans = (Span(text[begin:end], names[row[begin]]) for begin, end in pairwise(edges))
+            ids = row[edges[:-1]].tolist()
+            spans = [Span(text[begin:end], names[of]) for (begin, end), of in zip(pairwise(edges), ids, strict=True)]
             lines.append((Span(f"{label:>{GUTTER - 1}} ", label_style), *spans))
         return lines
 

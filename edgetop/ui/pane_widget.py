@@ -188,7 +188,7 @@ class PaneWidget(LineWidget, can_focus=True):
     def _draw_body(self, view: MonitorView, area: Area) -> None:
         """A log of a thousand lines takes 20 ms to wrap: not again while nothing happens."""
         subject = self.drawing.subject(view)
-        if subject is not self._subject or area != self._area:
+        if (subject is not self._subject and subject != self._subject) or area != self._area:
             self._subject, self._area = subject, area
             self._body = self.drawing.body(view, area)
 

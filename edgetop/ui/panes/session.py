@@ -64,4 +64,8 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-SESSION = Drawing("session", title, body, scrolls=True)
+def subject(view: MonitorView) -> object:
+    return view.manifest, view.notices, view.gates
+
+
+SESSION = Drawing("session", title, body, scrolls=True, subject=subject)
