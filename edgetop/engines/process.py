@@ -20,9 +20,7 @@ from pathlib import Path
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
 from edgetop.engines.child.outlet import PIPE_BYTES, widen
-from edgetop.engines.decode import decode
-from edgetop.engines.lines import LineReader
-from edgetop.engines.order import InOrder
+from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
 from edgetop.engines.spec import EngineSpec

@@ -3,9 +3,10 @@
 import queue
 import threading
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from edgetop.errors import RecordingError
+from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
@@ -13,16 +14,6 @@ from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
 
 MAX_WAITING_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, and not each inference
-
-
-class Recorder(Protocol):
-    def write(self, batch: Batch) -> tuple[Event, ...]: ...
-
-    def prepare_end(self) -> None: ...
-
-    def finish(self, manifest: Manifest) -> Lost | None: ...
-
-    def discard(self) -> None: ...
 
 
 class BackgroundRecorder:

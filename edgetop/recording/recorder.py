@@ -349,12 +349,10 @@ class _Gap:
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)
             waiting = replace(waiting, inferences=NO_INFERENCES)
-        if len(waiting.readings) > MAX_WAITING_ROWS:
-            self.rows += len(waiting.readings)
-            waiting = replace(waiting, readings=NO_READINGS)
-        if len(waiting.seconds) > MAX_WAITING_ROWS:
-            self.rows += len(waiting.seconds)
-            waiting = replace(waiting, seconds=NO_SECONDS)
+        for name, nothing in (("readings", NO_READINGS), ("seconds", NO_SECONDS)):
+            if (rows := len(getattr(waiting, name))) > MAX_WAITING_ROWS:
+                self.rows += rows
+                waiting = replace(waiting, **{name: nothing})  # type: ignore[arg-type]  # a field of its own type
         if len(waiting.events) > MAX_WAITING_ROWS:
             self.rows += len(waiting.events) - MAX_WAITING_ROWS
             waiting = replace(waiting, events=waiting.events[-MAX_WAITING_ROWS:])

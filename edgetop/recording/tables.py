@@ -360,7 +360,7 @@ class TableFile:
         with _arrow_errors():
             table = as_described(self._file.read_row_groups(list(numbers)), SCHEMAS[self.name])
             if self.name == "operators":
-                sound = columns.sound_rows(columns.as_table(table))
+                sound = columns.sound_rows(completed(table, SCHEMAS[self.name]))
                 return columns.bursts_from_arrow([sound], infos), len(table) - len(sound)
             return self._from_arrow(sensor_ids)(table), 0
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from edgetop.sensors import (
     accelerators,
-    apex,
     cgroup,
     clocks,
     competitors,
@@ -33,7 +32,7 @@ from edgetop.sensors.root import Root
 
 # In the order in which the sensors are listed.
 _BOARD: tuple[Callable[[Root], Found], ...] = (
-    *(thermal.discover, hwmon.discover, apex.discover, throttling.discover, clocks.discover),
+    *(thermal.discover, hwmon.discover, thermal.discover_edge_tpus, throttling.discover, clocks.discover),
     *(
         raspberry_pi.discover,
         jetson.discover,
