@@ -32,10 +32,9 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
-from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
-from edgetop.recording.recorder import Recorder
+from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated

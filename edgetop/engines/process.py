@@ -133,7 +133,6 @@ class ProcessEngine:
                 self._kill()
 
     def _read(self) -> bytes:
-        """Read what is in the pipe, at most eight times its size."""
         pieces = []
         for _ in range(8):
             try:

@@ -93,7 +93,6 @@ def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTE
 
 
 def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
-    """Raises InputError."""
     document = _parsed(path, text)
     if not isinstance(document, list) or not document:
         raise _unknown(path)

@@ -96,7 +96,6 @@ def _how(began: datetime | None, interval_ns: int) -> str:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """Return the time of each line. Raises ValueError."""
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")

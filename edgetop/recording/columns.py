@@ -305,5 +305,4 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _numpy(column: pa.Array) -> npt.NDArray[np.generic]:
-    """Of an Array or a ChunkedArray."""
     return np.asarray(column)

@@ -108,7 +108,6 @@ class WaitingRows:
 
 
 def _size(rows: Any) -> int:
-    """Bytes, more or less."""
     if isinstance(rows, Seconds):
         own = rows.rows.nbytes + rows.bucket.nbytes + rows.bucket_count.nbytes
         return own + (_size(rows.response) if rows.response else 0)

@@ -127,7 +127,6 @@ class FrameReader:
         return next((frame for frame in onward.read() if frame.is_reference and frame.run == run), None)
 
     def _next_frame(self, offset: int) -> int | None:
-        """Where the next whole frame begins."""
         tries = 0
         while block := os.pread(self._fd, _SEARCH_BYTES + len(MAGIC), offset):
             at = block.find(MAGIC)

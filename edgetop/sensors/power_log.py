@@ -87,7 +87,6 @@ class PowerLog:
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
     def _piece(self) -> bytes:
-        """What follows in the file."""
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)

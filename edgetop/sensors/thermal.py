@@ -195,7 +195,6 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
 
 
 def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str | None]:
-    """The numbers of the trips that a throttling cooling device is bound to."""
     devices = {
         name: root.line(f"{folder}/{name.removesuffix('_trip_point')}/type")
         for name in names
@@ -214,7 +213,6 @@ def discover_edge_tpus(root: Root) -> Found:
 
 
 def _edge_tpu(root: Root, folder: str) -> Reader:
-    """Its temperature and, where it has a trip for that, whether its driver slows it."""
     file, number = root.file(f"{folder}/temp"), folder.rpartition("_")[2].replace("/", "-")
     source, trips = root.absolute(file.relative), _edge_tpu_trips(root, folder)
     temperature = sensor("temp", f"apex:{number}", source, trips=trips or None)

@@ -324,7 +324,6 @@ def _hints_of(cls: type) -> Mapping[str, Any]:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:  # noqa: PLR0911  a case a kind of type
-    """`value` as a field of type `hint`, or ValueError."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None:

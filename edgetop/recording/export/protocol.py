@@ -100,7 +100,6 @@ def is_device(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _removed(partial: Path) -> Iterator[None]:
-    """What is left of it when it was not renamed."""
     try:
         yield
     finally:
@@ -131,8 +130,6 @@ class StreamOutput:
 
 
 class _Shown(io.RawIOBase):
-    """Text on its way to a terminal."""
-
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")

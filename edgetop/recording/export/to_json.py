@@ -37,7 +37,6 @@ def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
 
 
 def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Each value as JSON."""
     if pa.types.is_list(column.type):
         return json_lists(column)
     if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):

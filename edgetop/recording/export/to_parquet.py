@@ -82,8 +82,6 @@ def _in_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 class _Wide:
-    """The rows of the wide table, from the batches of a recording."""
-
     def __init__(self, manifest: Manifest, grid: Grid) -> None:
         self._manifest = manifest
         self._grid = grid

@@ -145,7 +145,6 @@ def _what(whole: Manifest, span: Span) -> str:
 
 
 def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[tuple[Event, ...]]:
-    """The events of the cut, with what it needs at its ends."""
     last: dict[str, JsonValue] = {
         "last_end_ns": counts.last_end_ns or manifest.duration_ns,
         "warmup_runs": manifest.methodology.warmup_runs,

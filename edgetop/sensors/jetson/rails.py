@@ -108,7 +108,6 @@ def discover(root: Root) -> Found:
 
 
 def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
-    """The rails of a chip, read in one go."""
     sensors = [info for rail, label in zip(chip.rails, labels, strict=True) for info in _sensors(rail, label, plan)]
     summed: tuple[int, ...] = ()  # the places of the rails whose sum is the last sensor
     if plan and plan.is_summed:
