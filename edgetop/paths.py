@@ -15,6 +15,11 @@ def config_home() -> Path:
     return _base("XDG_CONFIG_HOME", ".config") / "edgetop"
 
 
+def cache_home() -> Path:
+    """What can be made again: `$XDG_CACHE_HOME/edgetop`."""
+    return _base("XDG_CACHE_HOME", ".cache") / "edgetop"
+
+
 def _base(variable: str, default: str) -> Path:
     value = os.environ.get(variable, "")
     # The specification: a relative path there is invalid and is ignored.

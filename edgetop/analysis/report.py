@@ -8,12 +8,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.words import alerts_document
 from edgetop.analysis.energy import EnergyView
-from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.document import forecast
 from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.gates import GateResult, judge_gate
@@ -34,12 +33,15 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document
 from edgetop.analysis.throttles import ThrottlesView
-from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
+from edgetop.analysis.verdict import Verdict
 from edgetop.session import manifest as manifests
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Report:
     warnings: tuple[Notice, ...]
 
 
-def report(analysis: Folds) -> Report:
+def report(analysis: "Analysis") -> Report:
     """Raises ValueError where no manifest has been folded."""
     if analysis.manifest is None:
         raise ValueError("nothing to report: no manifest has come")
@@ -153,13 +155,13 @@ def report(analysis: Folds) -> Report:
     return dataclasses.replace(whole, gates=tuple(judge_gate(gate, whole) for gate in analysis.gates) or None)
 
 
-def report_document(analysis: Folds) -> dict[str, Any]:
+def report_document(analysis: "Analysis") -> dict[str, Any]:
     """What `--json` prints."""
     document: dict[str, Any] = to_json(report(analysis))
     return document
 
 
-def gate_results(analysis: Folds) -> tuple[GateResult, ...]:
+def gate_results(analysis: "Analysis") -> tuple[GateResult, ...]:
     """How the session's gates stand now."""
     if not analysis.gates or analysis.manifest is None:
         return ()
@@ -167,36 +169,10 @@ def gate_results(analysis: Folds) -> tuple[GateResult, ...]:
     return tuple(judge_gate(gate, parts) for gate in analysis.gates)
 
 
-@once
-def promises(folds: Folds) -> Promises:
-    """What was asked of the session, and how far it is kept up to now."""
-    return Promises(folds.backlog.view(), folds.deadline(), gate_results(folds))
-
-
-@once
-def verdict(folds: Folds) -> Verdict:
-    """Of the whole session up to now: the one that screen, report, list and hooks print."""
-    seen = Evidence(
-        progress=folds.progress.view(),
-        session=folds.statistics(),
-        until_ns=folds.progress.measured_until_ns,
-        recent=folds.latency.recent(folds.progress.measured_until_ns),
-        errors=folds.latency.errors,
-        events=folds.events.view(),
-        manifest=folds.manifest,
-        slowdowns=folds.slowdowns.view(),
-        throttles=folds.throttles_view(),
-        growth=folds.growth_view(),
-        recording_trouble=folds.recording.trouble,
-        promises=promises(folds),
-    )
-    return judge(seen)
-
-
 class _Parts:
     """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
 
-    def __init__(self, analysis: Folds, manifest: Manifest) -> None:
+    def __init__(self, analysis: "Analysis", manifest: Manifest) -> None:
         self.analysis = analysis
         self.manifest = manifest
 
@@ -254,14 +230,14 @@ def _memory(parts: _Parts) -> Memory:
     )
 
 
-def _rss_peak_mib(analysis: Folds) -> float | None:
+def _rss_peak_mib(analysis: "Analysis") -> float | None:
     """In a short run the sensors may have read nothing since the model was loaded; the engine reports each stage."""
     tracks = filter(None, map(analysis.tracks.one, ("mem/rss-peak", "mem/rss")))
     peaks = [*(track.max for track in tracks), *(stage.rss_mib for stage in analysis.memory_stages.views())]
     return max((mib for mib in peaks if mib is not None), default=None)
 
 
-def _rss_end_mib(analysis: Folds) -> float | None:
+def _rss_end_mib(analysis: "Analysis") -> float | None:
     """A reading from before the measured phase does not count."""
     rss, began_ns = analysis.tracks.one("mem/rss"), analysis.progress.began_measuring_ns
     if rss is None or rss.read_ns is None or (began_ns is not None and rss.read_ns < began_ns):
@@ -290,7 +266,7 @@ def _overhead(parts: _Parts) -> Overhead:
 
 _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "session": lambda parts: parts.manifest,
-    "verdict": lambda parts: verdict(parts.analysis),
+    "verdict": lambda parts: parts.analysis.verdict(),
     "lost": lambda parts: parts.manifest.lost,
     "latency": lambda parts: latency_figures(parts.analysis, parts.manifest),
     "tail": lambda parts: parts.analysis.tail(),

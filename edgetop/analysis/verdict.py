@@ -311,10 +311,12 @@ def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifes
     return progress.silent_ns > max(STALLED_AFTER_NS, STALLED_AFTER_LATENCIES * usual) + rest_ns
 
 
+EXIT_STATUS = "exit-status-"  # how a program that was watched ended, before the number
 GATE_ENDED = "slo"  # how a gate ends a session: `end_reason`
 _FINAL: dict[str, tuple[str, Level, str]] = {
     "duration": ("FINISHED", "good", "the duration is over"),
     "runs": ("FINISHED", "good", "all runs are done"),
+    "exit": ("FINISHED", "good", "the program ended"),
     "user": ("STOPPED", "neutral", "by the user"),
     "signal": ("STOPPED", "neutral", "by a signal"),
     "writer-killed": ("CUT SHORT", "warning", "edgetop was killed"),
@@ -362,6 +364,10 @@ def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
         return Verdict(GATE_FAILED, "critical", (end_error or "a gate ended it",))
     if end_reason == "engine-died":
         return Verdict("ENGINE DIED", "critical", (end_error or "cause unknown",))
+    if end_reason.startswith(EXIT_STATUS):
+        return Verdict(
+            "ENDED", "warning", (f"the program ended with exit status {end_reason.removeprefix(EXIT_STATUS)}",)
+        )
     return Verdict("ENDED", "critical", (end_error or end_reason,))
 
 

@@ -3,6 +3,10 @@
 # name -> (module, what it does)
 COMMANDS = {
     "run": ("edgetop.cli.run", "Run a model and watch it: latency, heat, power, memory, events."),
+    "watch": (
+        "edgetop.cli.watch_program",
+        "Watch the inferences of a program, unchanged: edgetop watch -- python app.py.",
+    ),
     "demo": ("edgetop.cli.demo", "Try it on a virtual board that overheats; the inference is real."),
     "attach": ("edgetop.cli.attach", "Watch a running session, here or over ssh."),
     "stop": ("edgetop.cli.stop", "End a running session; returns when its recording is complete."),

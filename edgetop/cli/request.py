@@ -12,7 +12,8 @@ from typing import Any
 from edgetop import __version__, demo
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.formats import ModelFile, identify
-from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
+from edgetop.engines.registry import engine_for
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder

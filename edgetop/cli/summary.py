@@ -4,6 +4,7 @@ Lines have at most 80 columns and break between words; only a single longer word
 """
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -98,7 +99,12 @@ def _head(report: Report) -> Iterator[str]:
     inputs = " ".join(f"{clean(i.name)} {i.dtype}[{','.join(map(str, i.shape))}]" for i in model.inputs)
     yield f"  model    {clean(model.path)}  {inputs}"
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
-    way = "" if session.was_imported else f", {engine.threads or 'default'} threads, in a {engine.isolation}"
+    way = (
+        ""
+        if session.was_imported or session.watched
+        else f", {engine.threads or 'default'} threads, in a {engine.isolation}"
+    )
+    yield from _watched(session)
     yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
@@ -108,6 +114,18 @@ def _head(report: Report) -> Iterator[str]:
 def _lost(report: Report) -> Iterator[str]:
     if report.lost:
         yield f"  lost     {report.lost.words}: {clean(report.lost.why)}"
+
+
+def _watched(session: Manifest) -> Iterator[str]:
+    """The program that made the inferences, and each of its streams."""
+    if watched := session.watched:
+        cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
+        yield f"  program  {clean(shlex.join(watched.command))}"
+        yield f"  seen by  {clean(', '.join(watched.sources)) or UNKNOWN}, which adds {cost} to a call"
+        for number, stream in enumerate(watched.streams):
+            p50, p99 = (UNKNOWN if ns is None else formatting.milliseconds(ns) for ns in (stream.p50_ns, stream.p99_ns))
+            runs = formatting.count(stream.runs)
+            yield f"  stream {number}  p50 {p50}  p99 {p99} ms  n {runs}  {shortened(stream.name or UNKNOWN, 36)}"
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:

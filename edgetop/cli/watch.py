@@ -24,6 +24,7 @@ from edgetop.cli.request import Options
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings
+from edgetop.cli.watch_program import PROGRAM_LOG, of_program, program_file, program_spec
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
@@ -32,9 +33,10 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
+from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
-from edgetop.recording.recorder import BackgroundRecorder, Recorder
+from edgetop.recording.recorder import Recorder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
@@ -45,6 +47,7 @@ from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.clock import SystemClock
+from edgetop.taps.program import WatchedProgram
 
 if TYPE_CHECKING:
     from edgetop.analysis.report import Report
@@ -139,15 +142,18 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
 def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     """Everything the session is made of, ready to start."""
     clock = SystemClock()
-    model = request.find_model(options)
+    program: WatchedProgram | None = options.get("program")
+    model = program_file(program) if program else request.find_model(options)
     board = stack.enter_context(open_board(options))
-    spec = request.engine_spec(options, model, board.page_path)
+    spec = program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)
     folder = request.recording_folder(options, model)
     name = folder.stem if folder else model.path.stem
     on_board = board.discover()
     cooldown = cool_board(options, board, on_board)
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
-    engine = _engine(options, spec, stack)
+    if program:
+        manifest, program.output = of_program(manifest, program), folder / PROGRAM_LOG if folder else None
+    engine = program or _engine(options, spec, stack)
     if options["require_full_delegation"]:
         if not spec.profile_every_ns:
             raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
@@ -201,7 +207,7 @@ def _observers(options: Options, session: LiveSession, stack: contextlib.ExitSta
 
 def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
     """Gates and rules are kept as events: replays and reports judge them again."""
-    if options["model"] is None:
+    if options["model"] is None and "program" not in options:
         session_state.tell("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
         session_state.tell("model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model")

@@ -20,7 +20,9 @@ from pathlib import Path
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
 from edgetop.engines.child.outlet import PIPE_BYTES, widen
-from edgetop.engines.decode import InOrder, LineReader, decode
+from edgetop.engines.decode import decode
+from edgetop.engines.lines import LineReader
+from edgetop.engines.order import InOrder
 from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
 from edgetop.engines.spec import EngineSpec
@@ -133,6 +135,7 @@ class ProcessEngine:
                 self._kill()
 
     def _read(self) -> bytes:
+        """Read what is in the pipe, at most eight times its size."""
         pieces = []
         for _ in range(8):
             try:

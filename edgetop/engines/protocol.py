@@ -32,6 +32,15 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsSeen:
+    """Of a program that is watched: whose calls were seen so far."""
+
+    names: tuple[str, ...]  # by number of stream: paths of models, or names that the program gives; "": not known
+    sources: tuple[str, ...]  # how they are seen: "hook", "preload", "probe"
+    cost_ns: int | None  # what it costs the program to have one call timed; None: not known
+
+
+@dataclass(frozen=True, slots=True)
 class StageMemory:
     """What the engine's process holds at a step of the run, told by itself."""
 
@@ -150,6 +159,7 @@ class Died:
 Message = (
     Started
     | Loaded
+    | StreamsSeen
     | StageMemory
     | PhaseBegan
     | LogLine
@@ -174,7 +184,7 @@ class EngineUpdate:
 class Engine(Protocol):
     """Runs one model once. After `Ended`, `Failed` or `Died` it says nothing more."""
 
-    isolation: str  # "process" or "thread"
+    isolation: str  # "process", "thread" or "program"
 
     def start(self) -> None:
         """Start the engine. Raises InputError where it cannot be started."""

@@ -1,15 +1,13 @@
-"""The model that finds out what a board can do at most: one operator that only moves, one that only computes.
+"""What a program uses to report its inferences to edgetop. Nothing here imports the rest of edgetop.
 
-It runs through the runtime that the user's models run through, so its ceilings are what that
-can reach. `tests/support/built_models/probe.py` of the repository writes both files anew.
+    from edgetop.probe import probe
+
+    with probe("detector"):
+        result = model(frame)
+
+`edgetop_probe.py` can also be copied alone into a project; `edgetop_probe.h` is the same for C and C++.
 """
 
-from pathlib import Path
+from edgetop.probe.edgetop_probe import probe
 
-# The names of its operators.
-COPY, MULTIPLY = "copy", "multiply"
-
-
-def probe_path(model_format: str) -> Path:
-    """`model_format`: "onnx" or "tflite"."""
-    return Path(__file__).parent / f"probe.{model_format}"
+__all__ = ["probe"]

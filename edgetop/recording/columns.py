@@ -55,6 +55,17 @@ def _concatenated(arrays: Iterable[Numbers]) -> Numbers:
     return np.concatenate([np.empty(0, np.int64), *arrays])
 
 
+def as_table(table: pa.Table) -> pa.Table:
+    """With the columns of the schema, whoever wrote it. Raises KeyError, pa.ArrowException."""
+    columns = []
+    for field in OPERATORS:
+        if field.name in table.column_names or not field.nullable:
+            columns.append(table[field.name].cast(field.type))
+        else:
+            columns.append(pa.nulls(len(table), field.type))
+    return pa.table(columns, schema=OPERATORS)
+
+
 def sound_rows(table: pa.Table) -> pa.Table:
     """Those that can be true. Raises pa.ArrowException where the columns are not sound themselves."""
     table.validate(full=True)
@@ -305,4 +316,5 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _numpy(column: pa.Array) -> npt.NDArray[np.generic]:
+    """Of an Array or a ChunkedArray."""
     return np.asarray(column)

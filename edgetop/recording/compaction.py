@@ -1,8 +1,8 @@
 """Rows of the journal into the tables: now and then while a run goes on, at its end, and when it is recovered."""
 
 import errno
+import json
 import os
-import pickle
 import resource
 import sys
 import threading
@@ -27,7 +27,7 @@ from edgetop.recording.files import (
 from edgetop.recording.journal import SegmentReader, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
-from edgetop.recording.table_writer import Done, Order
+from edgetop.recording.table_writer import Done, Order, read_order, to_plain
 from edgetop.recording.tables import ROW_GROUP_ROWS, Tables, settle
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
@@ -108,6 +108,7 @@ class WaitingRows:
 
 
 def _size(rows: Any) -> int:
+    """Bytes, more or less."""
     if isinstance(rows, Seconds):
         own = rows.rows.nbytes + rows.bucket.nbytes + rows.bucket_count.nbytes
         return own + (_size(rows.response) if rows.response else 0)
@@ -205,18 +206,19 @@ class HereTableWriter:
 
 def main() -> None:
     """The process of a `ChildTableWriter`."""
-    try:
-        folder, order = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
-    except EOFError:
+    line = sys.stdin.buffer.readline()
+    if not line:
         return
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    done: Done | OSError
+    document = json.loads(line)
+    answer: dict[str, Any] = {"errno": None, "words": "", "done": None}
     try:
-        done = carry_out(Path(folder), order)
+        answer["done"] = to_plain(carry_out(Path(document["folder"]), read_order(document["order"])))
     except OSError as error:
-        done = OSError(error.errno or errno.EIO, error.strerror or str(error))
+        answer["errno"], answer["words"] = error.errno or errno.EIO, error.strerror or str(error)
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    pickle.dump((done, usage.ru_utime + usage.ru_stime), sys.stdout.buffer)
+    answer["cpu_s"] = usage.ru_utime + usage.ru_stime
+    sys.stdout.write(json.dumps(answer))
     sys.stdout.flush()
     os._exit(0)  # the interpreter would take its time to end, and wait a second for the thread that reads
 

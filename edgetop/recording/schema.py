@@ -185,7 +185,5 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """With nulls in the columns that `as_described` left absent."""
-    columns = [
-        table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(len(table), f.type) for f in schema
-    ]
+    columns = [table[f.name] if f.name in table.column_names else pa.nulls(len(table), f.type) for f in schema]
     return pa.table(columns, schema)

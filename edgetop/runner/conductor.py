@@ -98,7 +98,7 @@ class Conductor:
         self._session_state = session_state
         self._clock = clock
         self._derived = derived
-        self._fingerprint = Fingerprint(session_state.manifest.model.path)
+        self._fingerprint = Fingerprint()
         self._work = Work(session_state.manifest.model, measure_shapes)
         self._surroundings = Surroundings()
         load = session_state.manifest.load
@@ -191,7 +191,7 @@ class Conductor:
             elif isinstance(message, PhaseBegan) and message.phase == "measure":
                 self._surroundings.began(message.monotonic_ns - self._session_state.manifest.clock.origin_monotonic_ns)
             elif isinstance(message, Loaded):
-                self._fingerprint.begin()
+                self._fingerprint.begin(self._session_state.manifest.model.path)
                 if self._session_state.profiles:
                     self._work.begin(message.inputs)
             if isinstance(message, Failed | Died | Ended):

@@ -18,12 +18,13 @@ NICENESS = 19
 class Fingerprint:
     """Of one file. `take` gives it once, when it is there."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self) -> None:
+        self._path = ""
         self._value: str | None = None
         self._thread = threading.Thread(target=self._work, name="fingerprint", daemon=True)
 
-    def begin(self) -> None:
+    def begin(self, path: str) -> None:
+        self._path = path
         self._thread.start()
 
     def take(self) -> str | None:

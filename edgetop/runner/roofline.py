@@ -16,7 +16,7 @@ from edgetop.engines.protocol import Engine, Loaded
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError
 from edgetop.paths import recordings_home
-from edgetop.probe import COPY, MULTIPLY, probe_path
+from edgetop.roofline_models import COPY, MULTIPLY, probe_path
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
 from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.session.clock import Clock, format_utc

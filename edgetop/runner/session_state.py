@@ -26,18 +26,21 @@ from edgetop.engines.protocol import (
     SlowInference,
     StageMemory,
     Started,
+    StreamsSeen,
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.roofline import Kind, kind_of
 from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.protocol import Missing
+from edgetop.session import histogram
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.manifest import BackgroundProcess, Lost, Manifest, SensorInfo, lost_in_all
+from edgetop.session.manifest import BackgroundProcess, Lost, Manifest, SensorInfo, Watched, WatchedStream, lost_in_all
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
+STREAMS_EVERY_NS = 10_000_000_000
 CLOCK_STEP = timedelta(seconds=0.1)
 
 # Of engines/child/memory.py, in words.
@@ -75,6 +78,8 @@ class SessionState:
         self._warmup_ns = 0
         self._measured_runs = 0
         self._stream_runs = np.zeros(spec.streams, np.int64)
+        self._stream_counts: dict[int, histogram.Counts] = {}  # of a program that is watched, by stream
+        self._streams_due_ns = 0
         self._told_dependent = False
         self._last_end_ns = 0  # of all inferences
         self._engine_ended_ns: int | None = None
@@ -168,6 +173,8 @@ class SessionState:
         self._warmup_ns += int(inferences["latency_ns"][warmup].sum())
         self._measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
         self._last_end_ns = max(self._last_end_ns, last_end_ns(inferences))
+        if self.manifest.watched:
+            self._count_streams(measured(inferences))
         if self._spec.streams > 1:
             self._stream_runs += np.bincount(measured(inferences)["stream"], minlength=self._spec.streams)
 
@@ -186,7 +193,10 @@ class SessionState:
     def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  a case a kind of message
         match message:
             case Started():
-                self.tell("engine-started", "info", "engine", f"Python {message.python}", pid=message.pid)
+                text = f"Python {message.python}" if message.python else f"process {message.pid}"
+                self.tell("engine-started", "info", "engine", text, pid=message.pid)
+            case StreamsSeen():
+                self._streams_seen(message)
             case Loaded():
                 self._loaded(message)
             case StageMemory():
@@ -215,6 +225,34 @@ class SessionState:
                 self.tell("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._origin_ns
+
+    def _streams_seen(self, seen: StreamsSeen) -> None:
+        manifest, watched = self.manifest, self.manifest.watched or Watched(())
+        before = watched.streams
+        new = tuple(WatchedStream(name) for name in seen.names[len(before) :])
+        watched = replace(watched, sources=seen.sources, cost_ns=seen.cost_ns, streams=(*before, *new))
+        model = manifest.model if before else replace(manifest.model, path=seen.names[0] or manifest.model.path)
+        self._amend(watched=watched, model=model)
+        for number, stream in enumerate(new, len(before)):
+            text = f"stream {number}: {stream.name or 'a model without a name'}"
+            self.tell("stream", "info", "program", text, number=number)
+
+    def _count_streams(self, counted: Inferences) -> None:
+        for number in np.unique(counted["stream"]).tolist():
+            counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
+            self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
+        if self.now_ns() >= self._streams_due_ns:
+            self._streams_counted()
+
+    def _streams_counted(self) -> None:
+        """What is known of each stream goes into the manifest every ten seconds, and at the end."""
+        if self.manifest.watched and self._stream_counts:
+            self._streams_due_ns = self.now_ns() + STREAMS_EVERY_NS
+            streams = list(self.manifest.watched.streams)
+            for number, counts in self._stream_counts.items():
+                p50_ns, p99_ns = map(int, histogram.percentiles(counts, (0.5, 0.99), 0, 2**62))
+                streams[number] = replace(streams[number], runs=int(counts.sum()), p50_ns=p50_ns, p99_ns=p99_ns)
+            self._amend(watched=replace(self.manifest.watched, streams=tuple(streams)))
 
     def _loaded(self, loaded: Loaded) -> None:
         engine = replace(
@@ -326,6 +364,7 @@ class SessionState:
             "warmup_runs": self._warmup_runs,
             "warmup_ns": self._warmup_ns,
         }
+        self._streams_counted()
         self.has_ended = True
         self.tell("ended", "info", "edgetop", f"session over: {reason}", **data)
         methodology = replace(

@@ -164,6 +164,26 @@ class Methodology:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedStream:
+    """The measured inferences of one session of a program, as far as the last ten seconds."""
+
+    name: str  # path of the model, or what the program calls it; "": not known
+    runs: int = 0  # that did not fail
+    p50_ns: int | None = None
+    p99_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A program that made the inferences itself, while edgetop watched."""
+
+    command: tuple[str, ...]
+    sources: tuple[str, ...] = ()  # how its calls were seen: "hook", "preload", "probe"
+    cost_ns: int | None = None  # added to each call by that, as measured in the program
+    streams: tuple[WatchedStream, ...] = ()  # by the number in `stream` of an inference
+
+
+@dataclass(frozen=True, slots=True)
 class Constraints:
     cpus: float | None = None
     memory_bytes: int | None = None
@@ -267,6 +287,7 @@ class Manifest:
     labels: Mapping[str, str] = field(default_factory=dict)
     sensors: tuple[SensorInfo, ...] = ()
     lost: Lost | None = None  # written only where something is
+    watched: Watched | None = None  # written only where a program was watched
 
     @property
     def was_imported(self) -> bool:
@@ -278,7 +299,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     """Plain JSON values, in the order of the fields."""
     plain = _plain(manifest)
     assert isinstance(plain, dict)
-    return plain if plain["lost"] else {key: value for key, value in plain.items() if key != "lost"}
+    return {key: value for key, value in plain.items() if value is not None or key not in ("lost", "watched")}
 
 
 def _plain(value: object) -> object:
@@ -324,6 +345,7 @@ def _hints_of(cls: type) -> Mapping[str, Any]:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:  # noqa: PLR0911  a case a kind of type
+    """`value` as a field of type `hint`, or ValueError."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None:

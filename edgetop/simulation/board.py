@@ -143,6 +143,7 @@ class VirtualBoard:
             self._report(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
 
     def _engine_cpu_s(self) -> float:
+        """CPU time of the engine since the last time."""
         if self._engine is None:
             return 0.0
         before = self._cpu_s

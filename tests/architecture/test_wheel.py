@@ -33,10 +33,15 @@ def test_the_demo_model_travels_in_both_formats(names):
 
 
 def test_the_probe_travels_in_both_formats(names):
-    assert {"edgetop/probe/probe.onnx", "edgetop/probe/probe.tflite"} <= names
+    assert {"edgetop/roofline_models/probe.onnx", "edgetop/roofline_models/probe.tflite"} <= names
 
 
 def test_the_docs_and_the_engine_child_travel(names):
+    assert {
+        "edgetop/probe/ort_preload.c",
+        "edgetop/probe/edgetop_probe.h",
+        "edgetop/probe/hook/sitecustomize.py",
+    } <= names
     assert {"edgetop/docs/quickstart.md", "edgetop/engines/child/__main__.py"} <= names
 
 

@@ -11,7 +11,7 @@ from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
-from edgetop.probe import probe_path
+from edgetop.roofline_models import probe_path
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import LIGHT_MODELS, light, read, squeezenet_1_0
 

@@ -8,7 +8,7 @@ import pytest
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import InputError
-from edgetop.probe import probe_path
+from edgetop.roofline_models import probe_path
 from edgetop.runner.roofline import MAX_KEPT, Kind, Measured, keep, kept, measure
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Board

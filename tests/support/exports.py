@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.recording.export.protocol import TABLES, NamedOutput, Selection, load
+from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import TABLES, Selection, load
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.schema import OPERATORS
@@ -17,7 +18,7 @@ def export(
 ) -> list[str]:
     """What could not be read of the recording in `folder`."""
     recording = Recording(folder)
-    load(form)(Selection(recording, span, tables, hz), NamedOutput(path))
+    load(form).export(Selection(recording, span, tables, hz), NamedOutput(path))
     return recording.problems
 
 

@@ -11,6 +11,7 @@ Rule = Callable[[Node], int]
 
 
 def _each(flops: int) -> Rule:
+    """Count `flops` for each element of the output."""
     return lambda node: flops * node.out
 
 
@@ -61,6 +62,7 @@ def _recurrent(node: Node) -> int:
 
 
 def _attention_softmax(node: Node) -> int:
+    """Count five for each score of each head."""
     heads = node.attribute("num_heads")
     if heads is None:
         heads = node.full_sizes(0)[1]

@@ -40,6 +40,16 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     model, engine, board = manifest.model, manifest.engine, manifest.board
     about = (model.format, None if model.size_bytes is None else formatting.size(model.size_bytes))
     yield "model", f"{model.path} ({', '.join(part for part in about if part) or UNKNOWN})"
+    if watched := manifest.watched:
+        yield "program", " ".join(watched.command)
+        cost = UNKNOWN if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f}"
+        yield "seen by", f"{', '.join(watched.sources) or UNKNOWN}; adds {cost} us to a call"
+        for number, stream in enumerate(watched.streams):
+            p50, p99 = (UNKNOWN if ns is None else formatting.milliseconds(ns) for ns in (stream.p50_ns, stream.p99_ns))
+            yield (
+                f"stream {number}",
+                f"p50 {p50} p99 {p99} ms n {formatting.count(stream.runs)} {stream.name or UNKNOWN}",
+            )
     for tensor in model.inputs:
         yield "input", f"{tensor.name} {tensor.dtype} [{','.join(map(str, tensor.shape))}], {manifest.load.input}"
     runtime = " ".join(part for part in (engine.runtime, engine.version) if part) or UNKNOWN

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetop.probe import COPY, MULTIPLY, probe_path
+from edgetop.roofline_models import COPY, MULTIPLY, probe_path
 from tests.support.built_models.demo import serialise_onnx
 from tests.support.built_models.tflite_file import TfliteFile, table
 

@@ -1,0 +1,148 @@
+"""Report inferences of this program to edgetop, where `edgetop watch` started it; otherwise do nothing.
+
+    from edgetop_probe import probe
+
+    with probe("detector"):
+        result = model(frame)
+
+This file needs only the standard library of Python 3.8 or later and can be copied alone. It starts no thread, sets no
+signal handler, prints nothing, and no error in it reaches the program. The layout of what it writes is described by
+`edgetop help tap`.
+"""
+
+import itertools
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+
+FOLDER = "EDGETOP_TAP"  # the environment variable that names the folder for rings; unset or empty: nobody watches
+
+MAGIC, VERSION = b"EDGETAP1", 1
+HEADER = struct.Struct("<8sIIIIIIQ8xII")  # magic, version, header, slot size, slots, pid, source, time, cost, names
+NAMES_AT, NAMES, NAME_BYTES = 64, 64, 256
+HEADER_BYTES = 20_480
+SLOTS = 32_768
+SLOT = struct.Struct("<QqqQHBBIQ")  # sequence, start, end, thread, name, kind, ok, flags, reserved
+NUMBER = struct.Struct("<Q")
+COST_AT, NAME_COUNT_AT = 48, 52
+CALL, LOAD = 1, 2  # kinds: one inference; a model was loaded
+FIRST = 1  # flag: the first call of its session
+SOURCES = ("", "hook", "preload", "probe")  # by number
+
+
+class Ring:
+    """The shared file in which this process writes its calls: the newest `SLOTS` of them.
+
+    Raises OSError where the file cannot be made.
+    """
+
+    def __init__(self, folder, source):
+        path = os.path.join(folder, "%d-%x.tap" % (os.getpid(), time.monotonic_ns()))
+        size = HEADER_BYTES + SLOTS * SLOT.size
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.posix_fallocate(file, 0, size)  # a full /dev/shm is an error here, and not a SIGBUS later
+            self._map = mmap.mmap(file, size)
+        except OSError:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(file)
+        self._names = {}
+        self._next = itertools.count().__next__  # atomic in CPython
+        fields = (HEADER_BYTES, SLOT.size, SLOTS, os.getpid(), SOURCES.index(source), time.monotonic_ns(), 0, 0)
+        HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
+
+    def name(self, text):
+        """The number of a name: of `runtime TAB version TAB providers TAB model`, all of which may be empty."""
+        number = self._names.get(text)
+        if number is None:
+            number = self._names[text] = min(len(self._names), NAMES - 1)
+            encoded = text.encode("utf-8", "replace")[-(NAME_BYTES - 2) :]
+            at = NAMES_AT + number * NAME_BYTES
+            self._map[at : at + 2 + len(encoded)] = struct.pack("<H", len(encoded)) + encoded
+            struct.pack_into("<I", self._map, NAME_COUNT_AT, number + 1)
+        return number
+
+    def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0):
+        """Write one call. Its sequence number comes last: a reader knows by it that the rest is whole."""
+        sequence = self._next()
+        at = HEADER_BYTES + sequence % SLOTS * SLOT.size
+        SLOT.pack_into(self._map, at, 0, start_ns, end_ns, threading.get_ident(), name, kind, ok, flags, 0)
+        NUMBER.pack_into(self._map, at, sequence + 1)
+
+    def has_cost(self, nanoseconds):
+        """State what it costs the program to have one call timed."""
+        struct.pack_into("<I", self._map, COST_AT, max(0, int(nanoseconds)))
+
+
+class Tap:
+    """The ring of this process, made when it is needed; a forked child gets one of its own."""
+
+    def __init__(self, source):
+        self._source = source
+        self.folder = getattr(sys, "_edgetop_tap", "") or os.environ.get(FOLDER, "")
+        self._ring = None
+        self.is_watched = bool(self.folder)
+        if self.is_watched:
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self):
+        self._ring = None
+
+    @property
+    def ring(self):
+        """None where nobody watches, or there is no room for a ring."""
+        if self._ring is None and self.is_watched:
+            try:
+                self._ring = Ring(self.folder, self._source)
+            except (OSError, ValueError):
+                self.is_watched = False
+        return self._ring
+
+
+class _Timed:
+    """One timed inference. A new one each time, so that threads and nested calls do not meet."""
+
+    __slots__ = ("_name", "_start")
+
+    def __init__(self, name):
+        self._name = name
+
+    def __enter__(self):
+        self._start = time.monotonic_ns()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        end = time.monotonic_ns()
+        ring = _tap.ring
+        if ring is not None:
+            known = self._name in _seen
+            _seen.add(self._name)
+            ring.put(self._start, end, ring.name("\t\t\t" + self._name), CALL, error is None, 0 if known else FIRST)
+        return False
+
+
+class _Nothing:
+    """What is timed where nobody watches."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return False
+
+
+def probe(name="inference"):
+    """Time what stands in the `with` block as one inference of `name`; one that raises counts as failed."""
+    return _Timed(str(name)) if _tap.is_watched else _nothing
+
+
+_nothing = _Nothing()
+_seen = set()
+_tap = Tap("probe")

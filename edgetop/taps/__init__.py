@@ -1,0 +1,1 @@
+"""The inferences of other programs, as they make them: rings in shared memory, and who fills them."""

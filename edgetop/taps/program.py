@@ -1,0 +1,286 @@
+"""A program that edgetop starts and whose inferences it watches: an engine that runs what it likes.
+
+The program has a session of its own (setsid(2)), so that neither Ctrl+C nor a hang-up of the terminal reaches it but
+through edgetop, and no pipe to edgetop: it does not notice when edgetop dies. Its output goes to a file.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.engines.lines import LineReader
+from edgetop.engines.postmortem import OomWitness, explain_exit
+from edgetop.engines.protocol import (
+    Died,
+    Ended,
+    EngineUpdate,
+    Loaded,
+    LogLine,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+    RecordsLost,
+    Started,
+    StreamsSeen,
+)
+from edgetop.errors import InputError
+from edgetop.probe import edgetop_probe as layout
+from edgetop.session.records import MEASURE, Inferences
+from edgetop.taps.ring import Ring
+from edgetop.taps.streams import Streams
+
+HOOK = Path(layout.__file__).parent / "hook"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
+PREFIX = "edgetop-tap-"
+QUIET_NS = 10_000_000_000  # without an inference: then it is told what was looked for
+END_PATIENCE_NS = 5_000_000_000  # after SIGINT and after SIGTERM
+MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are kept
+MAX_RINGS = 512  # processes, of which each has one or two
+RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    command: Sequence[str]
+    duration_ns: int | None = None  # of watching, from the first inference on
+    runs: int | None = None
+    follow_children: bool = False
+    output: Path | None = None  # where the user wants what it prints
+    preload: Path | None = None  # for C and C++ programs; None: it could not be made
+    stdout: int | None = None  # a file descriptor for the program's output; None: a file that edgetop reads
+    stderr: int | None = None
+
+
+class WatchedProgram:
+    isolation = "program"
+
+    def __init__(self, spec: ProgramSpec) -> None:
+        self.spec = spec
+        self.output: Path | None = None  # the file for what it prints; None: one that goes with the session
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: LineReader | None = None
+        self._log_fd = -1
+        self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
+        self._lost = 0
+        self._streams = Streams()
+        self._told_streams = 0
+        self._counted = 0
+        self._began_ns: int | None = None
+        self._started_ns = 0
+        self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
+        self._told_quiet = self._over = False
+        self._witness = OomWitness()
+        self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
+
+    def start(self) -> None:
+        home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        try:
+            _remove_left_behind(home)
+            self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+            self._process = self._spawn(self._folder)
+        except OSError as error:
+            self.close()
+            name = self.spec.command[0]
+            raise InputError(
+                f"{name}: cannot be started: {error.strerror}", "give a program and its arguments"
+            ) from None
+        self._started_ns = time.monotonic_ns()
+
+    def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
+        path = self.spec.output or self.output or folder / "output.log"
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._log_fd = os.open(path, flags, 0o600)
+        self._log = LineReader(self._log_fd, "program", grows=True)
+        writes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            return subprocess.Popen(  # noqa: S603  what the user asked to watch
+                list(self.spec.command),
+                stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+                stdout=writes if self.spec.stdout is None else self.spec.stdout,
+                stderr=writes if self.spec.stderr is None else self.spec.stderr,
+                env=self._environment(os.environ, folder),
+                start_new_session=True,
+            )
+        finally:
+            os.close(writes)
+
+    def _environment(self, ours: Mapping[str, str], folder: Path) -> dict[str, str]:
+        environment = {"PYTHONUNBUFFERED": "1", **ours, layout.FOLDER: str(folder)}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), ours.get("PYTHONPATH", ""))))
+        if self.spec.preload:
+            before = ours.get("LD_PRELOAD", "")
+            environment["LD_PRELOAD"] = f"{self.spec.preload} {before}".strip()
+        if self.spec.follow_children:
+            environment["EDGETOP_TAP_CHILDREN"] = "1"
+        return environment
+
+    def poll(self) -> EngineUpdate:
+        if self._over or self._process is None:
+            return EngineUpdate()
+        now_ns = time.monotonic_ns()
+        messages: list[Message] = [] if self._told_streams or self._counted else self._hello()
+        status = self._process.poll()  # before the rings: what it did before it went is still read
+        self._read_rings(messages)
+        records = self._streams.release(now_ns, is_over=status is not None)
+        messages += self._news(records, now_ns)
+        if self._log:
+            messages += self._log.read()
+            self._bound_output()
+        if status is not None:
+            messages.append(self._ended(status, now_ns))
+        else:
+            self._watch_limits(now_ns)
+        return EngineUpdate(records, tuple(messages))
+
+    def _hello(self) -> list[Message]:
+        assert self._process
+        self._counted = 1
+        return [Started(self._process.pid, "")]
+
+    def _read_rings(self, messages: list[Message]) -> None:
+        assert self._folder
+        with contextlib.suppress(OSError):
+            for name in sorted(path.name for path in self._folder.iterdir()):
+                if name.endswith(".tap") and self._rings.get(name) is None and len(self._rings) < MAX_RINGS:
+                    with contextlib.suppress(ValueError, OSError):  # not whole yet; looked at again the next time
+                        self._rings[name] = Ring(self._folder / name)
+        rings = [ring for ring in self._rings.values() if ring]
+        for ring in rings:
+            ring.look()
+        for ring in rings:
+            self._streams.add(ring, ring.read())
+        if (lost := sum(ring.lost for ring in rings)) > self._lost:
+            messages.append(RecordsLost(lost - self._lost))
+            self._lost = lost
+
+    def _news(self, records: Inferences, now_ns: int) -> list[Message]:
+        messages: list[Message] = []
+        names = self._streams.names
+        if len(names) > self._told_streams:
+            rings = [ring for ring in self._rings.values() if ring and ring.source]
+            sources = tuple(sorted({ring.source for ring in rings}))
+            cost_ns = max((ring.cost_ns for ring in rings), default=0)
+            messages.append(StreamsSeen(tuple(name.model for name in names), sources, cost_ns or None))
+            if not self._told_streams:
+                first = names[0]
+                why = f"seen by {', '.join(sources)}"
+                messages += [
+                    Loaded(
+                        first.runtime or "unknown",
+                        first.version,
+                        why,
+                        first.providers,
+                        (),
+                        (),
+                        (),
+                        self._streams.load_ns,
+                    ),
+                    ProfilerChosen("", "the program runs its own sessions: edgetop ops MODEL profiles its model alone"),
+                ]
+            self._told_streams = len(names)
+        if len(records) and self._began_ns is None:
+            self._began_ns = int(records["t_ns"][0])
+            messages += [PhaseBegan("first", self._began_ns), PhaseBegan("measure", self._began_ns)]
+        self._counted += int((records["phase"] == MEASURE).sum())
+        if self._began_ns is None and not self._told_quiet and now_ns - self._started_ns > QUIET_NS:
+            self._told_quiet = True
+            messages.append(
+                LogLine("warning", "edgetop", f"no inference was seen in 10 s: {self._found()}", "no-inference")
+            )
+        return messages
+
+    def _found(self) -> str:
+        """What of a runtime the program has loaded."""
+        assert self._process
+        libraries: set[str] = set()
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self._process.pid}/maps").read_text("utf-8", "replace").splitlines():
+                name = line.rpartition("/")[2]
+                if any(word in name for word in RUNTIME_LIBRARIES) and ".so" in name:
+                    libraries.add(name)
+        if libraries:
+            advice = "" if self.spec.preload else "; a C program needs a C compiler here: apt install gcc"
+            return (
+                f"{', '.join(sorted(libraries)[:3])} is loaded, but no call came through a way that is watched{advice}"
+            )
+        return "its process has loaded no inference runtime that is known (edgetop help watch)"
+
+    def _bound_output(self) -> None:
+        """A file of edgetop's own does not grow for ever; what was read of it is in the events."""
+        if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
+            os.ftruncate(self._log_fd, 0)
+            os.lseek(self._log_fd, 0, os.SEEK_SET)
+
+    def _ended(self, status: int, now_ns: int) -> Message:
+        self._over = True
+        self.exit_status = status if status >= 0 else 128 - status
+        if self._stops:
+            return Ended(self._stops[0][1], now_ns)
+        if status < 0:
+            last_words = self._log.last_line if self._log else ""
+            return Died(explain_exit(status, self._witness), loading=self._began_ns is None, last_words=last_words)
+        return Ended("exit" if status == 0 else f"exit-status-{status}", now_ns)
+
+    def _watch_limits(self, now_ns: int) -> None:
+        if self._began_ns is not None and not self._stops:
+            if self.spec.duration_ns is not None and now_ns - self._began_ns >= self.spec.duration_ns:
+                self._ask_to_end(signal.SIGINT, "duration")
+            elif self.spec.runs is not None and self._counted - 1 >= self.spec.runs:
+                self._ask_to_end(signal.SIGINT, "runs")
+        elif self._stops and now_ns - self._stops[-1][0] > END_PATIENCE_NS:
+            self._ask_to_end(signal.SIGTERM if len(self._stops) == 1 else signal.SIGKILL, self._stops[0][1])
+
+    def stop(self) -> None:
+        if not self._stops:
+            self._ask_to_end(signal.SIGINT, "stop")
+
+    def _ask_to_end(self, number: int, why: str) -> None:
+        self._stops.append((time.monotonic_ns(), why))
+        if self._process and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    @property
+    def was_stopped(self) -> bool:
+        """It was asked to end, so that its exit status says nothing."""
+        return bool(self._stops)
+
+    def profile(self) -> None:
+        """Not without touching the program: what was said when it began holds."""
+
+    def close(self) -> None:
+        """End the program, where it still runs, and remove what was shared with it."""
+        if self._process and self._process.poll() is None:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(2)
+                    break
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd, self._log = -1, None
+        for ring in filter(None, self._rings.values()):
+            ring.close()
+        self._rings = {}
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+def _remove_left_behind(home: Path | None) -> None:
+    """What an edgetop that was killed has left in shared memory: its number is in the folder's name."""
+    for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
+        number = folder.name.removeprefix(PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if number.isdigit() and folder.stat().st_uid == os.getuid() and not Path(f"/proc/{number}").exists():
+                shutil.rmtree(folder, ignore_errors=True)

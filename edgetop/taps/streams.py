@@ -1,0 +1,102 @@
+"""Turns the calls of a program's rings into inferences: by stream, by phase, in the order in which they began."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgetop.probe import edgetop_probe as layout
+from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
+from edgetop.taps.ring import CallName, Calls, Ring
+
+MAX_STREAMS = 255  # what more there are share the last one
+WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # of a stream, from which its warm-up is recognised: whichever is less
+WARMUP_RATIO = 1.25  # to the median of the later half of these calls: above it, a call at the beginning is warm-up
+HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
+
+
+@dataclass(slots=True)
+class _Stream:
+    name: CallName
+    began_ns: int
+    recognised: bool = False
+    latencies_ns: list[int] = field(default_factory=list)  # until it is recognised
+
+
+class Streams:
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int], int] = {}  # by ring and name in it
+        self._streams: list[_Stream] = []
+        self._pending: Inferences = NO_INFERENCES
+        self._threads: set[int] = set()
+        self._longest_ns = 0  # of the calls so far, the older the less
+        self._last_ns = 0  # begin of what was released last
+        self.load_ns = 0  # how long the first model took to load; 0: not seen
+
+    @property
+    def names(self) -> tuple[CallName, ...]:
+        return tuple(stream.name for stream in self._streams)
+
+    def add(self, ring: Ring, calls: Calls) -> None:
+        """Take calls in, as `Ring.read` gives them."""
+        loads = calls[calls["kind"] == layout.LOAD]
+        if len(loads) and not self.load_ns:
+            self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
+        calls = calls[calls["kind"] == layout.CALL]
+        if not len(calls):
+            return
+        inferences = np.zeros(len(calls), INFERENCE)
+        inferences["t_ns"] = calls["start_ns"]
+        inferences["latency_ns"] = calls["end_ns"] - calls["start_ns"]
+        inferences["phase"] = np.where(calls["flags"] & layout.FIRST, FIRST, MEASURE)
+        inferences["ok"] = calls["ok"] != 0
+        for number in np.unique(calls["name"]).tolist():
+            of_name = calls["name"] == number
+            stream = self._number(ring, number, int(calls["start_ns"][of_name].min()))
+            inferences["stream"][of_name] = stream
+            self._begin(self._streams[stream], inferences[of_name])
+        self._threads.update(np.unique(calls["thread"]).tolist()[:2])
+        self._pending = np.concatenate([self._pending, inferences])
+
+    def _number(self, ring: Ring, name: int, began_ns: int) -> int:
+        key = id(ring), name
+        if key not in self._numbers:
+            if len(self._streams) < MAX_STREAMS:
+                self._streams.append(_Stream(ring.name(name), began_ns))
+            self._numbers[key] = len(self._streams) - 1
+        return self._numbers[key]
+
+    @staticmethod
+    def _begin(stream: _Stream, inferences: Inferences) -> None:
+        if not stream.recognised:
+            room = WARMUP_CALLS - len(stream.latencies_ns)
+            stream.latencies_ns.extend(inferences["latency_ns"][:room].tolist())
+
+    def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
+        """Those before which none can have begun that is not here yet. `now_ns`: CLOCK_MONOTONIC."""
+        for number, stream in enumerate(self._streams):
+            if not stream.recognised:
+                has_enough = len(stream.latencies_ns) >= WARMUP_CALLS or now_ns - stream.began_ns > WARMUP_NS
+                if not (has_enough or is_over):
+                    return NO_INFERENCES
+                self._recognise(number, stream)
+        pending = self._pending[np.argsort(self._pending["t_ns"], kind="stable")]
+        if len(pending):
+            self._longest_ns = max(int(pending["latency_ns"].max()), self._longest_ns * 9 // 10)
+        cut = len(pending)
+        if len(self._threads) > 1 and not is_over:  # a call of another thread may have begun earlier, and last still
+            until_ns = now_ns - min(2 * self._longest_ns, HOLD_NS)
+            cut = max(int(np.searchsorted(pending["t_ns"], until_ns)), cut - MOST_HELD)
+        released, self._pending = pending[:cut], pending[cut:]
+        if len(released):
+            released["t_ns"] = np.maximum(released["t_ns"], self._last_ns)
+            self._last_ns = int(released["t_ns"][-1])
+        return released
+
+    def _recognise(self, number: int, stream: _Stream) -> None:
+        """The first calls of a stream that take clearly longer than those after them are its warm-up."""
+        stream.recognised, latencies = True, stream.latencies_ns
+        usual_ns = float(np.median(latencies[len(latencies) // 2 :])) if latencies else 0.0
+        slow = next((i for i, ns in enumerate(latencies) if ns <= WARMUP_RATIO * usual_ns), len(latencies))
+        of_stream = np.flatnonzero(self._pending["stream"] == number)[:slow]
+        warm = of_stream[self._pending["phase"][of_stream] == MEASURE]
+        self._pending["phase"][warm] = WARMUP

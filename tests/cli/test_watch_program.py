@@ -1,0 +1,141 @@
+"""`edgetop watch` with real programs: what it counts is what they count, and they do not notice it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+from edgetop import demo
+from edgetop.taps.program import PREFIX, SHARED_MEMORY
+from tests.support import onnx_models, tflite_models
+from tests.support.commands import edgetop, start_edgetop
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
+LIBRARY = next(Path(onnxruntime.__file__).parent.glob("capi/libonnxruntime.so*"))
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_models.onnx_half_ms())
+    return path
+
+
+def watched(tmp_path, *command, options=()):
+    done = edgetop("watch", "--headless", "--json", "--no-record", *options, "--", *command, home=tmp_path)
+    assert done.stdout, done.stderr
+    return done, json.loads(done.stdout)
+
+
+def counted(document):
+    """All inferences, whatever their phase."""
+    streams = document["session"]["watched"]["streams"]
+    return document["latency"]["count"] + document["session"]["methodology"]["warmup_runs"] + len(streams)
+
+
+def own(done):
+    line = next(line for line in done.stderr.splitlines() if line.startswith("own "))
+    return [int(number) for number in line.split()[1:]]
+
+
+def test_two_sessions_in_threads_are_two_streams(model, tmp_path):
+    done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 300)
+    *counts, first_ns, second_ns = own(done)
+    assert counted(document) == sum(counts) == 600
+    seen = document["session"]["watched"]
+    assert seen["sources"] == ["hook"]
+    assert [stream["name"] for stream in seen["streams"]] == [str(model), f"{model}#2"]
+    for stream, own_ns in zip(seen["streams"], (first_ns, second_ns), strict=True):
+        assert stream["p50_ns"] == pytest.approx(own_ns, rel=0.1)
+    assert document["session"]["engine"]["runtime"] == "onnxruntime"
+    assert document["session"]["model"]["sha256"]
+    assert document["verdict"]["words"].startswith("FINISHED")
+
+
+def test_worker_processes_are_counted(model, tmp_path):
+    done, document = watched(tmp_path, sys.executable, PROGRAMS / "pool.py", model)
+    assert own(done) == [80]
+    assert counted(document) == 80
+
+
+def test_litert_and_the_programs_own_probe_are_seen(tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tflite_models.tflite_half_ms())
+    done, document = watched(tmp_path, sys.executable, PROGRAMS / "probed.py", path)
+    seen = document["session"]["watched"]
+    assert [Path(stream["name"]).name for stream in seen["streams"]] == ["model.tflite", "detector"]
+    assert document["latency"]["errors"] == 1
+    assert counted(document) + document["latency"]["errors"] == 50
+    assert "left behind [] None here None" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """The C program, linked with the runtime and loading it."""
+    folder = tmp_path_factory.mktemp("programs")
+    compiler = shutil.which("cc")
+    assert compiler, "these tests need a C compiler"
+    for name in ("libonnxruntime.so", "libonnxruntime.so.1"):
+        (folder / name).symlink_to(LIBRARY)
+    linked = ("-DLINKED", f"-L{folder}", "-lonnxruntime", f"-Wl,-rpath,{folder}")
+    for name, more in (("loads", ()), ("linked", linked)):
+        order = [compiler, "-O2", "-o", folder / name, PROGRAMS / "ort_loop.c", *more, "-ldl", "-lpthread"]
+        subprocess.run(order, check=True)
+    return folder
+
+
+@pytest.mark.parametrize(("program", "way"), [("loads", "run"), ("loads", "async"), ("linked", "binding")])
+def test_c_programs_are_seen_without_a_change(programs, tmp_path, program, way):
+    done, document = watched(tmp_path, programs / program, LIBRARY, demo.model_path("onnx"), 40, way)
+    runs, median_ns = map(int, next(line for line in done.stderr.splitlines() if line.startswith("40 ")).split())
+    seen = document["session"]["watched"]
+    assert (runs, counted(document), seen["sources"]) == (40, 40, ["preload"])
+    assert Path(seen["streams"][0]["name"]) == demo.model_path("onnx")
+    assert 0 < seen["cost_ns"] < 20_000
+    if way != "async":  # whose callback comes on another thread
+        assert seen["streams"][0]["p50_ns"] == pytest.approx(median_ns, rel=0.25)
+
+
+def test_the_exit_status_of_the_program_is_handed_on(model, tmp_path):
+    done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 20, 7)
+    assert done.returncode == 7
+    assert document["session"]["end_reason"] == "exit-status-7"
+    assert "the program ended with exit status 7" in document["verdict"]["words"]
+
+
+def test_a_crash_is_the_end_of_the_session_and_its_calls_are_there(model, tmp_path):
+    done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 50, "crash")
+    assert done.returncode == 128 + signal.SIGSEGV
+    assert counted(document) == 100
+    assert "SIGSEGV" in document["verdict"]["words"]
+
+
+def test_a_program_that_cannot_be_started_is_refused(tmp_path):
+    done = edgetop("watch", "--headless", "--", "no-such-program", home=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("edgetop: no-such-program: cannot be started: No such file")
+    assert not list(tmp_path.rglob("*.edgetop"))
+
+
+def test_the_program_does_not_notice_that_edgetop_is_killed(model, tmp_path):
+    end, output = tmp_path / "ended", tmp_path / "out.txt"
+    command = (sys.executable, PROGRAMS / "two_sessions.py", model, 50, end)
+    process = start_edgetop("watch", "--headless", "-o", "kept", "--app-output", output, "--", *command, home=tmp_path)
+    wait_until(lambda: output.exists() and "own " in output.read_text())
+    left = list(SHARED_MEMORY.glob(f"{PREFIX}{process.pid}-*"))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    end.touch()
+    wait_until(lambda: "went on to the end" in output.read_text())
+    assert left
+    edgetop("watch", "--headless", "--no-record", "--", "true", home=tmp_path)
+    assert not any(path.exists() for path in left)  # the next one tidies up

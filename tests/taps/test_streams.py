@@ -1,0 +1,82 @@
+"""Calls become inferences: their phases are recognised, and they come in the order in which they began."""
+
+import numpy as np
+import pytest
+
+from edgetop.probe import edgetop_probe as layout
+from edgetop.session.records import FIRST, MEASURE, WARMUP
+from edgetop.taps.ring import NO_CALLS, CallName
+from edgetop.taps.streams import Streams
+
+MS = 1_000_000
+
+
+class OneRing:
+    def name(self, number):
+        return CallName("onnxruntime", "1.2", ("CPU",), f"model-{number}")
+
+
+RING = OneRing()
+
+
+def calls(*latencies_ms, start_ms=1_000, name=0, thread=1, first=True, kind=layout.CALL):
+    made = np.zeros(len(latencies_ms), NO_CALLS.dtype)
+    made["end_ns"] = start_ms * MS + np.cumsum(latencies_ms) * MS
+    made["start_ns"] = made["end_ns"] - np.array(latencies_ms) * MS
+    made["name"], made["thread"], made["kind"], made["ok"] = name, thread, kind, 1
+    made["flags"][0] = layout.FIRST if first else 0
+    return made
+
+
+def test_first_and_warm_up_calls_are_recognised():
+    streams = Streams()
+    streams.add(RING, calls(90, 30, 20, *[10] * 9))
+    phases = streams.release(2_000 * MS)["phase"].tolist()
+    assert phases == [FIRST, WARMUP, WARMUP, *[MEASURE] * 9]
+    streams.add(RING, calls(50, 10, start_ms=3_000, first=False))
+    assert streams.release(4_000 * MS)["phase"].tolist() == [MEASURE, MEASURE]  # later slow calls are no warm-up
+
+
+def test_a_few_calls_are_waited_for_but_not_for_ever():
+    streams = Streams()
+    streams.add(RING, calls(30, 10))
+    assert not len(streams.release(1_100 * MS))
+    assert len(streams.release(3_100 * MS)) == 2
+
+
+def test_at_the_end_everything_is_released():
+    streams = Streams()
+    streams.add(RING, calls(30, 10))
+    assert len(streams.release(1_100 * MS, is_over=True)) == 2
+
+
+def test_streams_have_the_names_of_their_models():
+    streams = Streams()
+    streams.add(RING, calls(*[10] * 12))
+    streams.add(RING, calls(*[10] * 12, name=1))
+    released = streams.release(9_000 * MS)
+    assert [name.model for name in streams.names] == ["model-0", "model-1"]
+    assert set(released["stream"].tolist()) == {0, 1}
+
+
+def test_how_long_loading_took_is_no_inference():
+    streams = Streams()
+    streams.add(RING, calls(250, kind=layout.LOAD))
+    assert not len(streams.release(9_000 * MS))
+    assert streams.load_ns == 250 * MS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calls_of_many_threads_come_in_order(seed):
+    random, streams, now_ms, got = np.random.default_rng(seed), Streams(), 1_000.0, []
+    each = [calls(*random.uniform(1, 60, 200), name=i, thread=i) for i in range(4)]
+    while now_ms < 20_000:
+        now_ms += float(random.uniform(50, 500))
+        for ring_calls in each:
+            due = (ring_calls["end_ns"] <= now_ms * MS) & (ring_calls["end_ns"] > 0)
+            streams.add(RING, ring_calls[due])
+            ring_calls["end_ns"][due] = -1
+        got.append(streams.release(int(now_ms * MS), is_over=now_ms >= 20_000))
+    whole = np.concatenate(got)
+    assert len(whole) == 800
+    assert (np.diff(whole["t_ns"]) >= 0).all()
