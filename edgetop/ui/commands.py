@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
+from edgetop.session.events import Severity
 from edgetop.session.orders import Order
 from edgetop.ui import playback, timeline
 from edgetop.ui.keys import Command, help_lines
@@ -29,9 +30,9 @@ REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 def _open_help(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import HelpDialog
+    from edgetop.ui.dialogs import help_dialog
 
-    screen.app.push_screen(HelpDialog(help_lines(screen.present_commands())))
+    screen.app.push_screen(help_dialog(help_lines(screen.present_commands())))
 
 
 def _open_palette(screen: MonitorScreen) -> None:
@@ -94,15 +95,47 @@ def _open_filter(screen: MonitorScreen) -> None:
     from edgetop.ui.dialogs import filter_dialog
 
     pane = screen.listing_pane(lambda drawing: bool(drawing.rows))
-    screen.app.push_screen(
-        filter_dialog(pane.drawing.rows, pane.listing.words),
-        lambda words: None if words is None else pane.use_listing(replace(pane.listing, words=words)),
-    )
+    before = pane.listing
+
+    def use(words: str | None) -> None:
+        pane.use_listing(before if words is None else replace(before, words=words))
+
+    screen.app.push_screen(filter_dialog(pane.drawing.rows, before.words, use), use)
+
+
+def _step_severity(screen: MonitorScreen) -> None:
+    pane = screen.listing_pane(lambda drawing: drawing.rows == "events")
+    graver: dict[str, Severity] = {"info": "warning", "warning": "critical", "critical": "info"}
+    pane.use_listing(replace(pane.listing, least=graver[pane.listing.least]))
+    if not pane.display:
+        screen.report(f"events: {pane.listing.least} and worse")
+
+
+def _open_item(screen: MonitorScreen) -> None:
+    """What is under the row cursor, in full; a replay goes to where it happened."""
+    from edgetop.ui.dialogs import TextDialog
+
+    pane = screen.chosen_pane
+    if pane.item is None:
+        pane.move(1)
+    elif item := pane.item:
+        if item.t_ns is not None:
+            screen.seek(item.t_ns)
+        screen.app.push_screen(TextDialog(pane.drawing.name, item.detail()))
+
+
+def _copy(screen: MonitorScreen) -> None:
+    """The item under the row cursor, the pane that has the focus, or the verdict."""
+    pane = screen.chosen_pane
+    text = pane.text if pane.item or pane.has_focus else screen.verdict_text
+    screen.app.copy_to_clipboard(text)
+    lines = text.split("\n")
+    screen.report(f"copied: {lines[0].strip()}{f' and {len(lines) - 1} more lines' if lines[1:] else ''}")
 
 
 def _sort(screen: MonitorScreen) -> None:
     pane = screen.listing_pane(lambda drawing: bool(drawing.orders))
-    pane.use_listing(replace(pane.listing, order=pane.listing.order + 1))
+    screen.sort(pane)
     if not pane.display:
         screen.report(f"{pane.drawing.name}: {pane.listing.order_of(pane.drawing.orders)}")
 
@@ -111,6 +144,7 @@ def _profile(screen: MonitorScreen) -> None:
     operators = screen.live.operators
     if operators.way:
         screen.feed.order(Order("profile"))
+        screen.report("a burst is asked for: hotspots have it when it is over", seconds=3)
     else:
         text = operators.reason or "they are not profiled: --profile-every 0"
         screen.report(f"operators: {clean(text)}", seconds=5)
@@ -186,12 +220,13 @@ _RUN_CONTINUES = "leave; the run continues"
 COMMANDS = (
     Command("help", "question_mark,f1", "help", _open_help, footer="help"),
     Command("leave", "q", "leave; asks whether the run stops", _open_leave, footer="leave",
-            replaced_with=Can.VISIT),
+            replaced_with=Can.VISIT | Can.SEEK),
+    Command("leave-replay", "q", "leave", _leave, footer="leave", needs=Can.SEEK),
     Command("depart", "q,d", _RUN_CONTINUES, _leave, footer="leave", needs=Can.VISIT),
     Command("stop", "Q", "stop and leave", stop_and_leave, replaced_with=Can.VISIT),
     Command("stop-other", "Q", "stop the run; asks first", _open_stop, needs=Can.VISIT | Can.STOP),
     Command("detach", "d", "detach: the run continues; edgetop attach returns", _leave, footer="detach",
-            needs=Can.DETACH),
+            needs=Can.DETACH, asks="the run continues, edgetop attach returns"),
     # In a replay.
     Command("play", "space", "play, pause", playback.play, footer=playback.play_words, needs=Can.SPEED),
     Command("slower", "less_than_sign,minus", "play slower", lambda s: playback.step_speed(s, -1), help=_SPEEDS,
@@ -246,26 +281,33 @@ COMMANDS = (
     Command("order", "s,o", "sort hotspots, sensors", _sort, footer=lambda s: _list_words(s, "sort", "orders")),
     Command("filter", "slash", "filter events, hotspots, sensors", _open_filter,
             footer=lambda s: _list_words(s, "filter", "rows")),
+    Command("severity", "exclamation_mark", "events: all, warnings, critical", _step_severity,
+            footer=lambda s: "severity" if s.chosen_pane.drawing.rows == "events" and s.chosen_pane.has_focus else ""),
+    Command("open", "enter", "open the chosen row; a replay goes to its time", _open_item,
+            footer=lambda s: "open" if s.chosen_pane.item else ""),
+    Command("copy", "y", "copy the row, the pane or the verdict", _copy,
+            footer=lambda s: "copy" if s.chosen_pane.item else ""),
     Command("profile", "p", "profile the operators now", _profile, needs=Can.PROFILE),
     Command("mark", "m", "mark this moment with a note", _open_mark, footer="mark", needs=Can.MARK),
     Command("palette", "ctrl+p", "command palette", _open_palette, footer="commands"),
     Command("recording", "r", "recording: path, size, pause", _open_recording, footer="recording"),
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
-    Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset"),
+    Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset",
+            asks="the statistics on the screen begin anew"),
     Command("theme", "t", "next theme", lambda s: s.host.use_next_theme(), footer="theme"),
     Command("refresh-shorter", "minus", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
-    Command("down", "down,j", "scroll down", lambda s: s.scroll_pane(1), help="scroll"),
-    Command("up", "up,k", "scroll up", lambda s: s.scroll_pane(-1), help="scroll"),
-    Command("page-down", "pagedown", "scroll down by a page", lambda s: s.scroll_pane(10), help=_PAGE),
-    Command("page-up", "pageup", "scroll up by a page", lambda s: s.scroll_pane(-10), help=_PAGE),
-    Command("top", "home", "scroll to the top", lambda s: s.scroll_pane(-100_000), help=_TOP_END,
+    Command("down", "down,j", "next row, or scroll down", lambda s: s.move_in_pane(1), help="choose a row, or scroll"),
+    Command("up", "up,k", "previous row, or scroll up", lambda s: s.move_in_pane(-1), help="choose a row, or scroll"),
+    Command("page-down", "pagedown", "scroll down by a page", lambda s: s.move_in_pane(10), help=_PAGE),
+    Command("page-up", "pageup", "scroll up by a page", lambda s: s.move_in_pane(-10), help=_PAGE),
+    Command("top", "home", "scroll to the top", lambda s: s.move_in_pane(-100_000), help=_TOP_END,
             replaced_with=Can.SEEK),
-    Command("bottom", "end", "scroll to the end", lambda s: s.scroll_pane(100_000), help=_TOP_END,
+    Command("bottom", "end", "scroll to the end", lambda s: s.move_in_pane(100_000), help=_TOP_END,
             replaced_with=Can.SEEK),
     # Ctrl+C ends a program, also where a dialog or a note has the keyboard: the app binds it.
     Command("interrupt", "ctrl+c", "stop and leave", stop_and_leave, replaced_with=Can.VISIT, is_fixed=True),

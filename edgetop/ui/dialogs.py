@@ -29,6 +29,7 @@ class Dialog(ModalScreen[T], Generic[T]):
         background: $surface; color: $foreground; padding: 1 2; scrollbar-size-vertical: 1;
         &:ansi { border: ascii ansi_default; padding: 0 1; }
     }
+    Dialog.bottom { align: center bottom; & .box { padding: 0 2; } }
     Dialog Static { width: 100%; height: auto; }
     Dialog .title { text-style: bold; padding-bottom: 1; }
     Dialog Input { background: $background; & > .input--placeholder { color: $secondary; } }
@@ -72,9 +73,12 @@ class InputDialog(Dialog[T], Generic[T]):
     """A title, a line to type in, and a line below it; gives what `parse` makes of it, and shows why it cannot."""
 
     def __init__(
-        self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100
-    ) -> None:
+        self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
+        changed: Callable[[str], object] = str,
+    ) -> None:  # fmt: skip
+        """`changed`: is given what stands in the line whenever that changes."""
         super().__init__()
+        self._changed = changed
         self.heading = title
         self._parse = parse
         self._below = below
@@ -86,6 +90,9 @@ class InputDialog(Dialog[T], Generic[T]):
             yield Static(self.heading, classes="title", markup=False)
             yield self._input
             yield Static(f"\n{self._below}", id="below", markup=False)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._changed(event.value.strip())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         try:
@@ -151,11 +158,15 @@ def go_to_dialog(end_ns: int) -> InputDialog[int]:
     return InputDialog(title, parse_clock_time, "Enter goes there, Esc cancels", placeholder=placeholder, length=40)
 
 
-def filter_dialog(rows: str, words: str) -> InputDialog[str]:
-    """Gives the words that a list is to be narrowed down to. `rows`: what it lists."""
-    below = "Enter shows them, without words all; Esc cancels"
+def filter_dialog(rows: str, words: str, changed: Callable[[str], object]) -> InputDialog[str]:
+    """Gives the words that a list is to be narrowed down to. `rows`: what it lists; it stands above the dialog."""
+    below = "Enter keeps them, without words all; Esc as before"
     examples = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
-    return InputDialog(f"Show the {rows} with these words", str, below, placeholder=examples.get(rows, ""), text=words)
+    placeholder = examples.get(rows, "")
+    title = f"Show the {rows} with these words"
+    dialog = InputDialog(title, str, below, placeholder=placeholder, text=words, changed=changed)
+    dialog.add_class("bottom")
+    return dialog
 
 
 class PlainScrollBar(ScrollBarRender):
@@ -164,24 +175,90 @@ class PlainScrollBar(ScrollBarRender):
     VERTICAL_BARS: ClassVar[list[str]] = [" "]
 
 
-class HelpDialog(Dialog[None]):
-    """Every key, from the real key map, so that nothing here goes stale."""
+class TextDialog(Dialog[None]):
+    """Lines to read: it says how many are below, / searches them, y copies them."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,question_mark,f1", "dismiss(None)", "close", id="help-close")]
+    AUTO_FOCUS = ""  # the search has the keyboard only when it is asked for
 
-    heading = "Keys"
+    DEFAULT_CSS = """
+    TextDialog .box { width: 100; }
+    TextDialog #more { color: $secondary; }
+    TextDialog VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; }
+    TextDialog Input { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,enter,question_mark,f1", "dismiss(None)", "close", id="text-close"),
+        Binding("slash", "search", "search", id="text-search"),
+        Binding("y", "copy", "copy", id="text-copy"),
+        *(
+            Binding(keys, f"move({by})", "scroll", id=f"text-{by}")
+            for keys, by in (
+                ("down,j", 1), ("up,k", -1), ("pagedown,space", 10), ("pageup", -10), ("home", -999), ("end", 999)
+            )
+        ),
+    ]  # fmt: skip
 
-    def __init__(self, keys: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, title: str, lines: Sequence[str]) -> None:
         super().__init__()
-        self._keys = keys
+        self.heading = title
+        self.lines = lines
+        self._found = lines
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="box") as box:
-            box.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
+        with Vertical(classes="box"):
             yield Static(self.heading, classes="title", markup=False)
-            cells = max(len(keys) for keys, _ in self._keys) + 1
-            yield Static("\n".join(f"{keys:<{cells}}{does}" for keys, does in self._keys), markup=False)
-            yield Static(EXPLANATION, markup=False)
+            words = Input(placeholder="only lines with these words", compact=True)
+            words.cursor_blink = False
+            yield words
+            with VerticalScroll() as body:
+                body.can_focus = False
+                body.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
+                yield Static("\n".join(self.lines), id="text", markup=False)
+            yield Static("", id="more", markup=False)
+
+    def on_mount(self) -> None:
+        body = self.query_one(VerticalScroll)
+        self.watch(body, "scroll_y", self._say_more)
+        self.watch(body, "virtual_size", self._say_more)
+
+    def on_resize(self) -> None:
+        """Room for the title, the search and the line below, in whatever there is."""
+        self.query_one(VerticalScroll).styles.max_height = max(1, self.size.height - 7)
+        self.call_after_refresh(self._say_more)
+
+    def _say_more(self) -> None:
+        body = self.query_one(VerticalScroll)
+        below = body.max_scroll_y - round(body.scroll_y)
+        more = f"{below} more below" if below > 0 else "the end" if body.max_scroll_y else ""
+        self.query_one("#more", Static).update(
+            "   ".join(part for part in (more, "/ search", "y copy", "Esc close") if part)
+        )
+
+    def action_move(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_search(self) -> None:
+        words = self.query_one(Input)
+        words.display = True
+        words.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        words = event.value.lower().split()
+        self._found = [text for text in self.lines if all(word in text.lower() for word in words)]
+        self.query_one("#text", Static).update("\n".join(self._found) or "no line with these words")
+
+    def on_input_submitted(self) -> None:
+        self.set_focus(None)
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard("\n".join(self._found))
+        self.notify("copied", timeout=2)
+
+
+def help_dialog(keys: Sequence[tuple[str, str]]) -> TextDialog:
+    """Every key, from the real key map, so that nothing here goes stale."""
+    cells = max(len(names) for names, _ in keys) + 1
+    return TextDialog("Keys", [*(f"{names:<{cells}}{does}" for names, does in keys), *EXPLANATION.split("\n")])
 
 
 EXPLANATION = """

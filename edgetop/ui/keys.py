@@ -21,13 +21,13 @@ class Command:
     help: str = ""  # the line of the help that it shares with its neighbours; "": its words
     footer: str | Callable[[Any], str] = ""  # its words in the last line, or how they are found; "": it is not there
     needs: Can = Can.NOTHING  # of the feed
-    replaced_with: Can = Can.NOTHING  # with a feed that can do this, another command has its place
+    replaced_with: Can = Can.NOTHING  # with a feed that can do any of this, another command has its place
+    asks: str = ""  # what its key does when it is pressed again, and only then; "": at once
     is_fixed: bool = False  # no settings give it other keys
 
     def applies(self, can: Can) -> bool:
         """Whether it makes sense with a feed that can do this."""
-        is_replaced = self.replaced_with and self.replaced_with in can
-        return self.needs in can and not is_replaced
+        return self.needs in can and not self.replaced_with & can
 
     @property
     def key_words(self) -> list[str]:
@@ -43,6 +43,7 @@ FEEDS = (Can.NOTHING, Can.ORDERS, Can.ORDERS | Can.DETACH, Can.ORDERS | Can.VISI
 
 _NAMES = {
     "question_mark": "?",
+    "exclamation_mark": "!",
     "slash": "/",
     "pagedown": "PgDn",
     "pageup": "PgUp",

@@ -6,6 +6,7 @@ What keys do is in `commands`: they are given to the screen, which knows none of
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Protocol
 
 from textual.app import ComposeResult
@@ -38,6 +39,7 @@ from edgetop.ui.themes import Theme
 
 NS = 1_000_000_000
 OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not wait for a refresh
+ASKED_S = 3.0
 LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
 
 
@@ -108,6 +110,7 @@ class MonitorScreen(Screen[None]):
         self._is_opening = True  # nothing is measured yet
         self._trouble = ""  # of the feed, as it was drawn
         self._alert_news = AlertNews()
+        self._asked = "", 0.0  # the command that wants its key again, and until when
         self._marks: tuple[Mark, ...] = ()  # of a replay, once it was looked through
 
     def compose(self) -> ComposeResult:
@@ -163,7 +166,14 @@ class MonitorScreen(Screen[None]):
         return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
 
     def action_command(self, command_id: str) -> None:
-        self._commands[command_id].run(self)
+        """What is not to happen by accident wants its key twice."""
+        command, before = self._commands[command_id], self._asked
+        self._asked = (command_id, monotonic() + ASKED_S) if command.asks else ("", 0.0)
+        if command.asks and (before[0] != command_id or monotonic() > before[1]):
+            self.report(f"{command.key_words[0]} again: {command.asks}", seconds=ASKED_S)
+        else:
+            self._asked = "", 0.0
+            command.run(self)
 
     def interrupt(self) -> None:
         """Ctrl+C, wherever it is pressed."""
@@ -246,6 +256,11 @@ class MonitorScreen(Screen[None]):
             said = identity_line(self.live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))
             return [first, said, vital]
         return [first, *tiny_lines(self.live)] if self._zoomed is None else [first]
+
+    @property
+    def verdict_text(self) -> str:
+        """The first line, in full."""
+        return "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.look), None)).strip()
 
     def _recording_words(self) -> str:
         if self.feed.trouble:
@@ -372,11 +387,24 @@ class MonitorScreen(Screen[None]):
         self._zoomed = None if self._zoomed == name else name
         self._focus(name if self._zoomed else None)
 
-    def on_pane_widget_zoom(self, message: PaneWidget.Zoom) -> None:
-        self.zoom(message.pane)
+    def on_pane_widget_clicked(self, message: PaneWidget.Clicked) -> None:
+        """The click has given the pane the focus."""
+        if message.is_double:
+            self.zoom(message.pane)
+        elif message.order:
+            self.sort(self._panes[message.pane], message.order)
+        self._status.redraw()
+
+    def sort(self, pane: PaneWidget, order: str = "") -> None:
+        """In this order, or in the next one."""
+        orders, now = pane.drawing.orders, pane.listing.order
+        pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
+        """To the screen as it was: no pane alone, no cursor."""
         self._zoomed = self.cursor_s = None
+        for pane in self._panes.values():
+            pane.choose(None)
         self._focus(None)
 
     def step_pane(self, step: int) -> None:
@@ -394,8 +422,12 @@ class MonitorScreen(Screen[None]):
         self.set_focus(self._panes[name] if name else None)
         self._status.redraw()  # which has its keys
 
-    def scroll_pane(self, by: int) -> None:
-        self._panes[self._chosen()].scroll_lines(by)
+    def move_in_pane(self, by: int) -> None:
+        self.chosen_pane.move(by)
+
+    @property
+    def chosen_pane(self) -> PaneWidget:
+        return self._panes[self._chosen()]
 
     def _chosen(self) -> str:
         """The pane that keys are meant for: the one with the focus, or else the one put on a small screen."""

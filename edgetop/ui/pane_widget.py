@@ -16,7 +16,7 @@ from textual.widget import Widget
 from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.layout import Place
 from edgetop.ui.look import Look, frame_glyphs
-from edgetop.ui.panes.pane import Area, Drawing, Listing
+from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
 from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, joined, line, width
 from edgetop.ui.themes import Theme
@@ -116,12 +116,12 @@ class FrameWidget(LineWidget):
 class PaneWidget(LineWidget, can_focus=True):
     """A pane: its title in a line of the frame, and its body, which may scroll, between the frame's sides."""
 
-    class Zoom(Message):
-        """Asked for by a double click: this pane alone."""
+    class Clicked(Message):
+        """`order`: that the head of a column stands for; "": it was none. A double click asks for this pane alone."""
 
-        def __init__(self, pane: str) -> None:
+        def __init__(self, pane: str, order: str, *, is_double: bool) -> None:
             super().__init__()
-            self.pane = pane
+            self.pane, self.order, self.is_double = pane, order, is_double
 
     def __init__(self, drawing: Drawing, key: str, theme: Theme, look: Look) -> None:
         super().__init__(theme, id=f"pane-{drawing.name}")
@@ -132,6 +132,8 @@ class PaneWidget(LineWidget, can_focus=True):
         self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
+        self._items: Sequence[Item] = ()  # of a list: the one that each line of the body belongs to
+        self._chosen: object = None  # the key of the item under the row cursor; None: there is none
         self._subject: object = None  # what the body was drawn of
         self._area: Area | None = None
         self._offset = 0
@@ -146,6 +148,41 @@ class PaneWidget(LineWidget, can_focus=True):
     def use_listing(self, listing: Listing) -> None:
         """List in this way from now on, from the top."""
         self._listing, self._offset = listing, 0
+        self.redraw()
+
+    @property
+    def item(self) -> Item | None:
+        """The one under the row cursor."""
+        if self._chosen is None:
+            return None
+        return next((item for item in self._items if item.key == self._chosen), None)
+
+    def choose(self, key: object) -> None:
+        """None: no item."""
+        if key != self._chosen:
+            self._chosen = key
+            self.redraw()
+
+    def move(self, by: int) -> None:
+        """The row cursor by so many items, of which it shows all lines; a pane that is no list is scrolled."""
+        owners = list(self._items)
+        starts = [y for y, item in enumerate(owners) if y == 0 or item is not owners[y - 1]]
+        places = [y for y in starts if owners[y].key is not None]
+        if not places:
+            self.scroll_lines(by)
+            return
+        keys = [self._items[y].key for y in places]
+        if self._chosen in keys:
+            place = min(max(keys.index(self._chosen) + by, 0), len(places) - 1)
+        else:
+            place = (
+                next((i for i, y in enumerate(places) if y >= self._offset), 0) if abs(by) == 1 else 0 if by < 0 else -1
+            )
+        first = places[place]
+        last = first + len(self._items[first].lines) - 1
+        top = min(self._offset, 0 if place == 0 else first)  # with the head of a table
+        self._offset = max(top, last - self._body_rows(self.size.height) + 1)
+        self._chosen = keys[place]
         self.redraw()
 
     def show(self, view: MonitorView, cursor_s: float | None = None) -> None:
@@ -177,7 +214,7 @@ class PaneWidget(LineWidget, can_focus=True):
             area = area.resized(height=self._body_rows(rows))
             self._draw_body(self._view, area)
             self._offset = min(self._offset, self._last_offset())
-            body = self._body[self._offset : self._offset + area.height]
+            body = [self._row(y, inside) for y in range(self._offset, min(self._offset + area.height, len(self._body)))]
             blank = [BLANK] * (area.height - len(body))
             drawn = [self._title(self._view, area), *(self._between_sides(row, inside) for row in (*body, *blank))]
         return [*drawn, self._bottom(self._view, area)] if place.is_last else drawn
@@ -190,7 +227,23 @@ class PaneWidget(LineWidget, can_focus=True):
         subject = self.drawing.subject(view)
         if (subject is not self._subject and subject != self._subject) or area != self._area:
             self._subject, self._area = subject, area
-            self._body = self.drawing.body(view, area)
+            items = self.drawing.items(view, area) if self.drawing.items else ()
+            self._items = [item for item in items for _ in item.lines]
+            self._body = rows_of(items) if self.drawing.items else self.drawing.body(view, area)
+
+    def _row(self, y: int, inside: int) -> Line:
+        is_chosen = self._chosen is not None and y < len(self._items) and self._items[y].key == self._chosen
+        return (
+            fit(tuple(Span(text, "focus") for text, _ in self._body[y]), inside, "focus")
+            if is_chosen
+            else self._body[y]
+        )
+
+    @property
+    def text(self) -> str:
+        """What is to be copied of it: the item under the row cursor, or else its body."""
+        rows = self.item.detail() if self.item else ["".join(text for text, _ in row) for row in self._body]
+        return "\n".join(row.rstrip() for row in rows)
 
     @property
     def _frame_style(self) -> str:
@@ -248,5 +301,9 @@ class PaneWidget(LineWidget, can_focus=True):
         self.scroll_lines(-3)
 
     def on_click(self, event: events.Click) -> None:
-        if event.chain == 2:
-            self.post_message(self.Zoom(self.drawing.name))
+        y = self._offset + event.y - 1
+        item = self._items[y] if event.y and y < len(self._items) else Item(())
+        if item.key is not None:
+            self.choose(item.key)
+        order = item.order_at(event.x - 1) if item.order_at else ""
+        self.post_message(self.Clicked(self.drawing.name, order, is_double=event.chain == 2))

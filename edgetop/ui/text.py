@@ -167,6 +167,16 @@ def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
     return tuple(row)
 
 
+def column_at(columns: Sequence[Column], x: int) -> str:
+    """The title of the column in which this cell of a table lies; "": none."""
+    end = 0
+    for column in columns:
+        end += column.cells + len(COLUMN_GAP)
+        if 0 <= x < end:
+            return column.title
+    return ""
+
+
 def _columns_that_fit(columns: Sequence[Column], cells: int) -> int:
     """How many of the columns, from the left; one at least."""
     used = -len(COLUMN_GAP)

@@ -1,6 +1,7 @@
 """Hotspots: the operators that take the time, as bars, and how they moved since the burst baseline."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
@@ -11,13 +12,14 @@ from edgetop.analysis.roofline import applicable, bound, rates
 from edgetop.formatting import UNKNOWN
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
-from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.text import Column, Line, Piece, as_fits, fit, line, table, wrapped
+from edgetop.ui.panes.pane import Area, Drawing, Item, rows_of
+from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
 
 ORDERS = ("share", "run order", "change")
 BAR_CELLS, FEW_BAR_CELLS = 10, 8
 STATE_ROWS = 16  # for what bursts cost, and the types
 PROVIDER_FROM_CELLS = 72
+_ORDER_OF = {"%  ": "share", "change": "change", "name": "run order"}  # by the heads of columns
 TYPE_FROM_CELLS = 96  # on narrower panes the name has the room
 WORK_FROM_CELLS = 116
 MOVED = 0.10  # a change of an operator's time that is worth a colour
@@ -46,15 +48,26 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    if not view.operators.operators:
-        return wrapped(area.clean(_why_none(view)), area.width, "dim")
-    is_narrow = area.width < PROVIDER_FROM_CELLS
-    largest = max(operator.share for operator in view.operators.operators)
-    cells = _few_cells if is_narrow else _cells
-    rows = [cells(operator, largest, view, area) for operator in _listed(view, area)]
-    lines = table(_few_columns(area) if is_narrow else _columns(area), rows, area.width)
-    state = _state(view, area) if area.height >= STATE_ROWS else _doubts(view.operators, area)
-    return [*state, *lines]
+    return rows_of(items(view, area))
+
+
+def items(view: MonitorView, area: Area) -> list[Item]:
+    operators = view.operators.operators
+    if not operators:
+        return [Item(wrapped(area.clean(_why_none(view)), area.width, "dim"))]
+    is_narrow, listed = area.width < PROVIDER_FROM_CELLS, _listed(view, area)
+    columns, cells = (_few_columns(area), _few_cells) if is_narrow else (_columns(area), _cells)
+    largest = max(operator.share for operator in operators)
+    head, *rows = table(columns, [cells(operator, largest, view, area) for operator in listed], area.width)
+    place = {id(operator): place for place, operator in enumerate(operators)}
+    return [
+        Item(_state(view, area) if area.height >= STATE_ROWS else _doubts(view.operators, area)),
+        Item([head], order_at=lambda x: _ORDER_OF.get(column_at(columns, x), "")),
+        *(
+            Item([row], place[id(operator)], partial(_detail, operator, view, area))
+            for row, operator in zip(rows, listed, strict=True)
+        ),
+    ]
 
 
 def _few_columns(area: Area) -> list[Column]:
@@ -70,6 +83,15 @@ def _few_cells(operator: OperatorView, largest: float, view: MonitorView, area: 
     length = bar(operator.share / largest if largest else 0.0, FEW_BAR_CELLS, area.look)
     ms = UNKNOWN if p50_ns is None else formatting.milliseconds(scaled_ns(operator, p50_ns))
     return [share, (length, style), ms, _change(operator), area.clean(short_name(operator))]
+
+
+def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
+    """Every figure by its name, also of columns that do not fit."""
+    wide = area.resized(width=10 * WORK_FROM_CELLS)
+    cells = _cells(operator, 1.0, view, wide)
+    words = [text if isinstance(text, str) else text[0] for text in cells]
+    titles = [column.title.strip() for column in _columns(wide)]
+    return [f"{title:<8} {text}" for title, text in zip(titles, words, strict=True) if title]
 
 
 def _why_none(view: MonitorView) -> str:
@@ -215,4 +237,4 @@ def _searched(operator: OperatorView) -> str:
     return f"{operator.name} {operator.op_type} {operator.provider} {operator.origin or ''}"
 
 
-OPERATORS = Drawing("hotspots", title, body, scrolls=True, line=one_line, rows="operators", orders=ORDERS)
+OPERATORS = Drawing("hotspots", title, body, scrolls=True, line=one_line, rows="operators", orders=ORDERS, items=items)

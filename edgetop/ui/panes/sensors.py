@@ -1,13 +1,14 @@
 """Coverage: every sensor with its value, its age, and what could not be read and why."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
-from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.text import BLANK, Column, Line, Piece, table, wrapped
+from edgetop.ui.panes.pane import Area, Drawing, Item, rows_of
+from edgetop.ui.text import BLANK, Column, Line, Piece, column_at, table, wrapped
 
 COLUMNS = (
     Column("sensor", 24, right=False),
@@ -24,6 +25,7 @@ ASCII_UNITS = {"°C": "C"}  # the sign for degrees is two cells wide in some ter
 
 
 ORDERS = ("as found", "by name", "oldest first", "highest first")
+_ORDER_OF = {"sensor": ORDERS[1], "age s": ORDERS[2], **dict.fromkeys(("now", "min", "mean", "max"), ORDERS[3])}
 
 
 def title(view: MonitorView, area: Area) -> str:
@@ -35,14 +37,30 @@ def title(view: MonitorView, area: Area) -> str:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    lines = table(COLUMNS, [_cells(track, area) for track in _listed(view.sensors, area)], area.width)
+    return rows_of(items(view, area))
+
+
+def items(view: MonitorView, area: Area) -> list[Item]:
+    tracks = _listed(view.sensors, area)
+    head, *rows = table(COLUMNS, [_cells(track, area) for track in tracks], area.width)
+    found = [Item([head], order_at=lambda x: _ORDER_OF.get(column_at(COLUMNS, x), ""))]
+    found += [
+        Item([row], track.info.id, partial(_detail, track, area)) for row, track in zip(rows, tracks, strict=True)
+    ]
     for missing in view.missing:
         if not area.listing.takes(f"{missing.what} {missing.why}"):
             continue
         fix = f" ({missing.fix})" if missing.fix else ""
         text = area.clean(f"{UNKNOWN} {missing.what}: {missing.why}{fix}")
-        lines += [BLANK, *wrapped(text, area.width, "dim")]
-    return lines
+        found += [Item([BLANK]), Item(wrapped(text, area.width, "dim"), text, partial(list, (text,)))]
+    return found
+
+
+def _detail(track: TrackView, area: Area) -> list[str]:
+    """Every figure by its name, also of columns that do not fit."""
+    words = [text if isinstance(text, str) else text[0] for text in _cells(track, area)]
+    titles = [column.title for column in COLUMNS] if len(words) == len(COLUMNS) else ["sensor", "now", "why"]
+    return [f"{title:<8} {text}" for title, text in zip(titles, words, strict=True)]
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
@@ -81,4 +99,4 @@ def _number(value: float | None, track: TrackView) -> str:
     return UNKNOWN if value is None else formatting.reading(value, track.info.unit)
 
 
-SENSORS = Drawing("sensors", title, body, scrolls=True, rows="sensors", orders=ORDERS)
+SENSORS = Drawing("sensors", title, body, scrolls=True, rows="sensors", orders=ORDERS, items=items)
