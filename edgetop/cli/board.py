@@ -89,7 +89,13 @@ def open_board(options: Options) -> Iterator[BoardInUse]:
         return
     from edgetop.simulation.board import VirtualBoard  # noqa: PLC0415  no session but a demo needs it
 
-    board = VirtualBoard(scenario, options["speed"], ambient_c=options["ambient"], cpus=options["engine_cpus"] or ())
+    board = VirtualBoard(
+        scenario,
+        options["speed"],
+        ambient_c=options["ambient"],
+        cpus=options["engine_cpus"] or (),
+        kept=options.get("board_state"),
+    )
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(board)

@@ -22,11 +22,9 @@ Examples:
 
 SLOWEST, FASTEST = 0.1, 1000.0
 
-# Options of `run` about a model, a real board or wiring. The engine has one thread: it is fast enough, and leaves
-# the screen a core.
+# Options of `run` about a real board or wiring.
 _NOT_OF_DEMO = {
-    *("model", "engine_python", "providers", "delegates", "batch", "inputs", "shapes"),
-    *("threads", "sysroot", "i2c", "require_full_delegation", "no_xnnpack"),
+    *("sysroot", "i2c"),
     *("power_log", "power_log_format", "power_volts", "power_log_offset", "power_log_interval"),
 }
 
@@ -56,6 +54,7 @@ PARAMS = (
         ["--speed"], type=speed, default="20x", show_default=True, metavar="20x",
         help="How many seconds of heat pass in one of yours.",
     ),
+    click.Option(["--board-state"], type=run.PATH, hidden=True, help="The board's heat, from one session to the next."),
     *(param for param in run.command.params if param.name not in _NOT_OF_DEMO),
 )  # fmt: skip
 
@@ -64,13 +63,14 @@ PARAMS = (
 def command(**options: Any) -> int:
     """Watch real inference on a virtual board: its heat is simulated, and really slows the model.
 
+    Without MODEL: the built-in demo model, with one thread, which leaves the screen a core.
     Every session is marked SIMULATED, and is recorded like any other.
     """
     if options["isolation"] != "process":
         raise InputError("--isolation thread: the virtual board slows an engine, and lets it crash, as a process only")
     chosen: Scenario = options["scenario"]
     labels = (("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"])
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None and (name, value) != ("threads", 0)}
     code: int = run.command.callback(**{**_defaults(), **_settings_of(chosen), **given, "labels": labels})  # type: ignore[misc]
     return code
 

@@ -1,6 +1,9 @@
 """`edgetop stop`: the end of a session that another process runs."""
 
+import os
+import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,13 +15,15 @@ if TYPE_CHECKING:
     from edgetop.recording.files import HeldFolder
 
 ENDING_PATIENCE_S = 10.0  # for one that takes no orders any more, since it is ending
+SWEEP_PATIENCE_S = 30.0
 LOOK_S = 0.1
+SWEEP = "sweep.json"  # of edgetop.sweep.plan
 
 
 @click.command("stop")
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
 def command(session: str | None) -> int:
-    """End SESSION, a path, a name, or enough of an id, and return when its recording is final.
+    """End SESSION, a path, a name, enough of an id, or the folder of a sweep, and return when its recording is final.
 
     Without SESSION: the one that runs; where several do, you choose on a terminal.
 
@@ -35,6 +40,8 @@ def command(session: str | None) -> int:
     from edgetop.recording.files import held, is_live  # noqa: PLC0415
     from edgetop.session.orders import Order  # noqa: PLC0415
 
+    if session and (Path(session) / SWEEP).is_file():
+        return _stop_sweep(Path(session))
     folder = held(running(session, newest=False))  # it may be moved while its end is waited for
     if not is_live(folder.path):
         raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
@@ -48,6 +55,26 @@ def command(session: str | None) -> int:
     if error:
         tell(f"edgetop: {error}", err=True)
     return exit_code
+
+
+def _stop_sweep(folder: Path) -> int:
+    """Have the process that runs it end its session, and end."""
+    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.sweep.plan import hold, read_plan  # noqa: PLC0415
+
+    plan, is_asked, until_s = read_plan(folder), False, time.monotonic() + SWEEP_PATIENCE_S
+    while (fd := hold(folder)) is None:
+        if not is_asked and plan.pid:
+            os.kill(plan.pid, signal.SIGTERM)
+            is_asked = True
+        if time.monotonic() > until_s:
+            raise InputError(f"{folder}: still runs", f"kill {plan.pid}")
+        time.sleep(LOOK_S)
+    os.close(fd)
+    if not is_asked:
+        raise InputError(f"{folder}: does not run (any more)", f"edgetop sweep --resume {folder}")
+    tell(f"stopped; edgetop sweep --resume {folder} goes on")
+    return 0
 
 
 def _await_end(folder: "HeldFolder") -> None:

@@ -62,7 +62,7 @@ class Terminal:
     def _dismiss_launcher(self) -> None:
         if self._launcher_fd is None:
             return
-        _signal_at_parents_end(0)
+        signal_at_parents_end(0)
         with contextlib.suppress(OSError):  # it was killed
             os.write(self._launcher_fd, b"x")
         os.close(self._launcher_fd)
@@ -117,7 +117,7 @@ def split() -> Terminal:
         _become_launcher(child, read_end)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(read_end)
-    _signal_at_parents_end(signal.SIGHUP)
+    signal_at_parents_end(signal.SIGHUP)
     if os.getppid() != parent:
         os._exit(1)
     return Terminal(parent, write_end)
@@ -135,7 +135,7 @@ def _become_launcher(child: int, dismissed: int) -> NoReturn:
     raise AssertionError("unreachable")
 
 
-def _signal_at_parents_end(number: int) -> None:
+def signal_at_parents_end(number: int) -> None:
     """Have the kernel send this signal when the parent ends; 0: none."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 

@@ -5,6 +5,7 @@ machine go on by that, and writes what became of it.
 """
 
 import contextlib
+import json
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -24,10 +25,12 @@ from edgetop.session.clock import Clock, SystemClock
 from edgetop.session.manifest import Board
 from edgetop.simulation.families import jetson, raspberry_pi
 from edgetop.simulation.folder import BoardFolder, Rival, home, remove_abandoned
-from edgetop.simulation.machine import new_machine
+from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import Scenario
 
 TICK_S = 0.2
+KEPT_EVERY_NS = 1_000_000_000
+SETTLED_S = 3600.0  # simulated, after which a board at rest is no cooler than before
 LONGEST_STEP_S = 1.0  # longer ones are of a machine that slept
 # The engine's use of the CPU is averaged over so long: a gap of a tenth of a second, which the scheduler of a
 # busy computer makes, would else be half a minute of idling at a high speed.
@@ -53,13 +56,18 @@ class VirtualBoard:
         cpus: Sequence[int] = (),
         place: Path | None = None,
         clock: Clock | None = None,
+        kept: Path | None = None,
     ) -> None:
-        """`speed`: simulated seconds in a real one. `cpus`: where the engine runs, for what competes with it."""
+        """`speed`: simulated seconds in a real one. `cpus`: where the engine runs, for what competes with it.
+
+        `kept`: a file with its heat, by which it is the same board from one session to the next.
+        """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
         self._place = place
         self._clock = clock or SystemClock()
         self.machine = new_machine(scenario, ambient_c)
+        self._kept, self._kept_at_ns = kept, 0
         self._family = FAMILIES[scenario.family]
         self._engine: File | None = None  # its /proc/PID/stat
         self._cpu_s = 0.0
@@ -70,6 +78,8 @@ class VirtualBoard:
         self._thread = threading.Thread(target=self._tick, name="virtual board", daemon=True)
 
     def __enter__(self) -> "VirtualBoard":  # noqa: PYI034  Self is in typing from Python 3.11 on
+        if self._kept:
+            self.machine = _resumed(self.machine, self._kept, self._speed, self._clock)
         place = self._place or home()
         remove_abandoned(place)
         self._folder = BoardFolder(place)
@@ -94,6 +104,7 @@ class VirtualBoard:
             self._thread.join()
         if self._rival:
             self._rival.close()
+        self._keep()
         self._folder.remove()
 
     def identity(self) -> Board:
@@ -139,8 +150,21 @@ class VirtualBoard:
         self.machine = was.after(min(real_s, LONGEST_STEP_S), self._speed, busy)
         self._act()
         self._folder.write(self._family.files(self.machine))
+        if now_ns - self._kept_at_ns > KEPT_EVERY_NS:
+            self._keep()
         if self.machine.is_troubled != was.is_troubled:
             self._report(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
+
+    def _keep(self) -> None:
+        """Write how warm it is, for the next session on it."""
+        self._kept_at_ns = self._clock.monotonic_ns()
+        if self._kept:
+            heat = self.machine.heat
+            now = self._clock.utc().timestamp()
+            state = {"utc_s": now, "die_c": heat.die.rise_c, "sink_c": heat.sink.rise_c, "fan": self.machine.fan}
+            new = self._kept.with_suffix(".new")
+            new.write_text(json.dumps(state))
+            new.replace(self._kept)
 
     def _engine_cpu_s(self) -> float:
         """CPU time of the engine since the last time."""
@@ -159,6 +183,20 @@ class VirtualBoard:
         self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
         if self._rival:
             self._rival.compete(machine.is_competed_with)
+
+
+def _resumed(machine: Machine, kept: Path, speed: float, clock: Clock) -> Machine:
+    """The board as it was left, having rested since; as long at rest as it takes to settle, where nothing is kept."""
+    rested_s = SETTLED_S
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        state = json.loads(kept.read_text())
+        die, sink = (
+            replace(stage, rise_c=float(state[key]))
+            for stage, key in ((machine.heat.die, "die_c"), (machine.heat.sink, "sink_c"))
+        )
+        rested_s = min(SETTLED_S, max(0.0, clock.utc().timestamp() - state["utc_s"]) * speed)
+        machine = replace(machine, heat=replace(machine.heat, die=die, sink=sink), fan=int(state["fan"]))
+    return machine.after(rested_s / speed, speed, busy=0.0)
 
 
 def marked(found: Found) -> Found:

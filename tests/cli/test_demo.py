@@ -206,7 +206,7 @@ def test_one_that_is_killed_leaves_a_folder_that_the_next_one_removes(start, tmp
         (["--speed", "1e9"], "'1e9' is no speed"),
         (["--isolation", "thread"], "--isolation thread: the virtual board slows an engine"),
         (["--sysroot", "/tmp"], "no such option: --sysroot (see edgetop demo --help)"),
-        (["model.onnx"], "unexpected extra argument"),
+        (["model.onnx"], "model.onnx: no such file"),
     ],
 )
 def test_what_it_cannot_do_it_says_in_one_line(arguments, words, tmp_path):

@@ -160,3 +160,24 @@ def test_one_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="null byte"):
         board.__enter__()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_as_warm_as_the_last_session_left_it_and_has_cooled_since(tmp_path: Path) -> None:
+    clock, kept = ManualClock(), tmp_path / "board.json"
+
+    def board() -> VirtualBoard:
+        return VirtualBoard(SCENARIOS["healthy"], 20.0, place=tmp_path, clock=clock, kept=kept)
+
+    with board() as first:
+        at_rest = first.machine.celsius
+        first.machine = first.machine.after(30.0, 20.0, busy=1.0)
+        hot = first.machine.celsius
+    assert hot > at_rest + 5
+    with board() as soon:
+        assert soon.machine.celsius == pytest.approx(hot)
+    clock.advance(20.0)
+    with board() as later:
+        assert at_rest < later.machine.celsius < hot - 1
+    kept.write_text("{")
+    with board() as anew:
+        assert anew.machine.celsius == pytest.approx(at_rest)

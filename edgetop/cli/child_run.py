@@ -1,0 +1,94 @@
+"""One session of `edgetop run` in a process of its own, for the commands that make many of them."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from edgetop.cli.terminal import signal_at_parents_end
+from edgetop.errors import EXIT_GATE_FAILED
+
+MAX_TOLD = 100_000
+SAID_BY = "edgetop: "  # how every error begins that a command ends with
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    code: int
+    report: dict[str, Any] | None  # as of `report --json`; None: there is none
+    reason: str  # why it failed; "": it did not
+
+    @property
+    def end_reason(self) -> str | None:
+        return None if self.report is None else self.report["session"]["end_reason"]
+
+    @property
+    def is_complete(self) -> bool:
+        """It measured for as long as was asked for. (A gate may have failed.)"""
+        return self.code in (0, EXIT_GATE_FAILED) and self.end_reason in ("duration", "runs")
+
+
+class ChildRun:
+    """A process that ends in order when this one is killed."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path, cwd: str | None = None) -> None:
+        """`arguments`: those after `edgetop`; `folder`: where what it says is kept."""
+        self._said, self._result = folder / "run.log", folder / "result.json"
+        with self._said.open("wb") as said, self._result.open("wb") as result:
+            self._process = subprocess.Popen(  # noqa: S603  this very program
+                [sys.executable, "-m", "edgetop", *arguments, "--headless", "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=result,
+                stderr=said,
+                cwd=cwd,
+                start_new_session=True,  # Ctrl+C and a hang-up of the terminal are for this process to answer
+                preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
+            )
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is over within that time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
+
+    def stop(self) -> None:
+        """Have it end in order: its recording is finished."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+
+    @property
+    def last_line(self) -> str:
+        """Of what it said so far."""
+        lines = [line for line in self._text().splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+
+    def _text(self) -> str:
+        with contextlib.suppress(OSError), self._said.open("rb") as file:
+            file.seek(max(0, self._said.stat().st_size - MAX_TOLD))
+            return file.read().decode("utf-8", "replace")
+        return ""
+
+    def outcome(self) -> Outcome:
+        """Of a process that is over."""
+        code = self._process.wait()
+        report = None
+        with contextlib.suppress(OSError, ValueError):
+            report = json.loads(self._result.read_text(encoding="utf-8"))
+        told = [line for line in self._text().splitlines() if line.startswith(SAID_BY)]
+        reason = told[-1].removeprefix(SAID_BY) if told and code not in (0, EXIT_GATE_FAILED) else ""
+        if code < 0:
+            reason = f"edgetop was killed by signal {-code}"
+        elif code and not reason and code != EXIT_GATE_FAILED:
+            reason = self.last_line or f"exit code {code}"
+        for notice in (report or {}).get("warnings", ()):
+            if notice["code"] == "provider-dropped":
+                reason = reason or notice["message"]
+        for path in (self._said, self._result):
+            path.unlink(missing_ok=True)
+        return Outcome(code, report, reason)

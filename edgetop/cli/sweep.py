@@ -1,0 +1,192 @@
+"""`edgetop sweep`: every combination of models and settings, measured so that heat decides nothing."""
+
+import copy
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from click import IntRange, option
+
+from edgetop.cli import completion, demo, run
+from edgetop.cli import options as text
+from edgetop.cli.companions import Companion, needs
+from edgetop.errors import InputError
+
+EXAMPLES = """\b
+Examples:
+  edgetop sweep fp32.onnx int8.onnx --threads 1,2,4 --repeat 5
+  edgetop sweep det.tflite --threads 2,4 --provider CPU,XNNPACK --duration 5m --detach
+  edgetop sweep -f models.txt --batch 1,4 --goal throughput --max-temp 80C --dry-run
+  edgetop sweep --resume ~/.local/state/edgetop/sweep-20261122-101502.sweep
+"""
+REST_C = 2.0  # above where the first run began
+DEFAULT_DURATION = "60s"
+
+# Of `run`: what differs between runs, and what is not of each.
+_OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"}
+_GIVEN_ON = (
+    *run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS, *run.COOLDOWN_OPTIONS,
+    *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
+)  # fmt: skip
+
+
+class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
+    """A value that another type accepts, as it was written: it is handed on to each run."""
+
+    name = "text"
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        self.inner.convert(value, param, ctx)
+        return str(value)
+
+
+def _handed_on() -> Iterator[click.Option]:
+    """The options of `run` that each run is given."""
+
+    @text.add_options(_GIVEN_ON)
+    def holder() -> None:
+        pass
+
+    for param in reversed(holder.__click_params__):  # type: ignore[attr-defined]
+        if param.name not in _OWN:
+            given = copy.copy(param)
+            if not given.is_flag:
+                given.type = AsWritten(given.type)
+            yield given
+
+
+def listed(what: Any) -> Any:
+    """A list of values with commas between them."""
+
+    def parse(given: str) -> tuple[Any, ...]:
+        return tuple(what.convert(part.strip(), None, None) for part in given.split(","))
+
+    return parse
+
+
+def provider_list(given: str) -> tuple[str, ...]:
+    """`CPU,XNNPACK`; one with options, which have commas themselves, stands alone: `CUDA:a=1,b=2`."""
+    parts = (given,) if ":" in given else tuple(part.strip() for part in given.split(","))
+    for part in parts:
+        text.with_options(part)
+    return parts
+
+
+GOALS = ("p50", "p99", "throughput", "energy")
+A_SWEEP = needs("resume", holds=lambda given: not given, told="{} is for a new sweep: its plan is made")
+OWN_OPTIONS = (
+    option("-f", "--file", "models_file", type=run.PATH, metavar="FILE",
+        help="Models as well, one a line; # begins a comment."),
+    option("--threads", type=listed(IntRange(0, 1024)), metavar="1,2,4",
+        help="Each of these numbers. 0: the runtime's default."),
+    option(
+        "--provider", "providers", type=provider_list, multiple=True, metavar="CPU,XNNPACK",
+        shell_complete=completion.providers, help="Each of these providers. Repeatable.",
+    ),
+    option("--batch", type=listed(IntRange(1)), metavar="1,4", help="Each of these batch sizes."),
+    option("--rate", type=listed(text.FiniteRange(1e-6, 1e6)), metavar="10,30", help="Each of these rates, in Hz."),
+    option("--repeat", type=IntRange(1, 1000), default=3, show_default=True, help="Sessions of each combination."),
+    option(
+        "--cooldown-to", type=text.celsius, metavar="45C",
+        help="Cool the board down to this before each run. Default: 2 C above where the first begins.",
+    ),
+    option("--goal", type=click.Choice(GOALS), default="p99", show_default=True,
+        help="By what a setting is recommended."),
+    option("--max-temp", type=text.celsius, metavar="80C", help="Recommend none that is hotter than this."),
+    option("--max-rss", type=text.size, metavar="512M", help="Recommend none whose engine needs more."),
+    option("--scenario", type=demo.scenario, metavar="NAME", shell_complete=completion.scenarios,
+           help="On the virtual board: edgetop help demo."),
+    option(
+        "--speed", type=AsWritten(click.types.convert_type(demo.speed)), metavar="20x",
+        help="Of the virtual board.", cls=Companion, rules=[needs("scenario")],
+    ),
+    option("-o", "--output", type=run.PATH, metavar="PATH", help="The sweep's folder; .sweep is appended."),
+    option("--resume", type=run.PATH, metavar="FOLDER",
+        help="Go on with a sweep that was stopped or killed, or show its result."),
+    option("--dry-run", is_flag=True, help="Show what would run, how often and for how long, and end."),
+    option("--detach", is_flag=True, help="Return at once; edgetop attach shows what runs, --resume the result."),
+    option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help sweep)."),
+    option("--csv", "csv_file", type=run.PATH, metavar="FILE", help="The table as CSV as well."),
+)  # fmt: skip
+
+
+@click.command("sweep", params=[], epilog=EXAMPLES)
+@click.argument("models", nargs=-1, type=run.PATH, metavar="MODEL...")
+@text.add_options(OWN_OPTIONS)
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Measure every combination of MODELs and settings, each in a session of its own, and recommend one.
+
+    In random order within each repetition, and after a cool-down, so that neither heat nor drift decides.
+    Ctrl+C stops it; a sweep that was stopped or killed goes on with --resume, and has lost one run at most.
+    Other options are those of `edgetop run`, for each run.
+    """
+    from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    given = [name for name in options if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
+    if options["resume"]:
+        others = {"resume", "as_json", "csv_file", "detach", "goal", "max_temp", "max_rss", "deadline", "dry_run"}
+        if wrong := [name for name in given if name not in others]:
+            raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
+    if options["as_json"] and options["detach"]:
+        raise InputError(
+            "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"
+        )
+    runs_here = not options["dry_run"]
+    leaving = {"headless": False, "no_record": not runs_here, "detach": options["detach"] and runs_here}
+    terminal = terminal_for(leaving)
+    from edgetop.cli.sweeping import resume_sweep, start_sweep  # noqa: PLC0415  the launcher stays small
+
+    if options["resume"]:
+        return resume_sweep({**options, "given": given}, terminal)
+    return start_sweep(options, _run_options(ctx, given), terminal)
+
+
+def _written(ctx: click.Context, name: str) -> str:
+    param = next(param for param in ctx.command.params if param.name == name)
+    return max(param.opts, key=len) if isinstance(param, click.Option) else "MODEL"
+
+
+_HANDED_ON = tuple(_handed_on())
+command.params += _HANDED_ON
+
+
+def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
+    """What each run is given on its command line."""
+    words: list[str] = []
+    for param in _HANDED_ON:
+        if param.name in given:
+            name, value = max(param.opts, key=len), ctx.params[param.name]
+            if param.is_flag:
+                words.append(name)
+            else:
+                words += [f"{name}={one}" for one in (value if param.multiple else (value,))]
+    if "duration" not in given and "runs" not in given:
+        words.append(f"--duration={DEFAULT_DURATION}")
+    if scenario := ctx.params["scenario"]:
+        words.append(f"--scenario={scenario.name}")
+        words += [f"--speed={ctx.params['speed']}"] if ctx.params["speed"] else []
+    return words
+
+
+def models_of(options: dict[str, Any]) -> list[str]:
+    """Absolute paths. Raises InputError where there is none, or one is no file."""
+    paths = list(options["models"])
+    if listing := options["models_file"]:
+        try:
+            lines = listing.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise InputError(f"-f {listing}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        paths += [listing.parent / line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    paths = [Path(part) for path in paths for part in ([path] if path.exists() else str(path).split(","))]
+    if not paths:
+        raise InputError("no model is given", "name one or more, or a file of them: -f models.txt")
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))  # noqa: PTH100  links are kept

@@ -1,0 +1,243 @@
+"""What came of a sweep: its table, the comparison of its combinations, and which of them to take."""
+
+import csv
+import json
+import shlex
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetop.cli import options as text
+from edgetop.cli.compare import read_samples
+from edgetop.cli.tell import raise_problems, table, tell
+from edgetop.comparison.compare import Comparison, compare, comparison_document
+from edgetop.comparison.sample import Group, Sample
+from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, OutputError
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.sweep.choice import GOALS, KEYS, Candidate, Choice, Wanted, choose
+from edgetop.sweep.plan import Plan
+
+_HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "items_per_s": "items/s", "energy_mj": "mJ/item",
+          "rss_peak_mib": "MiB", "max_c": "max °C"}  # fmt: skip
+_AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
+_RANKED_BY = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz", "energy": "gross_mj"}
+
+
+def print_result(folder: Path, plan: Plan, *, as_json: bool, csv_file: Path | None) -> int:
+    """To the standard output, and to a file as CSV where one is asked for. Gives the exit code."""
+    groups, candidates, problems = _read(folder, plan)
+    wanted = _wanted(plan)
+    choice = choose(candidates, wanted)
+    ranked_by = _RANKED_BY[wanted.goal]
+    comparison = compare(groups, ranked_by) if len(groups) > 1 else None
+    as_good = _as_good(plan, comparison, choice)
+    if csv_file:
+        _write_csv(csv_file, candidates)
+    if as_json:
+        click.echo(json.dumps(_document(folder, plan, candidates, choice, comparison, as_good), indent=1))
+    else:
+        parts = (
+            _table(candidates, choice, _ratios(comparison, ranked_by)),
+            _compared(folder, comparison),
+            _recommended(plan, candidates, choice, wanted, as_good),
+        )
+        tell("\n".join(line for part in parts for line in part))
+    raise_problems(problems, "the rest is compared")
+    return EXIT_DONE if groups else EXIT_ENGINE_DIED
+
+
+def _wanted(plan: Plan) -> Wanted:
+    deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
+    return Wanted(
+        goal=plan.wanted.get("goal") or "p99",
+        deadline_ms=text.duration(deadline) / 1e6 if deadline else None,
+        max_c=plan.wanted.get("max_temp"),
+        max_rss_mib=most_rss / 2**20 if most_rss else None,
+    )
+
+
+def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[str]]:
+    groups, candidates, problems = [], [], []
+    for settings in plan.combinations:
+        name = settings.words(plan.varied)
+        runs = [run for run in plan.runs if run.settings == settings]
+        done = sorted(run.session for run in runs if run.state == "done")
+        samples, found = read_samples([str(folder / session) for session in done])
+        problems += found
+        failed = next((run.reason for run in runs if run.state == "failed"), None)
+        candidates.append(Candidate(settings, name, tuple(done), _figures(samples), failed))
+        if samples:
+            groups.append(Group(name, tuple(samples)))
+    return groups, candidates, problems
+
+
+def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Medians over the sessions; the hottest of all."""
+    each = [_figures_of(sample) for sample in samples]
+    known = {key: [value for one in each if (value := one[key]) is not None] for key in KEYS}
+    medians = {key: round(statistics.median(values), 6) if values else None for key, values in known.items()}
+    return {**medians, "max_c": max(known["max_c"], default=None)}
+
+
+def _figures_of(sample: Sample) -> dict[str, float | None]:
+    report, batch = sample.report, sample.session.load.batch or 1
+    energy = report.energy.gross_mj
+    return {
+        "p50_ms": report.latency.p50_ms,
+        "p99_ms": report.latency.p99_ms,
+        "items_per_s": report.latency.items_per_s,
+        "energy_mj": None if energy is None else energy / batch,
+        "rss_peak_mib": report.memory.rss_peak_mib,
+        "max_c": max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None),
+    }
+
+
+def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
+    """Those that are not told apart from the recommended one, and within the limits too."""
+    if comparison is None or choice.recommended is None or "batch" in plan.varied:
+        return []
+    name = choice.recommended.name
+    tied = next((rank.sessions for rank in comparison.ranking if name in rank.sessions), ())
+    return [other for other in tied if other != name and other not in choice.excluded]
+
+
+def _ratios(comparison: Comparison | None, key: str) -> dict[str, str]:
+    """By the name of a combination: how far it is from the first, in words."""
+    row = comparison.row(key) if comparison else None
+    if comparison is None or row is None:
+        return {}
+    words = {}
+    for name, one in zip(comparison.names, row.ratios, strict=True):
+        interval = f" ({one.ci95[0]:.3f} to {one.ci95[1]:.3f})" if one and one.ci95 else ""
+        ratio = f"x {one.value:.3f}{interval} " if one and one.value is not None else ""
+        words[name] = f"{ratio}{one.words}" if one else "the first"
+    return words
+
+
+def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
+    """The ranking, and what makes the comparison unfair."""
+    if comparison is None:
+        return
+    yield ""
+    for rank in comparison.ranking:
+        tied = "  not told apart" if len(rank.sessions) > 1 else ""
+        yield f"rank {rank.rank:<6}{clean(', '.join(rank.sessions))}{tied}"
+    for notice in comparison.fair:
+        yield f"unfair     {clean(notice.message)}"
+        yield f"           {clean(notice.advice)}"
+    yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
+
+
+def _table(candidates: Sequence[Candidate], choice: Choice, ratios: Mapping[str, str]) -> Iterator[str]:
+    """The medians of each combination; those that failed at the end with their reason."""
+    front = {one.name for one in choice.pareto}
+    rows = [
+        [
+            "*" if one.name in front else "",
+            clean(one.name),
+            f"{len(one.sessions)}",
+            *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
+            ratios.get(one.name, ""),
+        ]
+        for one in candidates
+        if one.sessions
+    ]
+    head = "against the first, 95 %"
+    if rows:
+        yield from table(["", "settings", "n", *_HEADS.values(), head], rows, {"", "settings", head})
+    if len(front) < len(rows) and choice.axes:
+        axes = ", ".join(_AXES[axis] for axis in choice.axes)
+        yield f"* none is better in one of {axes} and worse in none (Pareto front)"
+    for one in candidates:
+        if one.reason:
+            yield f"failed     {clean(one.name)}: {clean(one.reason)}"
+
+
+def _recommended(
+    plan: Plan, candidates: Sequence[Candidate], choice: Choice, wanted: Wanted, as_good: Sequence[str]
+) -> Iterator[str]:
+    yield ""
+    for name, why in choice.excluded.items():
+        yield f"left out   {clean(name)}: {why}"
+    one = choice.recommended
+    if one is None:
+        yield f"recommended for {GOALS[wanted.goal][2]}: none" + (" keeps within the limits" if choice.excluded else "")
+        return
+    yield f"recommended for {GOALS[wanted.goal][2]}: {clean(one.name)}"
+    if as_good:
+        yield f"           not told apart from it: {clean(', '.join(as_good))}"
+    elif max(len(each.sessions) for each in candidates) < 3:
+        yield "           fewer than three sessions each: the order may be chance (--repeat 5)"
+    yield f"           {clean(_command(plan, one))}"
+
+
+def _command(plan: Plan, one: Candidate) -> str:
+    """The line that runs it."""
+    left_out = ("--duration", "--cooldown", "--scenario", "--speed")
+    options = [word for word in plan.options if not word.startswith(left_out)]
+    return shlex.join(["edgetop", "run", *one.settings.arguments, *options])
+
+
+def _document(
+    folder: Path,
+    plan: Plan,
+    candidates: Sequence[Candidate],
+    choice: Choice,
+    comparison: Comparison | None,
+    as_good: Sequence[str],
+) -> dict[str, Any]:
+    front = {one.name for one in choice.pareto}
+    best = choice.recommended
+    return {
+        "sweep": str(folder),
+        "seed": plan.seed,
+        "start_c": plan.start_c,
+        "cooldown_to_c": plan.cooldown_to_c,
+        "runs": [
+            {
+                "number": number,
+                "repetition": run.repetition,
+                "combination": run.settings.words(plan.varied),
+                "session": run.session,
+                "state": run.state,
+                "reason": run.reason,
+                **run.figures,
+            }
+            for number, run in enumerate(plan.runs, 1)
+        ],
+        "combinations": [
+            {
+                "name": one.name,
+                "model": one.settings.model,
+                "threads": one.settings.threads,
+                "provider": one.settings.provider,
+                "batch": one.settings.batch,
+                "rate_hz": one.settings.rate_hz,
+                "sessions": list(one.sessions),
+                **one.figures,
+                "reason": one.reason,
+                "excluded": choice.excluded.get(one.name),
+                "pareto": one.name in front,
+            }
+            for one in candidates
+        ],
+        "goal": plan.wanted.get("goal"),
+        "recommended": best and {"name": best.name, "command": _command(plan, best), "not_told_apart": list(as_good)},
+        "compare": comparison and comparison_document(comparison),
+    }
+
+
+def _write_csv(path: Path, candidates: Sequence[Candidate]) -> None:
+    keys = ("model", "threads", "provider", "batch", "rate_hz")
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*keys, "sessions", *KEYS, "failed"])
+            for one in candidates:
+                named = [getattr(one.settings, key) for key in keys]
+                writer.writerow([*named, len(one.sessions), *(one.figures[key] for key in KEYS), one.reason])
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None

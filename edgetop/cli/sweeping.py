@@ -1,0 +1,307 @@
+"""A sweep on its way: one run after the other, a row of a table for each, whatever becomes of the terminal."""
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from edgetop import formatting
+from edgetop.cli import demo, run
+from edgetop.cli.board import open_board
+from edgetop.cli.child_run import ChildRun
+from edgetop.cli.sweep import REST_C, models_of
+from edgetop.cli.sweep_result import print_result
+from edgetop.cli.tell import tell
+from edgetop.cli.terminal import Terminal, trim_log
+from edgetop.control.client import NotRunningError, give
+from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.paths import recordings_home
+from edgetop.recording.files import is_live
+from edgetop.runner.cooldown import hottest
+from edgetop.sensors.protocol import Closable
+from edgetop.session.orders import Order
+from edgetop.sweep.plan import SUFFIX, Plan, Run, combined, figures_of, hold, ordered, read_plan, write_plan
+
+LOOK_S = 0.5
+STARTING_S = 10.0  # of a run: interpreter, runtime, model and warm-up, in round figures
+ENDING_S = 30.0
+LOG = "sweep.log"
+BOARD = "board.json"  # the heat of a virtual board
+WANTED = ("goal", "deadline", "max_temp", "max_rss")
+
+
+def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Terminal) -> int:
+    """A new one. Raises InputError where something that was given cannot be used."""
+    providers = [name for each in options["providers"] for name in each]
+    lists = (options["threads"], tuple(dict.fromkeys(providers)), options["batch"], options["rate"])
+    combinations = combined(models_of(options), *(given or (None,) for given in lists))
+    parsed = _parsed(run_options, combinations[0].arguments)
+    seed = parsed["seed"]
+    plan = Plan(
+        runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options["repeat"], seed)),
+        options=tuple(run_options),
+        folder=str(Path.cwd()),
+        seed=seed,
+        duration_s=parsed["duration"] / 1e9 if parsed["duration"] else None,
+        cooldown_max_s=parsed["cooldown_max"] / 1e9,
+        cooldown_to_c=options["cooldown_to"],
+        wanted={name: options[name] for name in WANTED},
+    )
+    if options["dry_run"]:
+        tell(_plan_words(plan, None, None, each=True))
+        return EXIT_DONE
+    folder = _new_folder(options["output"])
+    with _held(folder):
+        heat = _heat({**parsed, "board_state": folder / BOARD})
+        target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
+        plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
+        tell(_plan_words(plan, folder, heat), err=True)
+        return Sweep(folder, plan, terminal).run(options)
+
+
+def resume_sweep(options: dict[str, Any], terminal: Terminal) -> int:
+    folder = Path(os.path.abspath(options["resume"]))  # noqa: PTH100  links are kept
+    plan = read_plan(folder)
+    plan = replace(plan, wanted={**plan.wanted, **{name: options[name] for name in WANTED if name in options["given"]}})
+    with _held(folder):
+        if plan.next_run:
+            tell(_plan_words(plan, folder, None), err=True)
+        if options["dry_run"]:
+            return EXIT_DONE
+        return Sweep(folder, plan, terminal).run(options)
+
+
+def _parsed(run_options: list[str], arguments: list[str]) -> Mapping[str, Any]:
+    """What a run makes of its command line: so is refused now what every run would refuse. Raises click's errors."""
+    command = demo.command if any(word.startswith("--scenario") for word in run_options) else run.command
+    return command.make_context(command.name, [*arguments, *run_options]).params
+
+
+def _heat(options: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The hottest zone of the board now."""
+    scenario = options.get("scenario")
+    ambient = options["ambient"] if options["ambient"] is not None or scenario is None else scenario.ambient_c
+    with open_board({"scenario": None, "sysroot": None, **options, "ambient": ambient}) as board:
+        found = board.discover()
+        heat = hottest(found)
+        for source in found.sources:
+            if isinstance(source, Closable):
+                source.close()
+    return (heat.sensor, heat.celsius) if heat else None
+
+
+def _new_folder(output: Path | None) -> Path:
+    path = output or recordings_home() / f"sweep-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
+    folder = path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise InputError(f"{folder}: is there already", f"edgetop sweep --resume {folder}") from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+    return folder
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """One process at a time runs a sweep; the lock goes with it, however it ends."""
+    fd = hold(folder)
+    if fd is None:
+        raise InputError(f"{folder}: this sweep runs", f"edgetop stop {folder} ends it")
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: bool = False) -> str:
+    left = [one for one in plan.runs if one.state == "planned"]
+    combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
+    lines = [
+        f"{len(left)} of {len(plan.runs)} runs to go: {combinations} combinations, {repetitions} times each, at random"
+    ]
+    if plan.duration_s is None:
+        lines.append("  how long is not known: each ends after so many inferences (--runs)")
+    else:
+        least = len(left) * (plan.duration_s + STARTING_S)
+        most = least + len(left) * plan.cooldown_max_s
+        lines.append(
+            f"  {formatting.stopwatch(plan.duration_s * 1e9)} each: about {formatting.stopwatch(least * 1e9)} without "
+            f"cool-downs, {formatting.stopwatch(most * 1e9)} at most"
+        )
+    if heat:
+        lines.append(
+            f"  cool-down before each to {plan.cooldown_to_c:.1f} °C; {clean(heat[0])} is at {heat[1]:.1f} °C now"
+        )
+    elif folder:
+        cool = "no cool-down: no temperature can be read here"
+        lines.append(
+            f"  cool-down before each to {plan.cooldown_to_c:.1f} °C" if plan.cooldown_to_c is not None else f"  {cool}"
+        )
+    if folder:
+        lines.append(f"  in {clean(str(folder))}")
+    if each:
+        lines += [f"  {one.repetition}  {clean(one.settings.words(plan.varied))}" for one in plan.runs]
+    return "\n".join(lines)
+
+
+class Sweep:
+    """Runs what is planned. Its folder is held by this process."""
+
+    def __init__(self, folder: Path, plan: Plan, terminal: Terminal) -> None:
+        self._folder, self._terminal = folder, terminal
+        self._plan = replace(plan, pid=os.getpid())
+        self._child: ChildRun | None = None
+        self._stopped: int | None = None  # the signal
+        self._hung_up = False
+        self._width = max(len(settings.words(plan.varied)) for settings in plan.combinations)
+        self._took_s: list[float] = []  # of the runs that this process has made
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        if self._plan.next_run:
+            self._write()
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_signal)
+        try:
+            if self._plan.next_run:
+                if options["detach"]:
+                    self._leave(is_asked=True)
+                self._run_all()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if self._stopped is not None or self._plan.next_run:
+            done = sum(one.state != "planned" for one in self._plan.runs)
+            text = f"stopped after {done} of {len(self._plan.runs)} runs; edgetop sweep --resume {self._folder} goes on"
+            self._say(f"edgetop: {text}")
+            return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
+        return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=options["csv_file"])
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._hung_up = True
+            return
+        self._stopped = number
+        if self._child:
+            self._child.stop()
+
+    def _run_all(self) -> None:
+        self._say(self._row("", "settings", ("p50 ms", "p99 ms", "1/s", "mJ", "MiB", "max °C", "start °C", "cooled s")))
+        for done in (one for one in self._plan.runs if one.state != "planned"):
+            self._say(self._row_of(done))
+        while self._stopped is None and (one := self._plan.next_run):
+            began_s = time.monotonic()
+            changes = self._run_one(one)
+            if changes is None:
+                return
+            self._took_s.append(time.monotonic() - began_s)
+            self._plan = self._plan.amended(one, **changes)
+            self._write()
+            self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
+
+    def _run_one(self, one: Run) -> dict[str, Any] | None:
+        """What became of it; None: it was stopped, and is to be done again."""
+        folder = self._folder / one.session
+        _clear(folder)
+        is_virtual = any(word.startswith("--scenario") for word in self._plan.options)
+        cool = [] if self._plan.cooldown_to_c is None else [f"--cooldown-to={self._plan.cooldown_to_c:.2f}C"]
+        board = [f"--board-state={self._folder / BOARD}"] if is_virtual else []
+        label = [f"--label=sweep={self._folder.stem}", f"--label=combination={one.settings.words(self._plan.varied)}"]
+        command = "demo" if is_virtual else "run"
+        arguments = [command, *one.settings.arguments, *self._plan.options, *cool, *board, *label, "-o", str(folder)]
+        self._child = ChildRun(arguments, self._folder, self._plan.folder)
+        while not self._child.wait(LOOK_S):
+            self._follow(one)
+        outcome, self._child = self._child.outcome(), None
+        if outcome.is_complete and not outcome.reason:
+            assert outcome.report
+            return {"state": "done", "figures": figures_of(outcome.report)}
+        if self._stopped is not None or outcome.end_reason in ("user", "signal") or outcome.code == EXIT_INTERRUPTED:
+            return None
+        return {"state": "failed", "reason": outcome.reason or f"it ended: {outcome.end_reason}"}
+
+    def _follow(self, one: Run) -> None:
+        """One line that is drawn over itself, where there is a terminal."""
+        if self._hung_up or self._terminal.has_lost_launcher:
+            self._hung_up = False
+            self._leave(is_asked=False)
+        assert self._child
+        if sys.stderr.isatty():
+            place = self._plan.runs.index(one) + 1
+            now = self._child.last_line.rpartition("\r")[2].strip() or "starting"
+            line = f"{place}/{len(self._plan.runs)}{self._left()}  {one.settings.words(self._plan.varied)}: {now}"
+            line = formatting.cut(clean(line), shutil.get_terminal_size().columns - 1)
+            with contextlib.suppress(OSError):
+                click.echo(f"\r{line}\x1b[K", nl=False, err=True)
+
+    def _left(self) -> str:
+        """`, 4m12s left`: as long as runs took so far."""
+        if not self._took_s:
+            return ""
+        left = sum(one.state == "planned" for one in self._plan.runs)
+        return f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * left * 1e9)} left"
+
+    def _leave(self, *, is_asked: bool) -> None:
+        """Give the terminal back; what is said goes to the log."""
+        if is_asked or self._terminal.has_lost_launcher:
+            self._say(
+                f"edgetop: the sweep goes on; edgetop attach shows what runs, edgetop stop {self._folder} ends it,\n"
+                f"  edgetop sweep --resume {self._folder} gives the result"
+            )
+        try:
+            self._terminal.let_go(self._folder / LOG, pipes_too=is_asked)
+        except OSError as error:
+            self._say(f"edgetop: {self._folder / LOG}: {error.strerror}: the sweep stays on this terminal")
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            if sys.stderr.isatty():
+                click.echo("\r\x1b[K", nl=False, err=True)
+            tell(text, err=True)
+        trim_log(self._folder / LOG)
+
+    def _row_of(self, one: Run) -> str:
+        place, name = f"{self._plan.runs.index(one) + 1}", one.settings.words(self._plan.varied)
+        if one.state == "failed":
+            return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
+        figures = one.figures
+        keys = ("p50_ms", "p99_ms", "throughput_hz", "gross_mj", "rss_peak_mib", "max_c", "start_c", "cooldown_s")
+        return self._row(place, name, tuple(_number(figures.get(key)) for key in keys))
+
+    def _row(self, place: str, name: str, cells: tuple[str, ...]) -> str:
+        return f"{place:>3}  {clean(name):<{self._width}}" + "".join(f"  {cell:>8}" for cell in cells)
+
+    def _write(self) -> None:
+        try:
+            write_plan(self._folder, self._plan)
+        except OSError as error:
+            raise OutputError(f"{self._folder}: cannot be written: {error.strerror}") from None
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
+def _clear(folder: Path) -> None:
+    """Of a run that was lost: its session is ended and removed."""
+    until_s = time.monotonic() + ENDING_S
+    while folder.exists() and is_live(folder):
+        if time.monotonic() > until_s:
+            raise InputError(f"{folder}: still runs", f"edgetop stop {folder}")
+        with contextlib.suppress(NotRunningError):
+            give(folder, Order("stop"))
+        time.sleep(LOOK_S)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""The plan of a sweep: what runs in which order, and what came of it so far, in one file that makes it resumable."""
+
+import fcntl
+import itertools
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from edgetop.errors import InputError
+
+SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
+State = Literal["planned", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One combination. None: the default of `edgetop run`."""
+
+    model: str  # path
+    threads: int | None = None
+    provider: str | None = None
+    batch: int | None = None
+    rate_hz: float | None = None
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of `edgetop run`."""
+        provider = None if self.model.endswith(".tflite") and self.provider == "XNNPACK" else self.provider
+        pairs = (("threads", self.threads), ("provider", provider), ("batch", self.batch), ("rate", self.rate_hz))
+        return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
+
+    def words(self, named: Sequence[str]) -> str:
+        """Those of these fields that it has: `resnet.onnx 2 threads CPU batch 4 30 Hz`."""
+        texts = {
+            "model": Path(self.model).name,
+            "threads": f"{self.threads} thread{'' if self.threads == 1 else 's'}",
+            "provider": f"{self.provider}",
+            "batch": f"batch {self.batch}",
+            "rate_hz": f"{self.rate_hz:g} Hz" if self.rate_hz else "",
+        }
+        return " ".join(texts[name] for name in named if getattr(self, name) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One session of a sweep, planned or over."""
+
+    repetition: int  # from 1
+    settings: Settings
+    session: str  # name of its folder in that of the sweep
+    state: State = "planned"
+    reason: str | None = None  # it failed
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # in short, by the keys of the report
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Its file is written anew after each run."""
+
+    runs: tuple[Run, ...]
+    options: tuple[str, ...]  # of every run, as they were written
+    folder: str  # the working directory in which they were
+    seed: int
+    duration_s: float | None  # of each run; None: it ends after so many inferences
+    cooldown_max_s: float
+    cooldown_to_c: float | None = None  # None: no temperature can be read
+    start_c: float | None = None  # the hottest zone before the first run
+    pid: int | None = None  # of the process that runs it
+    wanted: Mapping[str, Any] = field(default_factory=dict)  # what is recommended: goal, deadline, max_temp, max_rss
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The fields of settings in which runs differ; the model, where there is none."""
+        names = ("model", "threads", "provider", "batch", "rate_hz")
+        several = tuple(name for name in names if len({getattr(run.settings, name) for run in self.runs}) > 1)
+        return several or ("model",)
+
+    @property
+    def combinations(self) -> tuple[Settings, ...]:
+        """In the order in which they were given."""
+        numbered = sorted(self.runs, key=lambda run: run.session)
+        return tuple(dict.fromkeys(run.settings for run in numbered))
+
+    @property
+    def next_run(self) -> Run | None:
+        """None: it is complete. A combination that failed is not tried again."""
+        failed = {run.settings for run in self.runs if run.state == "failed"}
+        return next((run for run in self.runs if run.state == "planned" and run.settings not in failed), None)
+
+    def amended(self, run: Run, **changes: object) -> "Plan":
+        """With another state of that run."""
+        changed = replace(run, **changes)  # type: ignore[arg-type]
+        return replace(self, runs=tuple(changed if one is run else one for one in self.runs))
+
+
+def combined(
+    models: Sequence[str],
+    threads: Sequence[int | None],
+    providers: Sequence[str | None],
+    batches: Sequence[int | None],
+    rates: Sequence[float | None],
+) -> tuple[Settings, ...]:
+    """Every combination, the model changing last."""
+    return tuple(Settings(*each) for each in itertools.product(models, threads, providers, batches, rates))
+
+
+def ordered(combinations: Sequence[Settings], repeat: int, seed: int) -> Iterator[Run]:
+    """Each combination once in each repetition, in random order: so a drift of the board hits none more than others."""
+    chance = random.Random(seed)  # noqa: S311  an order, no secret
+    numbered = list(enumerate(combinations, 1))
+    for repetition in range(1, repeat + 1):
+        for number, settings in chance.sample(numbered, len(numbered)):
+            stem = re.sub(r"[^\w.-]+", "-", Path(settings.model).stem)[:60]
+            yield Run(repetition, settings, f"{number:03d}-{stem}-{repetition}.edgetop")
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Atomically. Raises OSError."""
+    new = folder / f"{FILE}.new"
+    with new.open("w", encoding="utf-8") as file:
+        json.dump({"format_version": FORMAT_VERSION, **asdict(plan)}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(folder / FILE)
+
+
+def hold(folder: Path) -> int | None:
+    """The lock that the process that runs the sweep has, as a descriptor; None: another has it."""
+    fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def read_plan(folder: Path) -> Plan:
+    """Raises InputError where there is none, or it is no plan."""
+    path = folder / FILE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        version = document.pop("format_version")
+        if version != FORMAT_VERSION:
+            raise InputError(f"{path}: a sweep of format {version!r}", "it was written by a later edgetop")
+        runs = tuple(Run(**{**one, "settings": Settings(**one["settings"])}) for one in document.pop("runs"))
+        plan = Plan(runs=runs, **{**document, "options": tuple(document["options"])})
+    except FileNotFoundError:
+        raise InputError(f"{folder}: no sweep is there (no {FILE})", "give the folder that the sweep printed") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    if not runs or not _is_sound(plan):
+        raise InputError(f"{path}: is not the plan of a sweep")
+    return plan
+
+
+def _is_sound(plan: Plan) -> bool:
+    """A session lies in the sweep's folder, and every option is text."""
+    names = [run.session for run in plan.runs]
+    return (
+        all(isinstance(name, str) and re.fullmatch(r"[\w.-]+\.edgetop", name) for name in names)
+        and all(isinstance(word, str) for word in (*plan.options, plan.folder, *(r.settings.model for r in plan.runs)))
+        and isinstance(plan.cooldown_max_s, int | float)
+    )
+
+
+def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
+    """What a live table shows of `report --json`."""
+    latency, method = report["latency"], report["session"]["methodology"]
+    zones = [zone["max"] for zone in report["temperature"].values() if zone["max"] is not None]
+    return {
+        "p50_ms": latency["p50_ms"],
+        "p99_ms": latency["p99_ms"],
+        "throughput_hz": latency["throughput_hz"],
+        "gross_mj": report["energy"]["gross_mj"],
+        "rss_peak_mib": report["memory"]["rss_peak_mib"],
+        "max_c": max(zones, default=None),
+        "start_c": max(method["start_temperatures"].values(), default=None),
+        "cooldown_s": method["cooldown_s"],
+        "cooldown_c": method["cooldown_c"],
+    }

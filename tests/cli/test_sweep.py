@@ -1,0 +1,150 @@
+"""`edgetop sweep` as a user runs it: on the virtual board, killed, resumed, and refused."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from click import BadParameter, Context
+
+from edgetop.cli.sweep import command, models_of
+from edgetop.errors import InputError
+from edgetop.sweep.plan import FILE, read_plan
+from tests.support.commands import edgetop, start_edgetop
+from tests.support.waiting import wait_until
+
+MODELS = Path(__file__).parents[2] / "edgetop/probe"
+SHORT = ("--runs", "40", "--warmup-runs", "10", "--profile-every", "0")
+VIRTUAL = ("--scenario", "healthy", "--speed", "300x", "--cooldown-max", "2s")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with two models, and one that is none."""
+    for suffix in ("onnx", "tflite"):
+        (tmp_path / f"probe.{suffix}").write_bytes((MODELS / f"probe.{suffix}").read_bytes())
+    (tmp_path / "broken.onnx").write_bytes(b"nonsense")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_where_it_was_and_ends_with_the_same_table(home: Path) -> None:
+    sweep = home / "s.sweep"
+    given = ("probe.onnx", "probe.tflite", "--threads", "1", "--repeat", "2", *SHORT, *VIRTUAL, "-o", "s")
+    process = start_edgetop("sweep", *given, home=home)
+    wait_until(
+        lambda: (sweep / FILE).exists() and read_plan(sweep).runs[1].session in {p.name for p in sweep.iterdir()}
+    )
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    plan = read_plan(sweep)
+    assert [run.state for run in plan.runs] == ["done", "planned", "planned", "planned"]
+    assert plan.cooldown_to_c == pytest.approx(plan.start_c + 2)
+
+    done = edgetop("sweep", "--resume", "s.sweep", "--json", home=home)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [run["session"] for run in document["runs"]] == [run.session for run in plan.runs]
+    assert document["runs"][0] == {**document["runs"][0], **plan.runs[0].figures}  # it was not run again
+    assert {run["state"] for run in document["runs"]} == {"done"}
+    assert all(run["cooldown_s"] is not None and run["cooldown_c"] for run in document["runs"])
+    assert [one["name"] for one in document["combinations"]] == ["probe.onnx", "probe.tflite"]
+    assert all(len(one["sessions"]) == 2 for one in document["combinations"])
+    assert document["compare"]["sessions"] == ["probe.onnx", "probe.tflite"]
+    assert document["recommended"]["command"].startswith(f"edgetop run {home}/probe.")
+    again = edgetop("sweep", "--resume", "s.sweep", "--csv", "s.csv", home=home)
+    assert "recommended for p99: probe." in again.stdout
+    assert (home / "s.csv").read_text().count("probe.") == 2
+
+
+@pytest.mark.slow
+def test_what_fails_is_a_row_with_its_reason_and_is_not_tried_again(home: Path) -> None:
+    given = ("broken.onnx", "probe.onnx", "--repeat", "2", *SHORT, *VIRTUAL, "-o", "s", "--json")
+    done = edgetop("sweep", *given, home=home)
+    assert done.returncode == 0, done.stderr
+    broken, probe = json.loads(done.stdout)["combinations"]
+    assert "broken.onnx" in broken["reason"]
+    assert (broken["sessions"], len(probe["sessions"])) == ([], 2)
+    states = [run["state"] for run in json.loads(done.stdout)["runs"] if run["combination"] == "broken.onnx"]
+    assert states == ["failed", "planned"]
+
+
+@pytest.mark.slow
+def test_stopped_it_says_how_to_go_on(home: Path) -> None:
+    process = start_edgetop("sweep", "probe.onnx", "--repeat", "2", "--duration", "60s", *VIRTUAL, "-o", "s", home=home)
+    session = home / "s.sweep/001-probe-1.edgetop/session.json"
+    wait_until(session.exists)
+    busy = edgetop("sweep", "--resume", "s.sweep", home=home)
+    assert (busy.returncode, busy.stderr.count("\n")) == (2, 1)
+    assert "this sweep runs" in busy.stderr
+    stopped = edgetop("stop", "s.sweep", home=home)
+    assert (stopped.returncode, stopped.stdout) == (0, "stopped; edgetop sweep --resume s.sweep goes on\n")
+    _, said = process.communicate()
+    assert process.returncode == 0
+    assert "stopped after 0 of 2 runs; edgetop sweep --resume" in said
+    assert json.loads(session.read_text())["end_reason"] == "signal"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "no model is given"),
+        (("probe.onnx", "--threads", "1,x"), "'x' is not a valid integer"),
+        (("--resume", "nowhere"), "no sweep is there"),
+    ],
+)
+def test_what_it_cannot_do_it_says_in_one_line(arguments: tuple[str, ...], words: str, home: Path) -> None:
+    done = edgetop("sweep", *arguments, home=home)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("probe.onnx", "--speed", "20x"), "--speed needs --scenario"),
+        (("probe.onnx", "--duration", "5"), "'5' is not a duration"),
+        (("--resume", "nowhere", "--threads", "2"), "--threads cannot change it"),
+        (("probe.onnx", "--json", "--detach"), "--json and --detach contradict each other"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(arguments: tuple[str, ...], words: str) -> None:
+    with pytest.raises((BadParameter, InputError), match=words):
+        command.main(list(arguments), standalone_mode=False)
+
+
+def parsed(*arguments: str) -> Context:
+    return command.make_context("sweep", list(arguments))
+
+
+def test_models_are_named_or_listed_in_a_file(home: Path) -> None:
+    (home / "models.txt").write_text("# two\nprobe.onnx\n\nprobe.tflite\n")
+    options = {"models": (home / "probe.onnx",), "models_file": home / "models.txt"}
+    assert models_of(options) == [f"{home}/probe.onnx", f"{home}/probe.tflite"]
+    both = Path(f"{home}/probe.onnx,{home}/probe.tflite")
+    assert models_of({"models": (both,), "models_file": None}) == [f"{home}/probe.onnx", f"{home}/probe.tflite"]
+    with pytest.raises(InputError, match="no such file"):
+        models_of({"models": (home / "nothing",), "models_file": None})
+
+
+def test_lists_and_what_each_run_is_given(home: Path) -> None:
+    context = parsed(
+        f"{home}/probe.onnx", "--threads", "1,4", "--provider", "CPU, XNNPACK", "--provider", "CUDA:a=1,b=2",
+        "--rate", "10,30.5", "--duration", "2m", "--label", "a=b", "--label", "c=d", "--no-xnnpack",
+    )  # fmt: skip
+    params = context.params
+    assert (params["threads"], params["rate"]) == ((1, 4), (10.0, 30.5))
+    assert params["providers"] == (("CPU", "XNNPACK"), ("CUDA:a=1,b=2",))
+    assert (params["duration"], params["labels"]) == ("2m", ("a=b", "c=d"))  # as they were written
+
+
+@pytest.mark.slow
+def test_a_dry_run_says_what_would_run_and_runs_nothing(home: Path) -> None:
+    done = edgetop("sweep", "probe.onnx", "--threads", "1,2", "--duration", "1m", "--dry-run", home=home)
+    first, second, *order = done.stdout.splitlines()
+    assert first == "6 of 6 runs to go: 2 combinations, 3 times each, at random"
+    assert second == "  1:00 each: about 7:00 without cool-downs, 1:07:00 at most"
+    assert sorted(order) == [f"  {n}  {t}" for n in (1, 2, 3) for t in ("1 thread", "2 threads")]
+    assert not list(home.glob("**/*.sweep"))
