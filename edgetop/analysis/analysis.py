@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+from edgetop.analysis.ab import AbFold, AbView
+from edgetop.analysis.ab_words import with_ab
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
 from edgetop.analysis.alerts.found import Findings
@@ -48,7 +50,7 @@ from edgetop.analysis.verdict import Evidence, Promises, Verdict, is_stalled, ju
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue, Notice
 from edgetop.session.manifest import Manifest
-from edgetop.session.seconds import NS
+from edgetop.session.seconds import NO_SECONDS, NS
 
 PLAIN = Lens()
 
@@ -115,6 +117,7 @@ class Analysis:
         self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
         self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
         self.recording = RecordingState()
+        self.ab = AbFold()
 
     def catch_up(self, feed: Feed) -> None:
         """Fold what waits in the feed. Any thread may come first."""
@@ -149,8 +152,10 @@ class Analysis:
         self.backlog.fold(batch.seconds, self.latency.load)
         if self._since_reset:
             self._since_reset.fold(batch)
+        in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
-            self.slowdowns.fold(part)
+            # Two models in turns are no slowdowns of one.
+            self.slowdowns.fold(replace(part, seconds=NO_SECONDS) if in_turns else part)
             self.throttles.fold(part)
             self.alerts.fold(part)
         self.operators.fold(batch)
@@ -175,6 +180,7 @@ class Analysis:
             self.tool_summary = event.data
         else:
             self.recording.on_event(event)
+            self.ab.on_event(event)
 
     def checkpoint(self) -> Mapping[str, Any]:
         """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
@@ -313,7 +319,12 @@ class Analysis:
             recording_trouble=self.recording.trouble,
             promises=self.promises(),
         )
-        return judge(seen)
+        return with_ab(judge(seen), self.ab_view(), self.progress.view())
+
+    @_once
+    def ab_view(self) -> AbView | None:
+        """How the two models of an A/B session compare; None: it is none, or its turns have not begun."""
+        return self.ab.view(self.manifest)
 
     def notices(self) -> tuple[Notice, ...]:
         """What is told beside the figures of a report: doubts about the session, and hints on all its bursts."""
@@ -455,6 +466,7 @@ class MonitorView:
     deadline = _Part(lambda view: view.analysis.promises().deadline)  # of the whole session
     gates = _Part(lambda view: view.analysis.promises().gates)  # as they stand now
     alerts = _Part(lambda view: view.analysis.alerts_view())
+    ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles_view())
     burst = _Part(lambda view: view.analysis.burst())
     sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))  # by id, as asked for

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from edgetop.analysis.ab import AbView
+from edgetop.analysis.ab_words import ab_document
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.words import alerts_document
 from edgetop.analysis.energy import EnergyView
@@ -143,6 +145,7 @@ class Report:
     roofline: Ceilings | None
     overhead: Overhead
     gates: tuple[GateResult, ...] | None = field(default=None)
+    ab: AbView | None = field(default=None, metadata={"omit": True})  # None: no A/B session
     warnings: tuple[Notice, ...]
 
 
@@ -290,6 +293,7 @@ _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "profile": lambda parts: profile(parts.analysis),
     "roofline": lambda parts: ceilings(parts.analysis),
     "overhead": _overhead,
+    "ab": lambda parts: parts.analysis.ab_view(),
     "warnings": lambda parts: parts.analysis.notices(),
 }
 
@@ -344,6 +348,7 @@ def _inference_json(one: SlowInference) -> dict[str, Any]:
 # Parts that other modules make, whose fields are not the document's keys.
 _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Manifest: manifests.to_json,
+    AbView: ab_document,
     Verdict: _verdict_json,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},

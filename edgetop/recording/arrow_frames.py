@@ -147,7 +147,7 @@ def _table(data: bytes, schema: pa.Schema) -> pa.Table:
 
 def _inferences(data: bytes) -> Inferences:
     rows = _rows(data, _INFERENCE_COLUMNS)
-    inferences = np.empty(len(rows), INFERENCE)
+    inferences = np.zeros(len(rows), INFERENCE)
     for name in ("latency_ns", "wait_ns", "stream", "phase", "ok"):
         inferences[name] = rows[name].to_numpy(zero_copy_only=False)
     steps = rows["pause_ns"].to_numpy().copy()

@@ -12,7 +12,7 @@ from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
 
-MAX_WAITING_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, and not each inference
+MAX_WAITING_INFERENCES = 1_000_000  # 28 MB; beyond that the seconds are kept, and not each inference
 
 
 class Recorder(Protocol):

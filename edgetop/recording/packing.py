@@ -118,16 +118,20 @@ def _pack_inferences(inferences: Inferences) -> bytes:
     """Of each start how long after the end of the one before it."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
-    rest = ("latency_ns", "wait_ns", "stream", "phase", "ok")
+    rest: tuple[str, ...] = ("latency_ns", "wait_ns", "stream", "phase", "ok")
+    if inferences["variant"].any():  # of an A/B session alone
+        rest = (*rest, "variant")
     return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in rest))))
 
 
 def _read_inferences(data: bytes, most: int = MAX_NUMBERS) -> Inferences:
     columns = Columns(data, most)
     pause_ns = columns.take()
-    inferences = np.empty(len(pause_ns), INFERENCE)
+    inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in ("latency_ns", "wait_ns", "stream", "phase", "ok"):
         inferences[name] = columns.take(len(pause_ns))
+    if not columns.is_over:
+        inferences["variant"] = columns.take(len(pause_ns))
     pause_ns[1:] += inferences["latency_ns"][:-1]
     inferences["t_ns"] = np.cumsum(pause_ns)
     if len(inferences) and inferences["phase"].max() >= len(PHASES):
