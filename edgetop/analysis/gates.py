@@ -9,13 +9,11 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetop.nearest import nearest_hint
 
-if TYPE_CHECKING:
-    from edgetop.analysis.report import Report
-
+Report = Any  # of edgetop.analysis.report, or its parts, each made when it is read
 Number = float | None
 
 _TIME = {"ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6, "s": 1e3}
@@ -34,13 +32,13 @@ class Metric:
     """Something that a gate can be about."""
 
     units: Mapping[str, float]  # of each unit, how many of the value's own it is; the first is the value's own
-    read: Callable[["Report", str], Number]  # in its own unit, or of `share` in percent; None: not known
+    read: Callable[[Report, str], Number]  # in its own unit, or of `share` in percent; None: not known
     absent: str  # why it may not be known, where the report does not say
     only_grows: bool = False  # a limit that was exceeded stays exceeded
     example: str = ""
-    reason: Callable[["Report"], str | None] = lambda _: None  # why it is not known, as the report says
+    reason: Callable[[Report], str | None] = lambda _: None  # why it is not known, as the report says
 
-    def why_unknown(self, report: "Report") -> str:
+    def why_unknown(self, report: Report) -> str:
         return self.reason(report) or self.absent
 
 
@@ -74,24 +72,24 @@ class GateResult:
         return {"expr": self.gate.text, "value": self.value, "ok": self.ok, "reason": self.reason}
 
 
-def _latency(key: str) -> Callable[["Report", str], Number]:
+def _latency(key: str) -> Callable[[Report, str], Number]:
     """Under a paced load response time counts: a queue is what its user waits in."""
 
-    def read(report: "Report", _unit: str) -> Number:
+    def read(report: Report, _unit: str) -> Number:
         value: Number = getattr(report.latency.response or report.latency, key)
         return value
 
     return read
 
 
-def _misses(report: "Report", unit: str) -> Number:
+def _misses(report: Report, unit: str) -> Number:
     deadline = report.latency.deadline
     if deadline is None:
         return None
     return float(deadline.miss_rate * 100 if unit == "%" else deadline.misses)
 
 
-def _errors(report: "Report", unit: str) -> Number:
+def _errors(report: Report, unit: str) -> Number:
     """None of an imported result that does not say how many inferences there were."""
     count, errors = report.latency.count, report.latency.errors
     if errors is None or unit != "%":
@@ -100,19 +98,19 @@ def _errors(report: "Report", unit: str) -> Number:
     return 100 * errors / runs if runs else None
 
 
-def _hottest(report: "Report", _unit: str) -> Number:
+def _hottest(report: Report, _unit: str) -> Number:
     return max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None)
 
 
-def _throttled(report: "Report", _unit: str) -> Number:
+def _throttled(report: Report, _unit: str) -> Number:
     return None if report.throttled is None else float(report.throttled)
 
 
-def _drift(report: "Report", _unit: str) -> Number:
+def _drift(report: Report, _unit: str) -> Number:
     return None if report.drift_ratio is None else 100 * (report.drift_ratio - 1)
 
 
-def _leak(report: "Report", _unit: str) -> Number:
+def _leak(report: Report, _unit: str) -> Number:
     """What the verdict calls a leak; growth that is none, of an arena or by chance, is 0."""
     memory = report.memory
     if memory.leak is None:
@@ -179,7 +177,7 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
     return Gate(text.strip(), name, compare, float(limit), unit)
 
 
-def judge_gate(gate: Gate, report: "Report") -> GateResult:
+def judge_gate(gate: Gate, report: Report) -> GateResult:
     read = gate.metric.read(report, gate.unit)
     if read is None:
         return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {gate.metric.why_unknown(report)}")
@@ -208,12 +206,12 @@ def _plain(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
 
 
-def _of(gate: Gate, report: "Report") -> str:
+def _of(gate: Gate, report: Report) -> str:
     is_response = gate.metric.units is _TIME and report.latency.response is not None
     return "response time " if is_response else ""
 
 
-def _is_settled(gate: Gate, report: "Report") -> bool:
+def _is_settled(gate: Gate, report: Report) -> bool:
     """Whether enough inferences stand behind it. A mean and a share want as many as p99."""
     if gate.is_final or not (gate.metric.units is _TIME or gate.unit == "%"):
         return True

@@ -8,13 +8,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgetop.analysis.ab import AbView
-from edgetop.analysis.ab_words import ab_document
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.words import alerts_document
 from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.document import forecast
 from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.gates import GateResult, judge_gate
@@ -35,15 +34,12 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document
 from edgetop.analysis.throttles import ThrottlesView
-from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
 from edgetop.session import manifest as manifests
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NS
-
-if TYPE_CHECKING:
-    from edgetop.analysis.analysis import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +141,10 @@ class Report:
     roofline: Ceilings | None
     overhead: Overhead
     gates: tuple[GateResult, ...] | None = field(default=None)
-    ab: AbView | None = field(default=None, metadata={"omit": True})  # None: no A/B session
     warnings: tuple[Notice, ...]
 
 
-def report(analysis: "Analysis") -> Report:
+def report(analysis: Folds) -> Report:
     """Raises ValueError where no manifest has been folded."""
     if analysis.manifest is None:
         raise ValueError("nothing to report: no manifest has come")
@@ -158,13 +153,13 @@ def report(analysis: "Analysis") -> Report:
     return dataclasses.replace(whole, gates=tuple(judge_gate(gate, whole) for gate in analysis.gates) or None)
 
 
-def report_document(analysis: "Analysis") -> dict[str, Any]:
+def report_document(analysis: Folds) -> dict[str, Any]:
     """What `--json` prints."""
     document: dict[str, Any] = to_json(report(analysis))
     return document
 
 
-def gate_results(analysis: "Analysis") -> tuple[GateResult, ...]:
+def gate_results(analysis: Folds) -> tuple[GateResult, ...]:
     """How the session's gates stand now."""
     if not analysis.gates or analysis.manifest is None:
         return ()
@@ -172,10 +167,36 @@ def gate_results(analysis: "Analysis") -> tuple[GateResult, ...]:
     return tuple(judge_gate(gate, parts) for gate in analysis.gates)
 
 
+@once
+def promises(folds: Folds) -> Promises:
+    """What was asked of the session, and how far it is kept up to now."""
+    return Promises(folds.backlog.view(), folds.deadline(), gate_results(folds))
+
+
+@once
+def verdict(folds: Folds) -> Verdict:
+    """Of the whole session up to now: the one that screen, report, list and hooks print."""
+    seen = Evidence(
+        progress=folds.progress.view(),
+        session=folds.statistics(),
+        until_ns=folds.progress.measured_until_ns,
+        recent=folds.latency.recent(folds.progress.measured_until_ns),
+        errors=folds.latency.errors,
+        events=folds.events.view(),
+        manifest=folds.manifest,
+        slowdowns=folds.slowdowns.view(),
+        throttles=folds.throttles_view(),
+        growth=folds.growth_view(),
+        recording_trouble=folds.recording.trouble,
+        promises=promises(folds),
+    )
+    return judge(seen)
+
+
 class _Parts:
     """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
 
-    def __init__(self, analysis: "Analysis", manifest: Manifest) -> None:
+    def __init__(self, analysis: Folds, manifest: Manifest) -> None:
         self.analysis = analysis
         self.manifest = manifest
 
@@ -233,14 +254,14 @@ def _memory(parts: _Parts) -> Memory:
     )
 
 
-def _rss_peak_mib(analysis: "Analysis") -> float | None:
+def _rss_peak_mib(analysis: Folds) -> float | None:
     """In a short run the sensors may have read nothing since the model was loaded; the engine reports each stage."""
     tracks = filter(None, map(analysis.tracks.one, ("mem/rss-peak", "mem/rss")))
     peaks = [*(track.max for track in tracks), *(stage.rss_mib for stage in analysis.memory_stages.views())]
     return max((mib for mib in peaks if mib is not None), default=None)
 
 
-def _rss_end_mib(analysis: "Analysis") -> float | None:
+def _rss_end_mib(analysis: Folds) -> float | None:
     """A reading from before the measured phase does not count."""
     rss, began_ns = analysis.tracks.one("mem/rss"), analysis.progress.began_measuring_ns
     if rss is None or rss.read_ns is None or (began_ns is not None and rss.read_ns < began_ns):
@@ -269,7 +290,7 @@ def _overhead(parts: _Parts) -> Overhead:
 
 _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "session": lambda parts: parts.manifest,
-    "verdict": lambda parts: parts.analysis.verdict(),
+    "verdict": lambda parts: verdict(parts.analysis),
     "lost": lambda parts: parts.manifest.lost,
     "latency": lambda parts: latency_figures(parts.analysis, parts.manifest),
     "tail": lambda parts: parts.analysis.tail(),
@@ -293,7 +314,6 @@ _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "profile": lambda parts: profile(parts.analysis),
     "roofline": lambda parts: ceilings(parts.analysis),
     "overhead": _overhead,
-    "ab": lambda parts: parts.analysis.ab_view(),
     "warnings": lambda parts: parts.analysis.notices(),
 }
 
@@ -348,7 +368,6 @@ def _inference_json(one: SlowInference) -> dict[str, Any]:
 # Parts that other modules make, whose fields are not the document's keys.
 _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Manifest: manifests.to_json,
-    AbView: ab_document,
     Verdict: _verdict_json,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},

@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.folds import Folds
 from edgetop.analysis.rounding import ms, rounded
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import QUANTILES
-
-if TYPE_CHECKING:
-    from edgetop.analysis.analysis import Analysis
 
 PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
 
@@ -84,7 +82,7 @@ class LatencyFigures:
     told_by: str | None = field(default=None, metadata={"omit": True})  # the tool that printed these figures
 
 
-def latency_figures(analysis: "Analysis", manifest: Manifest) -> LatencyFigures:
+def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
     statistics = analysis.statistics()
     if statistics is None:
         return _imported(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
@@ -112,7 +110,7 @@ def latency_figures(analysis: "Analysis", manifest: Manifest) -> LatencyFigures:
     )
 
 
-def _imported(analysis: "Analysis") -> LatencyFigures | None:
+def _imported(analysis: Folds) -> LatencyFigures | None:
     """A tool's own figures, where it printed no single inference; what it did not print is None."""
     printed = analysis.tool_summary
     tool: Any = printed.get("tool")
@@ -140,7 +138,7 @@ def _times(statistics: Statistics) -> dict[str, Any]:
     return {key: ms(ns) for key, ns in zip(_TIMES, figures, strict=True)}
 
 
-def _response(analysis: "Analysis", manifest: Manifest) -> ResponseFigures | None:
+def _response(analysis: Folds, manifest: Manifest) -> ResponseFigures | None:
     response = analysis.response()
     if response is None:
         return None

@@ -1,9 +1,10 @@
 """Operators and how they were timed, in the report and in `edgetop ops --json`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.folds import Folds
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
@@ -11,9 +12,6 @@ from edgetop.analysis.rounding import mj, rounded
 from edgetop.analysis.threads import ThreadView
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Manifest
-
-if TYPE_CHECKING:
-    from edgetop.analysis.analysis import Analysis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +57,7 @@ class Profile:
     threads: Threads | None
 
 
-def operator_figures(
-    analysis: "Analysis", manifest: Manifest, energy: EnergyView
-) -> tuple[OperatorFigures, ...] | None:
+def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
     """None where there was no burst."""
     gross_j = energy.total.gross_j if energy.total else None
     statistics = analysis.statistics()
@@ -114,7 +110,7 @@ def thread_figures(view: ThreadView | None) -> Threads | None:
     return Threads(view.count, rounded(view.wait_share, 6), view.most or None, rounded(view.moves_per_s))
 
 
-def profile(analysis: "Analysis") -> Profile | None:
+def profile(analysis: Folds) -> Profile | None:
     """None where nothing was profiled."""
     operators = analysis.operators
     tally = operators.session
@@ -130,12 +126,12 @@ def profile(analysis: "Analysis") -> Profile | None:
     )
 
 
-def ceilings(analysis: "Analysis") -> Ceilings | None:
+def ceilings(analysis: Folds) -> Ceilings | None:
     """What the board can do at most, as measured."""
     return analysis.operators.ceilings
 
 
-def partition_count(analysis: "Analysis", manifest: Manifest) -> int | None:
+def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
     """What the engine reports, or else how often the provider changes in run order."""
     reported = manifest.engine.partitions
     return partitions(analysis.operators.session.views()) if reported is None else reported

@@ -1,14 +1,12 @@
 """Burst, sustained speed and slowdowns in the report."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgetop.analysis.folds import Folds
 from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.steady import SpanFigures
 from edgetop.session.seconds import NS
-
-if TYPE_CHECKING:
-    from edgetop.analysis.analysis import Analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class Span:
     to_s: int
 
 
-def span(figures: SpanFigures | None, analysis: "Analysis") -> Span | None:
+def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
     if figures is None:
         return None
     # The first and the last second were not measured from end to end.
@@ -37,19 +35,19 @@ def span(figures: SpanFigures | None, analysis: "Analysis") -> Span | None:
     )
 
 
-def drift_ratio(analysis: "Analysis") -> float | None:
+def drift_ratio(analysis: Folds) -> float | None:
     burst, sustained = analysis.spans()
     return round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None
 
 
-def is_throttled(analysis: "Analysis") -> bool | None:
+def is_throttled(analysis: Folds) -> bool | None:
     """Whether a limit was in force in the measured phase; None where the board has no flag that would show it."""
     view, slow = analysis.throttles_view(), analysis.slowdowns.view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.tells else None
 
 
-def slowdowns(analysis: "Analysis") -> tuple[Slowdown, ...] | None:
+def slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
     """None: nothing was steady yet, so nothing can be compared."""
     view = analysis.slowdowns.view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None

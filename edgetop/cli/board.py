@@ -20,9 +20,8 @@ from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import CADENCE_S, open_monitors
 from edgetop.sensors.log_formats import FORMATS, INTERVAL_S, TEGRASTATS
-from edgetop.sensors.pace import paced
 from edgetop.sensors.power_log import BIN_S, LogSpec, follow, is_tegrastats
-from edgetop.sensors.protocol import Found, join
+from edgetop.sensors.protocol import Found, join, paced
 from edgetop.sensors.root import Root
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board

@@ -11,8 +11,7 @@ import click
 from edgetop.cli.tell import tell
 from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.formatting import clean, size
-from edgetop.sensors.capture.archive import notes_text, pack, write_archive
-from edgetop.sensors.capture.collect import Capture, collect
+from edgetop.sensors.capture.collect import Capture, collect, notes_text, pack, write_archive
 from edgetop.sensors.root import Root
 
 SUFFIX = ".tar.gz"

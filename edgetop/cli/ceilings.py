@@ -6,8 +6,7 @@ from typing import Any
 from edgetop.cli import request
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.process import ProcessEngine
-from edgetop.engines.registry import ALIASES, engine_for
-from edgetop.engines.spec import EngineSpec
+from edgetop.engines.spec import ALIASES, EngineSpec, engine_for
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
 from edgetop.runner.roofline import Measured, default_path, keep, measure

@@ -88,7 +88,7 @@ def _prepared(options: dict[str, Any]) -> Any:
     import sys  # noqa: PLC0415
 
     from edgetop.cli.junit import refuse_unwritable  # noqa: PLC0415
-    from edgetop.recording.export.output import NamedOutput, StreamOutput  # noqa: PLC0415
+    from edgetop.recording.export.protocol import NamedOutput, StreamOutput  # noqa: PLC0415
 
     if options["junit"]:
         refuse_unwritable(options["junit"])

@@ -11,7 +11,7 @@ from edgetop.cli.tell import table
 from edgetop.comparison.compare import Comparison, Ratio, Row, Value
 from edgetop.comparison.gates import RelativeResult
 from edgetop.formatting import UNKNOWN, clean, shortened
-from edgetop.recording.export.output import NamedOutput, StreamOutput
+from edgetop.recording.export.protocol import NamedOutput, StreamOutput
 
 NAME_CELLS, WIDE_CELLS = 22, 40
 NARROW = 118  # columns, below which names are shorter

@@ -12,8 +12,16 @@ from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.cli.tell import raise_problems, tell
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
-from edgetop.recording.export.output import NamedOutput, StreamOutput
-from edgetop.recording.export.protocol import FORMATS, TABLES, Output, Selection, default_path, load
+from edgetop.recording.export.protocol import (
+    FORMATS,
+    TABLES,
+    NamedOutput,
+    Output,
+    Selection,
+    StreamOutput,
+    default_path,
+    load,
+)
 
 if TYPE_CHECKING:
     from edgetop.recording.reader import Recording
@@ -79,7 +87,7 @@ def command(
     recording = Recording(locate(session, recordings_home()))
     place = _output(output, recording.folder, form, is_one=len(wanted) == 1, force=force)
     selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
-    load(form).export(selection, place)
+    load(form)(selection, place)
     if isinstance(place, NamedOutput):
         tell(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
     raise_problems(recording.problems, "the rest is exported")

@@ -13,7 +13,7 @@ from pathlib import Path
 from edgetop.analysis.report import Report
 from edgetop.errors import EdgetopError, InputError, OutputError
 from edgetop.formatting import clean
-from edgetop.recording.export.output import NamedOutput, is_device
+from edgetop.recording.export.protocol import NamedOutput, is_device
 
 ELSEWHERE = "name another place with --junit"
 KINDS = ("failure", "error")

@@ -13,7 +13,7 @@ from edgetop.analysis.report_operators import rate_figures, share_figures, threa
 from edgetop.analysis.roofline import why_unknown
 from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
-from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.packing import encodable
 
 US_DIGITS = 3

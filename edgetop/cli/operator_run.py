@@ -18,7 +18,7 @@ from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError
-from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.runner import roofline
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling

@@ -46,7 +46,7 @@ def command(session: str | None, *, past: bool) -> int:
     if past and session:
         _write_past(Path(session), sink)
         return EXIT_DONE
-    from edgetop.control.client import give  # noqa: PLC0415  --help needs none of it
+    from edgetop.control.wire import give  # noqa: PLC0415  --help needs none of it
     from edgetop.relay.serve import Link, serve  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 

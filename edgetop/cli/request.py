@@ -12,8 +12,7 @@ from typing import Any
 from edgetop import __version__, demo
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.formats import ModelFile, identify
-from edgetop.engines.registry import engine_for
-from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder
@@ -22,7 +21,6 @@ from edgetop.runner.limits import Limit, joined
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import (
     FORMAT_VERSION,
-    Ab,
     Board,
     ClockInfo,
     Constraints,
@@ -31,7 +29,6 @@ from edgetop.session.manifest import (
     Manifest,
     Methodology,
     Model,
-    Variant,
 )
 
 Options = Mapping[str, Any]
@@ -80,7 +77,6 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         duration_ns=options["duration"],
         profile_every_ns=options["profile_every"],
         **_load_options(options),
-        in_turns="variants" in options,
         cpus=_engine_cpus(options),
         virtual_board=virtual_board,
     )
@@ -180,17 +176,11 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
         return None
     if options["output"]:
         return session_folder(options["output"].absolute())
-    stem = f"{session_stem(options, model)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    stem = f"{model.path.stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     home = recordings_home()
     free = [home / f"{name}{SUFFIX}" for name in candidates if not (home / f"{name}{SUFFIX}").exists()]
     return free[0]
-
-
-def session_stem(options: Options, model: ModelFile) -> str:
-    """What the session is called where the user gives no name."""
-    others = [path.stem for path in (variant["model"] for variant in options.get("variants", ())[1:])]
-    return "-or-".join([model.path.stem, *others])
 
 
 def retention(options: Options) -> Retention:
@@ -217,8 +207,13 @@ def first_manifest(
         created_utc=format_utc(clock.utc()),
         clock=ClockInfo(origin, boot_id(), (anchor(clock, origin),)),
         board=board,
-        model=_model(model),
-        engine=_engine(options, spec),
+        model=Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format),
+        engine=EngineInfo(
+            threads=spec.threads,
+            isolation=options["isolation"],
+            asked=spec.requested,
+            xnnpack=None if spec.xnnpack else False,
+        ),
         load=load_of(options, spec),
         methodology=Methodology(
             cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
@@ -236,26 +231,4 @@ def first_manifest(
             quota_period_ms=limit.period_us / 1000 if limit.quota_pct is not None else None,
         ),
         labels=dict(options["labels"]),
-        ab=_ab(options) if "variants" in options else None,
     )
-
-
-def _model(model: ModelFile) -> Model:
-    return Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format)
-
-
-def _engine(options: Options, spec: EngineSpec) -> EngineInfo:
-    return EngineInfo(
-        threads=spec.threads,
-        isolation=options["isolation"],
-        asked=spec.requested,
-        xnnpack=None if spec.xnnpack else False,
-    )
-
-
-def _ab(options: Options) -> Ab:
-    variants = []
-    for variant in options["variants"]:
-        model = find_model(variant)
-        variants.append(Variant(_model(model), _engine(options, engine_spec(variant, model)), variant["written"]))
-    return Ab(tuple(variants), options["until"], options["order_seed"])

@@ -36,7 +36,7 @@ def command(session: str | None) -> int:
     """
     from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
-    from edgetop.control.client import NotRunningError, give  # noqa: PLC0415  --help needs none of it
+    from edgetop.control.wire import NotRunningError, give  # noqa: PLC0415  --help needs none of it
     from edgetop.recording.files import held, is_live  # noqa: PLC0415
     from edgetop.session.orders import Order  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,10 +33,9 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
-from edgetop.recording.background import BackgroundRecorder
 from edgetop.recording.files import LOG, HeldFolder
 from edgetop.recording.outcome import write_outcome
-from edgetop.recording.recorder import Recorder
+from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
@@ -46,9 +45,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
-from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
-from edgetop.session.events import Event
 from edgetop.taps.program import WatchedProgram
 
 if TYPE_CHECKING:
@@ -120,7 +117,7 @@ def _end(session: LiveSession, options: Options) -> End:
     if options["junit"]:
         with _noted(unwritten):
             junit.write(options["junit"], result, outcome.error)
-    failed = tell_failed(result, options.get("ratio_gates", ()))
+    failed = tell_failed(result)
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed)
 
 
@@ -155,7 +152,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     if program:
         manifest, program.output = of_program(manifest, program), folder / PROGRAM_LOG if folder else None
-    engine = program or _engine(options, spec, stack, on_board)
+    engine = program or _engine(options, spec, stack)
     if options["require_full_delegation"]:
         if not spec.profile_every_ns:
             raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
@@ -180,7 +177,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         feed=control_endpoint,
         session_state=session_state,
         clock=clock,
-        derived=_derived(options),
+        derived=ThrottleEvents().fold,
         measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
@@ -198,10 +195,6 @@ def _observers(options: Options, session: LiveSession, stack: contextlib.ExitSta
     observers: list[Observer] = []
     if options["fail_fast"]:
         observers.append(Gatekeeper(session.state, session.conductor.stop))
-    if "variants" in options:
-        from edgetop.cli.ab_session import Resolution  # noqa: PLC0415
-
-        observers.append(Resolution(session.conductor.stop))
     if options["hooks"]:
         manifest, path = session.state.manifest, str(session.folder.name) if session.folder else None
         about = {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
@@ -228,11 +221,7 @@ def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Fou
     return discover_engine(pid, shares_process=shares_process, board=board.root)
 
 
-def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found) -> Engine:
-    if "variants" in options:
-        from edgetop.cli.ab_session import engine_in_turns  # noqa: PLC0415  where it is asked for
-
-        return engine_in_turns(options, board)
+def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> Engine:
     if options["isolation"] == "process":
         limit = request.limit_of(options)
         prefix = stack.enter_context(enclosed(limit)).prefix
@@ -240,17 +229,6 @@ def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack, boa
     from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
 
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))
-
-
-def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
-    """The events that follow from what is recorded."""
-    throttles = ThrottleEvents()
-    if "variants" not in options:
-        return throttles.fold
-    from edgetop.analysis.ab import QuadEvents  # noqa: PLC0415  where it is asked for
-
-    quads = QuadEvents()
-    return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
 
 
 @contextlib.contextmanager

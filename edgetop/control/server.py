@@ -12,11 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_uid
 from edgetop.recording.files import FILE_MODE
-from edgetop.session.orders import Order
+from edgetop.session.orders import TakesOrders
 
 MAX_CLIENTS = 32
 PATIENCE_S = 10.0  # for a whole order
@@ -24,15 +23,9 @@ RETRY_S = 0.5
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class Session(Protocol):
-    """Who carries the orders out. The call is safe from any thread and does not wait."""
-
-    def order(self, order: Order) -> None: ...
-
-
 class ControlServer:
     def __init__(
-        self, folder: Path, session: Session, *, uid: int | None = None, patience_s: float = PATIENCE_S
+        self, folder: Path, session: TakesOrders, *, uid: int | None = None, patience_s: float = PATIENCE_S
     ) -> None:
         """`uid`: whose orders are taken, beside root's; this process's by default.
 

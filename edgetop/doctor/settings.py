@@ -225,7 +225,6 @@ def _name(folder: str) -> str:
 
 
 def _range_khz(root: Root, folder: str) -> tuple[int | None, int | None, int | None]:
-    """Lowest and highest allowed, and the highest there is."""
     lowest, highest, top = (root.number(f"{folder}/{name}") for name in _LIMITS)
     return lowest, highest, top
 

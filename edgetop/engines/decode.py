@@ -1,6 +1,8 @@
 """Frames of the child into records and messages: the same for a pipe and for a queue."""
 
 import json
+import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +13,7 @@ from edgetop.engines.child.errors import one_line
 from edgetop.engines.protocol import (
     BurstBegan,
     BurstTaken,
+    Died,
     Ended,
     EngineUpdate,
     Failed,
@@ -25,6 +28,7 @@ from edgetop.engines.protocol import (
     StageMemory,
     Started,
 )
+from edgetop.session.events import Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import Operator, ThreadUse
 from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences
@@ -137,3 +141,103 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     frames.REACHED: lambda m: Reached(m["t_ns"]),
     frames.SLOW: _slow,
 }
+
+
+PATIENCE_NS = 5_000_000_000
+MAX_PENDING = 65_536
+
+
+class InOrder:
+    def __init__(self, streams: int) -> None:
+        self._streams = streams
+        self._pending: Inferences = NO_INFERENCES
+        self._reached_ns = 0
+
+    def release(self, update: EngineUpdate) -> EngineUpdate:
+        """The update with the records of which none can come that began earlier."""
+        if self._streams == 1:
+            return update
+        reached = [message.monotonic_ns for message in update.messages if isinstance(message, Reached)]
+        self._reached_ns = max([self._reached_ns, *reached])
+        is_over = any(isinstance(message, Ended | Failed | Died) for message in update.messages)
+        messages = tuple(message for message in update.messages if not isinstance(message, Reached))
+        return EngineUpdate(self._released(update.records, is_over=is_over), messages)
+
+    def _released(self, records: Inferences, *, is_over: bool) -> Inferences:
+        pending = np.concatenate([self._pending, records])
+        pending = pending[np.argsort(pending["t_ns"], kind="stable")]
+        if is_over or not len(pending):
+            cut = len(pending)
+        else:
+            until_ns = max(self._reached_ns, int(pending["t_ns"][-1]) - PATIENCE_NS)
+            cut = max(int(np.searchsorted(pending["t_ns"], until_ns)), len(pending) - MAX_PENDING)
+        self._pending = pending[cut:]
+        released: Inferences = pending[:cut]
+        return released
+
+
+MAX_LINE = 2_000  # characters of a line that are kept
+MAX_LINES_A_POLL = 50  # what a runtime in a printing loop may fill the event table with
+READ_BYTES = 65_536
+
+# Colours of a log line (ECMA-48, SGR): ONNX Runtime sends them even where there is no terminal.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# Words of trouble, and the letter that stands for one in a log of ONNX Runtime ("[E:onnxruntime:")
+# or of Abseil, which LiteRT uses ("E0000 00:00:").
+_TROUBLE = re.compile(r"error|warn|fail|fatal|\[[WEF]:|^[WEF]\d{4} ", re.IGNORECASE)
+
+# The stack that follows faulthandler's "Fatal Python error: Segmentation fault".
+_STACK = re.compile(r'(File "|Current thread|Thread 0x|Extension modules: |<no Python frame>)')
+
+
+class LineReader:
+    """Lines from a non-blocking file descriptor."""
+
+    def __init__(self, fd: int, source: str, *, grows: bool = False) -> None:
+        """`grows`: a file that somebody writes to, the end of which is not the end."""
+        os.set_blocking(fd, False)
+        self._grows = grows
+        self._fd = fd
+        self._source = source
+        self._rest = b""
+        self._ended = False
+        self.last_line = ""  # that says something: not one of a crash's stack
+
+    def read(self) -> list[LogLine]:
+        """The lines that are complete; at the end of the file, the last one too."""
+        self._fill()
+        *complete, self._rest = self._rest.split(b"\n")
+        if self._rest and (self._ended or len(self._rest) > READ_BYTES):
+            complete, self._rest = [*complete, self._rest], b""
+        texts = [text for text in (_decode(line) for line in complete) if text]
+        informative = [text for text in texts if not _STACK.match(text)]
+        if informative:
+            self.last_line = informative[-1]
+        lines = [LogLine(_severity(text), self._source, text) for text in texts[:MAX_LINES_A_POLL]]
+        if len(texts) > MAX_LINES_A_POLL:
+            skipped = len(texts) - MAX_LINES_A_POLL
+            lines.append(LogLine("warning", self._source, f"{skipped} more lines in this moment, not kept"))
+        return lines
+
+    def _fill(self) -> None:
+        for _ in range(16):  # at most 1 MiB a poll, so that a flood cannot hold the conductor
+            try:
+                data = os.read(self._fd, READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                self._ended = True
+                return
+            if not data:
+                self._ended = not self._grows
+                return
+            self._rest += data
+
+
+def _decode(line: bytes) -> str:
+    text = _COLOURS.sub("", line.decode("utf-8", "backslashreplace")).strip()
+    return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
+
+
+def _severity(text: str) -> Severity:
+    return "warning" if _TROUBLE.search(text) else "info"

@@ -20,9 +20,7 @@ from pathlib import Path
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
 from edgetop.engines.child.outlet import PIPE_BYTES, widen
-from edgetop.engines.decode import decode
-from edgetop.engines.lines import LineReader
-from edgetop.engines.order import InOrder
+from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
 from edgetop.engines.spec import EngineSpec
@@ -135,7 +133,6 @@ class ProcessEngine:
                 self._kill()
 
     def _read(self) -> bytes:
-        """Read what is in the pipe, at most eight times its size."""
         pieces = []
         for _ in range(8):
             try:
@@ -168,10 +165,6 @@ class ProcessEngine:
 
     def profile(self) -> None:
         self._send({"command": "profile"})
-
-    def take_turns(self, turns: list[list[int]]) -> None:
-        """Say when it has its turns, as pace.Turns takes them: it waits for that after its warm-up."""
-        self._send({"command": "turns", "turns": turns})
 
     def _send(self, command: dict[str, object]) -> None:
         if self._control_fd < 0:

@@ -5,6 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.errors import InputError
+from edgetop.nearest import nearest_hint
+
 DEFAULT_WARMUP_RUNS = 50
 
 
@@ -34,7 +38,6 @@ class EngineSpec:
     streams: int = 1  # at once
     delay_ns: int = 0  # after each inference, without a rate
     duty_ns: tuple[int, int] | None = None  # work and rest, in turn
-    in_turns: bool = False  # with another engine, which is told when (engines/turns.py)
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
     virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
 
@@ -46,3 +49,19 @@ class EngineSpec:
     def to_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return fields
+
+
+ALIASES = {"onnx": "onnxruntime", "ort": "onnxruntime", "ai-edge-litert": "litert", "tflite_runtime": "tflite-runtime"}
+
+
+def engine_for(name: str | None, model_format: str) -> str:
+    """The engine's canonical name, or "auto". Raises InputError for an unknown or unfit one."""
+    if name is None or name in ("auto", model_format):
+        return "auto"
+    canonical = ALIASES.get(name.lower(), name.lower())
+    if canonical not in RUNTIMES:
+        raise InputError(f"--engine {name}: unknown", nearest_hint(canonical, RUNTIMES))
+    if RUNTIMES[canonical][0] != model_format:
+        fitting = ", ".join(engine for engine, runtime in RUNTIMES.items() if runtime[0] == model_format)
+        raise InputError(f"--engine {name} does not run {model_format} models", f"use {fitting}")
+    return canonical

@@ -13,9 +13,7 @@ from edgetop import streams
 from edgetop.engines.child.loop import Control
 from edgetop.engines.child.outlet import QueueOutlet
 from edgetop.engines.child.program import run_model
-from edgetop.engines.decode import decode
-from edgetop.engines.lines import LineReader
-from edgetop.engines.order import InOrder
+from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.protocol import Ended, EngineUpdate, Failed, Message, Started
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError

@@ -8,9 +8,9 @@ import threading
 from pathlib import Path
 
 from edgetop import formatting
-from edgetop.control.client import give
+from edgetop.control.wire import give
 from edgetop.errors import EdgetopError, InputError
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.protocol import Can, Refusal
 from edgetop.recording.by_time import RecordingByTime
 from edgetop.recording.files import SOCKET, held
 from edgetop.recording.journal import FellBehindError, JournalTail
@@ -21,7 +21,6 @@ from edgetop.session.clock import Clock
 from edgetop.session.orders import Order
 
 LATE_NS = 5_000_000_000  # told to the user
-REFUSAL_VISIBLE_NS = 10_000_000_000
 
 
 class AttachFeed:
@@ -32,7 +31,7 @@ class AttachFeed:
         self.folder = held(folder)
         self._clock = clock
         self._tail: JournalTail | None = None  # None: nothing more will come
-        self._refusal: tuple[str, int] | None = None  # of an order, and when
+        self._refusal = Refusal(clock)
         self._lost = ""  # why there is nothing to follow any more
         self._orders: list[threading.Thread] = []
         self._waiting: Batch | None = self._opened()
@@ -62,8 +61,8 @@ class AttachFeed:
         if self._lost:
             return self._lost
         now_ns = self._clock.monotonic_ns()
-        if self._refusal and now_ns - self._refusal[1] < REFUSAL_VISIBLE_NS:
-            return self._refusal[0]
+        if refusal := str(self._refusal):
+            return refusal
         if self._tail and (silent_ns := now_ns - self._tail.last_read_ns) > LATE_NS:
             return f"nothing came for {formatting.duration(silent_ns)}"
         return ""
@@ -98,7 +97,7 @@ class AttachFeed:
         try:
             give(self.folder.name, order)
         except (EdgetopError, ValueError) as error:
-            self._refusal = (f"cannot {order.do}: {error}", self._clock.monotonic_ns())
+            self._refusal.set(order.do, str(error))
 
     def close(self, timeout_s: float) -> None:
         """Let orders that are under way be carried out."""

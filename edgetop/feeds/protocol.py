@@ -1,13 +1,19 @@
 """What every feed is: batches to read, and the few things it may be able to do."""
 
+import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import Any, Protocol
 
-from edgetop.session.batch import Batch
+from edgetop.session.batch import Batch, merge
+from edgetop.session.clock import Clock
 from edgetop.session.events import Severity
-from edgetop.session.orders import Order
+from edgetop.session.orders import Action, Order
+from edgetop.session.records import NO_INFERENCES
+from edgetop.session.seconds import NS
+
+REFUSAL_VISIBLE_NS = 10 * NS
 
 
 class Can(Flag):
@@ -67,6 +73,53 @@ class Player(Protocol):
 
     def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
         """When one of these sensors first read more than that; None: never."""
+
+
+# A screen that does not read for so long gets the seconds of what it missed, not each inference.
+MAX_WAITING_INFERENCES = 500_000
+MAX_WAITING_BATCHES = 256  # merged beyond this
+
+
+class BatchQueue:
+    """Batches that one thread puts in and another takes out, as one batch."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[Batch] = []
+        self._inferences = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, batch: Batch) -> None:
+        with self._lock:
+            if self._inferences + len(batch.inferences) > MAX_WAITING_INFERENCES:
+                batch = replace(batch, inferences=NO_INFERENCES)
+            self._inferences += len(batch.inferences)
+            self._waiting.append(batch)
+            if len(self._waiting) > MAX_WAITING_BATCHES:
+                self._waiting = [merge(self._waiting)]
+
+    def take(self) -> Batch | None:
+        """Everything since the last time; None: nothing."""
+        with self._lock:
+            waiting, self._waiting, self._inferences = self._waiting, [], 0
+        return merge(waiting) if waiting else None
+
+
+class Refusal:
+    """Why the last order was not carried out: shown for a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._words, self._since_ns = "", 0
+
+    def set(self, action: Action, error: str) -> None:
+        self._words, self._since_ns = f"cannot {action}: {error}", self._clock.monotonic_ns()
+
+    def __str__(self) -> str:
+        is_visible = self._clock.monotonic_ns() - self._since_ns < REFUSAL_VISIBLE_NS
+        return self._words if is_visible else ""
 
 
 class Feed(Protocol):

@@ -18,10 +18,10 @@ from edgetop.feeds.conversation import (
     Received,
     UnreachableError,
 )
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.protocol import BatchQueue, Can, Refusal
 from edgetop.formatting import clean
 from edgetop.relay.encoding import NOWHERE, Position
-from edgetop.session.batch import Batch, merge
+from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.orders import Action, Order
 from edgetop.session.seconds import NS
@@ -30,8 +30,6 @@ PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # before each attempt; the last one
 SILENCE_S = 15.0  # a relay says something each second
 REPORTED_SILENCE_NS = 4 * NS
 ALIVE_EVERY_NS = 15 * NS
-REFUSAL_VISIBLE_NS = 10 * NS
-MAX_WAITING_BATCHES = 256  # merged beyond this
 
 
 class RemoteFeed:
@@ -43,8 +41,7 @@ class RemoteFeed:
         `where`: the board, in words. Raises InputError where there is nothing to watch.
         """
         self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
-        self._lock = threading.Lock()
-        self._waiting: list[Batch] = []
+        self._waiting = BatchQueue()
         self._position: Position | None = None
         self._orders: dict[int, Action] = {}  # under way
         self._last_order = 0
@@ -52,7 +49,7 @@ class RemoteFeed:
         self._lost = False
         self._attempts = 0  # to come back, since something came
         self._retry_ns = 0  # when the next attempt is made, while the link is lost
-        self._refusal = ("", 0)  # of an order, and when
+        self._refusal = Refusal(clock)
         self._last_received_ns = self._last_alive_ns = clock.monotonic_ns()
         self.failure = ""  # why it was given up, in words
         self.arrived = threading.Event()  # set when there is something to read
@@ -84,17 +81,14 @@ class RemoteFeed:
         if self._lost:
             left_s = math.ceil((self._retry_ns - now_ns) / NS)
             return f"LINK LOST, reconnecting in {left_s} s" if left_s > 0 else "LINK LOST, reconnecting"
-        refusal, refused_ns = self._refusal
-        if refusal and now_ns - refused_ns < REFUSAL_VISIBLE_NS:
+        if refusal := str(self._refusal):
             return refusal
         silent_ns = now_ns - self._last_received_ns
         return f"LINK SILENT for {silent_ns // NS} s" if silent_ns > REPORTED_SILENCE_NS else ""
 
     def read(self) -> Batch | None:
         self.arrived.clear()
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        return merge(waiting) if waiting else None
+        return self._waiting.take()
 
     def order(self, order: Order) -> None:
         if Can.STOP not in self.can:
@@ -158,19 +152,13 @@ class RemoteFeed:
             batch, position = received
             self._attempts = 0
             self._position = None if position == NOWHERE else position
-            self._put(batch)
-
-    def _put(self, batch: Batch) -> None:
-        with self._lock:
-            self._waiting.append(batch)
-            if len(self._waiting) > MAX_WAITING_BATCHES:
-                self._waiting = [merge(self._waiting)]
-        self.arrived.set()
+            self._waiting.put(batch)
+            self.arrived.set()
 
     def _confirm(self, number: int, error: str) -> None:
         action = self._orders.pop(number, None)
         if action and error:
-            self._refusal = (f"cannot {action}: {clean(error)}", self._clock.monotonic_ns())
+            self._refusal.set(action, clean(error))
         self.arrived.set()
 
     def _lose_link(self) -> None:

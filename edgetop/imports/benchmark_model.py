@@ -16,8 +16,7 @@ inferences that all took the same it says `count=5 curr=51629 (all same)`. Older
 import re
 from collections.abc import Sequence
 
-from edgetop.imports.measured import Origin, Summary
-from edgetop.imports.text import NUMBER, count, found, number, one_run, possible, time_ms, time_ns
+from edgetop.imports.measured import NUMBER, Origin, Summary, count, found, number, one_run, possible, time_ms, time_ns
 from edgetop.session.events import JsonValue
 
 ORIGIN = Origin(

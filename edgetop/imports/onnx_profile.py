@@ -44,7 +44,6 @@ def read_trace(entries: Sequence[Any]) -> Layers:
 
 
 def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return each of the last runs, as `Profile` describes it."""
     events = in_order(entries)
     runs = sum(map(is_run, events))
     if not runs:

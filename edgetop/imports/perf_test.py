@@ -22,8 +22,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgetop.imports.measured import MAX_NS, Origin, Summary, Times
-from edgetop.imports.text import MAX_PER_SECOND, NUMBER, count, found, number, one_run, possible, time_ms, time_ns
+from edgetop.imports.measured import (
+    MAX_NS,
+    MAX_PER_SECOND,
+    NUMBER,
+    Origin,
+    Summary,
+    Times,
+    count,
+    found,
+    number,
+    one_run,
+    possible,
+    time_ms,
+    time_ns,
+)
 from edgetop.session.events import JsonValue
 
 ORIGIN = Origin(

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from edgetop import formatting
 from edgetop.errors import InputError
-from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec, trtexec_text
+from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec
 from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, Times
 from edgetop.sensors.log_formats import INTERVAL_S
 
@@ -65,7 +65,7 @@ def _refuse_two_runs(paths: Sequence[Path], times: Times | None, summary: Summar
 
 # What is text and no JSON: whose, how it is told, and who reads it.
 _TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[str, int], Found]], ...] = (
-    (trtexec.ORIGIN, trtexec_text.is_text, lambda text, _: trtexec_text.read_text(text)),
+    (trtexec.ORIGIN, trtexec.is_text, lambda text, _: trtexec.read_text(text)),
     (benchmark_model.ORIGIN, benchmark_model.is_text, lambda text, _: benchmark_model.read_text(text)),
     (perf_test.ORIGIN, perf_test.is_text, lambda text, _: perf_test.read_text(text)),
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
@@ -93,7 +93,6 @@ def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTE
 
 
 def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
-    """Raises InputError."""
     document = _parsed(path, text)
     if not isinstance(document, list) or not document:
         raise _unknown(path)

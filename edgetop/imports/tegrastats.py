@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from edgetop.imports.measured import MAX_NS, Numbers, Origin, SensorLog
-from edgetop.sensors.jetson.plans import NOTES, role_of
+from edgetop.sensors.jetson.rails import NOTES, role_of
 from edgetop.sensors.protocol import sensor
 from edgetop.sensors.tegrastats import Line, has_lines, parse_line, plan_of_lines
 from edgetop.session.manifest import SensorInfo
@@ -96,7 +96,6 @@ def _how(began: datetime | None, interval_ns: int) -> str:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """Return the time of each line. Raises ValueError."""
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")

@@ -101,7 +101,6 @@ def _totals(inspection: Inspection) -> dict[str, Any]:
 
 
 def _operator_precision(operators: Sequence[OperatorCost]) -> dict[str, int]:
-    """How many operators run on which dtype, most first."""
     counts = Counter(cost.dtype or "unknown" for cost in operators if not cost.is_folded)
     return dict(counts.most_common())
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from edgetop.recording import columns
 from edgetop.recording.frames import Frame
-from edgetop.recording.packing import KINDS, split
+from edgetop.recording.packing import KINDS, inferences_of, split, with_last
 from edgetop.recording.packing import unpack as unpack_deflated
 from edgetop.recording.schema import EVENTS, OPERATORS, SECONDS
 from edgetop.session.batch import Batch
-from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
+from edgetop.session.records import READING, Inferences, Readings
 from edgetop.session.seconds import SECOND, Seconds
 
 _INFERENCES, _READINGS, _EVENTS, _FIRST_SECONDS, _FIRST_BEGUN, _BURSTS, _SECONDS, _BEGUN = 1, 2, 3, 4, 6, 7, 8, 9
@@ -81,11 +81,8 @@ class EarlierFrames:
             if kind in _READERS and _READERS[kind][0] in wanted:
                 name, read = _READERS[kind]
                 parts[name] = read(data)
-        singles = parts.get("inferences", ())
-        if most_inferences is not None and len(singles) > most_inferences:
-            parts["inferences"] = singles[-1:]
         manifest = unpack_deflated(payload, until_ns, {"manifest"} & {*wanted} & {*KINDS}).manifest
-        return Batch(until_ns=until_ns, manifest=manifest, **parts)
+        return Batch(until_ns=until_ns, manifest=manifest, **with_last(parts, most_inferences))
 
     def begun_of(self, payload: bytes) -> Seconds | None:
         """As `packing.begun_of`."""
@@ -147,15 +144,7 @@ def _table(data: bytes, schema: pa.Schema) -> pa.Table:
 
 def _inferences(data: bytes) -> Inferences:
     rows = _rows(data, _INFERENCE_COLUMNS)
-    inferences = np.zeros(len(rows), INFERENCE)
-    for name in ("latency_ns", "wait_ns", "stream", "phase", "ok"):
-        inferences[name] = rows[name].to_numpy(zero_copy_only=False)
-    steps = rows["pause_ns"].to_numpy().copy()
-    steps[1:] += inferences["latency_ns"][:-1]
-    inferences["t_ns"] = np.cumsum(steps)
-    if len(inferences) and inferences["phase"].max() >= len(PHASES):
-        raise ValueError("an inference of no known phase")
-    return inferences
+    return inferences_of(rows["pause_ns"].to_numpy().copy(), lambda name: rows[name].to_numpy(zero_copy_only=False))
 
 
 def _readings(data: bytes) -> Readings:

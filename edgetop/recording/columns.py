@@ -55,17 +55,6 @@ def _concatenated(arrays: Iterable[Numbers]) -> Numbers:
     return np.concatenate([np.empty(0, np.int64), *arrays])
 
 
-def as_table(table: pa.Table) -> pa.Table:
-    """With the columns of the schema, whoever wrote it. Raises KeyError, pa.ArrowException."""
-    columns = []
-    for field in OPERATORS:
-        if field.name in table.column_names or not field.nullable:
-            columns.append(table[field.name].cast(field.type))
-        else:
-            columns.append(pa.nulls(len(table), field.type))
-    return pa.table(columns, schema=OPERATORS)
-
-
 def sound_rows(table: pa.Table) -> pa.Table:
     """Those that can be true. Raises pa.ArrowException where the columns are not sound themselves."""
     table.validate(full=True)
@@ -150,16 +139,14 @@ def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str]) -> pa.Table:
 def inferences_to_arrow(inferences: Inferences) -> pa.RecordBatch:
     columns = [pa.array(np.ascontiguousarray(inferences[name])) for name in ("t_ns", "latency_ns", "wait_ns", "stream")]
     phase = _dictionary(inferences["phase"].astype(np.int32), PHASES)
-    ok, variant = (pa.array(np.ascontiguousarray(inferences[name])) for name in ("ok", "variant"))
-    return pa.record_batch([*columns, phase, ok, variant], schema=INFERENCES)
+    ok = pa.array(np.ascontiguousarray(inferences["ok"]))
+    return pa.record_batch([*columns, phase, ok], schema=INFERENCES)
 
 
 def inferences_from_arrow(table: pa.Table) -> Inferences:
-    inferences = np.zeros(len(table), INFERENCE)
+    inferences = np.empty(len(table), INFERENCE)
     for name in ("t_ns", "latency_ns", "wait_ns", "stream", "ok"):
         inferences[name] = _numpy(table[name])
-    if "variant" in table.column_names:  # not in the first files of format 1
-        inferences["variant"] = _numpy(table["variant"])
     inferences["phase"] = _codes(table["phase"], PHASES)
     return inferences
 
@@ -318,5 +305,4 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _numpy(column: pa.Array) -> npt.NDArray[np.generic]:
-    """Of an Array or a ChunkedArray."""
     return np.asarray(column)

@@ -1,8 +1,8 @@
 """Rows of the journal into the tables: now and then while a run goes on, at its end, and when it is recovered."""
 
 import errno
-import json
 import os
+import pickle
 import resource
 import sys
 import threading
@@ -27,7 +27,7 @@ from edgetop.recording.files import (
 from edgetop.recording.journal import SegmentReader, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
-from edgetop.recording.table_writer import Done, Order, read_order, to_plain
+from edgetop.recording.table_writer import Done, Order
 from edgetop.recording.tables import ROW_GROUP_ROWS, Tables, settle
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
@@ -108,7 +108,6 @@ class WaitingRows:
 
 
 def _size(rows: Any) -> int:
-    """Bytes, more or less."""
     if isinstance(rows, Seconds):
         own = rows.rows.nbytes + rows.bucket.nbytes + rows.bucket_count.nbytes
         return own + (_size(rows.response) if rows.response else 0)
@@ -206,19 +205,18 @@ class HereTableWriter:
 
 def main() -> None:
     """The process of a `ChildTableWriter`."""
-    line = sys.stdin.buffer.readline()
-    if not line:
+    try:
+        folder, order = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
+    except EOFError:
         return
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    document = json.loads(line)
-    answer: dict[str, Any] = {"errno": None, "words": "", "done": None}
+    done: Done | OSError
     try:
-        answer["done"] = to_plain(carry_out(Path(document["folder"]), read_order(document["order"])))
+        done = carry_out(Path(folder), order)
     except OSError as error:
-        answer["errno"], answer["words"] = error.errno or errno.EIO, error.strerror or str(error)
+        done = OSError(error.errno or errno.EIO, error.strerror or str(error))
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    answer["cpu_s"] = usage.ru_utime + usage.ru_stime
-    sys.stdout.write(json.dumps(answer))
+    pickle.dump((done, usage.ru_utime + usage.ru_stime), sys.stdout.buffer)
     sys.stdout.flush()
     os._exit(0)  # the interpreter would take its time to end, and wait a second for the thread that reads
 

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from edgetop.recording.frames import varint
+
 MAGIC = b"PAR1"
 _TAIL = struct.Struct("<I4s")
 
@@ -153,13 +155,6 @@ class _Source:
         return kind, [one(1) if one else self._value(kind, depth + 1) for _ in range(size)]
 
 
-def _put_varint(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
 def _put_struct(out: bytearray, fields: Struct) -> None:
     last = 0
     for field, (kind, value) in fields.items():
@@ -167,7 +162,7 @@ def _put_struct(out: bytearray, fields: Struct) -> None:
             out.append((field - last) << 4 | kind)
         else:
             out.append(kind)
-            _put_varint(out, field << 1)
+            out += varint(field << 1)
         last = field
         _put_value(out, kind, value)
     out.append(0)
@@ -176,15 +171,15 @@ def _put_struct(out: bytearray, fields: Struct) -> None:
 def _put_value(out: bytearray, kind: int, value: Any) -> None:
     if isinstance(value, bytes):
         if kind == _BINARY:
-            _put_varint(out, len(value))
+            out += varint(len(value))
         out += value  # a struct that is encoded already stays as it is
     elif kind in (_I16, _I32, _I64):
-        _put_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
+        out += varint(value << 1 if value >= 0 else (-value << 1) - 1)
     elif kind in (_LIST, _SET):
         inner, values = value
         out.append(min(len(values), 15) << 4 | inner)
         if len(values) >= 15:
-            _put_varint(out, len(values))
+            out += varint(len(values))
         for item in values:
             _put_value(out, inner, item)
     elif kind == _STRUCT:

@@ -51,6 +51,19 @@ class Frame:
         return bool(self.flags & DEFLATED)
 
 
+def varint(number: int) -> bytes:
+    """An unsigned number, seven bits a byte, the least first; all bytes but the last have the eighth bit set.
+
+    >>> varint(300)
+    b'\\xac\\x02'
+    """
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
     """The bytes of a frame."""
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
@@ -114,7 +127,6 @@ class FrameReader:
         return next((frame for frame in onward.read() if frame.is_reference and frame.run == run), None)
 
     def _next_frame(self, offset: int) -> int | None:
-        """Where the next whole frame begins."""
         tries = 0
         while block := os.pread(self._fd, _SEARCH_BYTES + len(MAGIC), offset):
             at = block.find(MAGIC)

@@ -14,7 +14,9 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from edgetop.recording.frames import varint
 from edgetop.recording.soundness import sound_data
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table
@@ -84,10 +86,15 @@ def unpack(
     for kind, data in split(payload):
         if kind in names:
             parts[names[kind]] = _READERS[kind](data, most_numbers)
+    return Batch(until_ns=until_ns, **with_last(parts, most_inferences))
+
+
+def with_last(parts: dict[str, Any], most_inferences: int | None) -> dict[str, Any]:
+    """The parts of a batch, with the last inference alone where there are more than that."""
     singles = parts.get("inferences", ())
     if most_inferences is not None and len(singles) > most_inferences:
         parts["inferences"] = singles[-1:]
-    return Batch(until_ns=until_ns, **parts)
+    return parts
 
 
 def encodable(text: str) -> str:
@@ -114,24 +121,27 @@ def _parsed(data: bytes) -> Any:
         raise ValueError("nested beyond measure") from None
 
 
+_BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
+
+
 def _pack_inferences(inferences: Inferences) -> bytes:
     """Of each start how long after the end of the one before it."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
-    rest: tuple[str, ...] = ("latency_ns", "wait_ns", "stream", "phase", "ok")
-    if inferences["variant"].any():  # of an A/B session alone
-        rest = (*rest, "variant")
-    return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in rest))))
+    return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in _BESIDE_START))))
 
 
 def _read_inferences(data: bytes, most: int = MAX_NUMBERS) -> Inferences:
     columns = Columns(data, most)
     pause_ns = columns.take()
-    inferences = np.zeros(len(pause_ns), INFERENCE)
-    for name in ("latency_ns", "wait_ns", "stream", "phase", "ok"):
-        inferences[name] = columns.take(len(pause_ns))
-    if not columns.is_over:
-        inferences["variant"] = columns.take(len(pause_ns))
+    return inferences_of(pause_ns, lambda _: columns.take(len(pause_ns)))
+
+
+def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
+    """Inferences of their pauses, which are changed, and of their other columns. Raises ValueError."""
+    inferences = np.empty(len(pause_ns), INFERENCE)
+    for name in _BESIDE_START:
+        inferences[name] = column(name)
     pause_ns[1:] += inferences["latency_ns"][:-1]
     inferences["t_ns"] = np.cumsum(pause_ns)
     if len(inferences) and inferences["phase"].max() >= len(PHASES):
@@ -286,7 +296,7 @@ def pack_tally(before: Tally, after: Tally) -> bytes:
     """A part that says how much was written before a frame, and with it: by that a reader knows what it lacks."""
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
-    data = b"".join(map(_varint, (since_ms, before.inferences, before.counted, *own)))
+    data = b"".join(map(varint, (since_ms, before.inferences, before.counted, *own)))
     return _PART.pack(TALLY, len(data)) + data
 
 
@@ -298,12 +308,6 @@ def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
             before = Tally(until_ns - since_ms * TALLY_STEP_NS, inferences, counted)
             return before, Tally(until_ns, inferences + own, counted + own_counted)
     return None
-
-
-def _varint(number: int) -> bytes:
-    """Seven bits a byte, the least first; all but the last byte have the eighth set."""
-    low, high = number & 127, number >> 7
-    return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
 def _varints(data: bytes) -> list[int]:

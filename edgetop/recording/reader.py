@@ -135,7 +135,6 @@ class Recording:
             yield rest
 
     def _believed(self, name: str, rows: Any) -> Any:
-        """The rows that can be true, in order."""
         kept = _SOUND[name](rows)
         if len(kept) < len(rows):
             self._snapshot.problems.leave_out(

@@ -7,9 +7,12 @@ by a `TableWriter`, now and then and at the end.
 
 import contextlib
 import os
+import queue
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
@@ -112,7 +115,6 @@ class Recorder:
         return max(_LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, self._keep.max_bytes // _SEGMENTS))
 
     def _journal(self) -> None:
-        """Everything that waits, or say that it must go on waiting."""
         self._journalled_ns = self._now_ns
         try:
             if self._waiting:
@@ -349,12 +351,10 @@ class _Gap:
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)
             waiting = replace(waiting, inferences=NO_INFERENCES)
-        if len(waiting.readings) > MAX_WAITING_ROWS:
-            self.rows += len(waiting.readings)
-            waiting = replace(waiting, readings=NO_READINGS)
-        if len(waiting.seconds) > MAX_WAITING_ROWS:
-            self.rows += len(waiting.seconds)
-            waiting = replace(waiting, seconds=NO_SECONDS)
+        for name, nothing in (("readings", NO_READINGS), ("seconds", NO_SECONDS)):
+            if (rows := len(getattr(waiting, name))) > MAX_WAITING_ROWS:
+                self.rows += rows
+                waiting = replace(waiting, **{name: nothing})  # type: ignore[arg-type]  # a field of its own type
         if len(waiting.events) > MAX_WAITING_ROWS:
             self.rows += len(waiting.events) - MAX_WAITING_ROWS
             waiting = replace(waiting, events=waiting.events[-MAX_WAITING_ROWS:])
@@ -370,3 +370,92 @@ class _Gap:
             return "nothing is missing"
         rows = f" and {self.rows} other rows" if self.rows else ""
         return f"{self.inferences} inferences{rows} are missing"
+
+
+MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, and not each inference
+
+
+class BackgroundRecorder:
+    """The same calls as the recorder it has, which come back at once; `finish` and `discard` wait."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._queue: queue.SimpleQueue[Batch | Literal["prepare"] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting_inferences = self._last_ns = 0
+        self._behind = self._given_up = self._given_up_ns = 0  # inferences: since the disk fell behind; in all
+        self._news: list[Event] = []
+        self._defect: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    def write(self, batch: Batch) -> tuple[Event, ...]:
+        """What is to be told about the recording is that of earlier batches. Raises what the recorder raised."""
+        with self._lock:
+            self._news += self._fitting(batch)
+            defect, self._defect = self._defect, None
+            if defect:
+                raise defect
+            news, self._news = self._news, []
+        return tuple(news)
+
+    def _fitting(self, batch: Batch) -> list[Event]:
+        """Hand it on, without its inferences where too many wait."""
+        news = []
+        if self._waiting_inferences + len(batch.inferences) > MAX_QUEUED_INFERENCES:
+            if not self._behind:
+                text = "the disk is too slow: inferences are not recorded until it has caught up; all seconds are"
+                why = {"why": "the disk is too slow"}
+                news.append(Event(batch.until_ns, "recording-behind", "critical", "edgetop", text, why))
+            self._behind += len(batch.inferences)
+            self._given_up += len(batch.inferences)
+            self._given_up_ns += batch.until_ns - self._last_ns
+            batch = replace(batch, inferences=NO_INFERENCES)
+        elif self._behind and len(batch.inferences):
+            text = f"the disk has caught up: {self._behind} inferences are missing"
+            data = {"count": self._behind}
+            news.append(Event(batch.until_ns, "recording-caught-up", "warning", "edgetop", text, data))
+            self._behind = 0
+        self._last_ns = batch.until_ns
+        self._waiting_inferences += len(batch.inferences)
+        self._queue.put(batch)
+        return news
+
+    def _run(self) -> None:
+        while (batch := self._queue.get()) is not None:
+            if batch == "prepare":
+                self._recorder.prepare_end()
+                continue
+            news: tuple[Event, ...] = ()
+            try:
+                news = self._recorder.write(batch)
+            except Exception as error:  # noqa: BLE001  a defect of ours: told by the next write, and recording goes on
+                self._defect = error
+            with self._lock:
+                self._news.extend(news)
+                self._waiting_inferences -= len(batch.inferences)
+
+    def prepare_end(self) -> None:
+        """The end is near: what `finish` needs is started ahead."""
+        self._queue.put("prepare")
+
+    def _end(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def finish(self, manifest: Manifest) -> Lost | None:
+        """What is not in the recording. Raises RecordingError where something could not be written."""
+        self._end()
+        if self._news:  # nobody will ask for them any more, but the recording shall tell
+            self._recorder.write(Batch(self._last_ns, events=tuple(self._news)))
+        here = Lost(self._given_up_ns / NS, self._given_up, "the disk was too slow") if self._given_up else None
+        lost = self._recorder.finish(replace(manifest, lost=lost_in_all(manifest.lost, here)))
+        if here:
+            failure = RecordingError(f"{here.why}: {here.inferences} inferences are missing", "the run itself went on")
+            failure.lost = lost
+            raise failure
+        return lost
+
+    def discard(self) -> None:
+        self._end()
+        self._recorder.discard()

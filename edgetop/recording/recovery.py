@@ -232,7 +232,6 @@ def _last_group(snapshot: Snapshot, name: str) -> Iterator[Any]:
 
 
 def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds, reason: str | None, lost: Lost | None) -> Closing:
-    """With the manifest and the event that say how it ended."""
     begin = last.seconds_until_ns or 0
     until_ns = max(last.until_ns, begin)
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
@@ -270,7 +269,6 @@ def _death(manifest: Manifest) -> str:
 
 
 def _told(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | None) -> str:
-    """The recovery in words."""
     at, torn, damaged = formatting.clock_time(until_ns), snapshot.torn_bytes(), last.damaged_bytes
     what = f"a torn batch of {torn} bytes" if torn and snapshot.is_torn() else f"{torn} damaged bytes at the end"
     spoilt = [what] * bool(torn) + [f"{damaged} damaged bytes"] * bool(damaged)

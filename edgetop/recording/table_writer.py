@@ -1,23 +1,23 @@
 """Who turns the journal into tables: for a run that lasts, a process of its own.
 
-Arrow takes 40 MiB, which a run of days would hold for work of seconds. The process lives for one order: it gets it as
-a line of JSON, answers with another, and ends with whoever started it. It has the writer's lock too, so that nobody
+Arrow takes 40 MiB, which a run of days would hold for work of seconds. The process lives for one order: it gets it over
+a pipe, answers over another, and ends with whoever started it. It has the writer's lock too, so that nobody
 takes the session for left while it writes. Killed at any moment, it leaves what a writer that was killed leaves.
 """
 
-import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from edgetop.recording.files import HeldFolder, WriterLock
 from edgetop.recording.journal import Missing
 from edgetop.recording.packing import Tally
 from edgetop.session import helper_load
-from edgetop.session.manifest import Manifest, from_json, to_json
+from edgetop.session.manifest import Manifest
 
 NICENESS = 10
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from edgetop.recording.compaction import main; main()"
@@ -91,7 +91,7 @@ class ChildTableWriter:
         if order.manifest is None:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
         try:
-            process.stdin.write(json.dumps({"folder": str(folder.path), "order": to_plain(order)}).encode() + b"\n")
+            pickle.dump((str(folder.path), order), process.stdin)
             process.stdin.flush()
         except BrokenPipeError:  # it was killed, as its result will say
             return
@@ -108,11 +108,12 @@ class ChildTableWriter:
         status = self._end(process)
         if not answer:
             raise _death(status, words)
-        document = json.loads(answer)
-        helper_load.add(document["cpu_s"])
-        if document["errno"] is not None:
-            raise OSError(document["errno"], document["words"])
-        return _done(document["done"])
+        done, cpu_s = pickle.loads(answer)  # noqa: S301  of our own process
+        helper_load.add(cpu_s)
+        if isinstance(done, OSError):
+            raise done
+        assert isinstance(done, Done)
+        return done
 
     def _end(self, process: "subprocess.Popen[bytes]") -> int:
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -134,24 +135,3 @@ def _death(status: int, words: bytes) -> OSError:
     last = words.decode("utf-8", "replace").strip().splitlines()[-1:]
     how = f"killed by {signal.Signals(-status).name}" if status < 0 else "ended by itself"
     return InterruptedError(": ".join([f"the process that writes the tables was {how}", *last]))
-
-
-def to_plain(values: Order | Done) -> dict[str, Any]:
-    plain = asdict(replace(values, manifest=None))
-    return {**plain, "manifest": None if values.manifest is None else to_json(values.manifest)}
-
-
-def _done(document: dict[str, Any]) -> Done:
-    tally, manifest = document["tally"], document["manifest"]
-    return Done(
-        None if tally is None else Tally(**tally),
-        Missing(**document["missing"]),
-        document["dropped_bytes"],
-        None if manifest is None else from_json(manifest),
-    )
-
-
-def read_order(document: dict[str, Any]) -> Order:
-    manifest = document["manifest"]
-    own = {"done": _done({**document["done"]}), "manifest": None if manifest is None else from_json(manifest)}
-    return Order(**{**document, **own})

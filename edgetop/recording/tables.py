@@ -183,7 +183,6 @@ class Tables:
         return [group for group in groups if (group.table, group.piece) == (name, piece.number)]
 
     def _joined(self, name: str) -> _Piece:
-        """All pieces of a table in its first."""
         held = self._pieces[name]
         first = held[0] if held else self._open_piece(name, self._first_free.get(name, 0), 0)
         if not first.size:
@@ -263,7 +262,6 @@ def _check(file: Descriptor, rows: int) -> None:
 
 
 def _template(name: str) -> bytes:
-    """The footer of an empty table."""
     return _template_of(SCHEMAS[name])
 
 
@@ -360,7 +358,7 @@ class TableFile:
         with _arrow_errors():
             table = as_described(self._file.read_row_groups(list(numbers)), SCHEMAS[self.name])
             if self.name == "operators":
-                sound = columns.sound_rows(columns.as_table(table))
+                sound = columns.sound_rows(completed(table, SCHEMAS[self.name]))
                 return columns.bursts_from_arrow([sound], infos), len(table) - len(sound)
             return self._from_arrow(sensor_ids)(table), 0
 

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import Span
 from edgetop.relay import wire
-from edgetop.relay.encoding import NOWHERE, Encoder
-from edgetop.relay.thinning import MAX_SINGLE, SECONDS_AT_ONCE, in_pieces, thinned
+from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, Encoder, in_pieces, thinned
 from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
@@ -114,7 +113,6 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Second
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
-    """The same in pieces of so many rows."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)
@@ -138,7 +136,6 @@ def _joined(seconds: Seconds, width: int) -> Seconds:
 
 
 def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
-    """Where each `width` seconds begin."""
     return np.flatnonzero(np.diff(rows["t_ns"] // (width * NS), prepend=-2))
 
 

@@ -21,8 +21,7 @@ from edgetop.recording.files import JOURNAL, HeldFolder, held
 from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
 from edgetop.recording.rows import give_memory_back
 from edgetop.relay import wire
-from edgetop.relay.encoding import NOWHERE, Encoder, Position
-from edgetop.relay.thinning import SINGLE_HZ, in_pieces, thinned
+from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Encoder, Position, in_pieces, thinned
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from edgetop.sensors import (
     accelerators,
-    apex,
     cgroup,
     clocks,
     competitors,
@@ -17,9 +16,7 @@ from edgetop.sensors import (
     load,
     memory,
     nvml,
-    paging,
     power_supply,
-    pressure,
     rapl,
     raspberry_pi,
     scheduling,
@@ -33,21 +30,18 @@ from edgetop.sensors.root import Root
 
 # In the order in which the sensors are listed.
 _BOARD: tuple[Callable[[Root], Found], ...] = (
-    *(thermal.discover, hwmon.discover, apex.discover, throttling.discover, clocks.discover),
-    *(
-        raspberry_pi.discover,
-        jetson.discover,
-        rapl.discover,
-        power_supply.discover,
-        hwmon.discover_power,
-        nvml.discover,
-    ),
-    *(memory.discover, memory.discover_pools, paging.discover, traffic.discover, load.discover),
-    *(accelerators.discover, pressure.discover, settings.discover),
+    *(thermal.discover, hwmon.discover, thermal.discover_edge_tpus, throttling.discover, clocks.discover),
+    *(raspberry_pi.discover, jetson.discover, rapl.discover),
+    *(power_supply.discover, hwmon.discover_power, nvml.discover),
+    *(memory.discover, memory.discover_pools, memory.discover_paging, traffic.discover, load.discover),
+    *(accelerators.discover, load.discover_pressure, settings.discover),
 )
 # Of these, what the kernel tells of itself on any machine.
-_SYSTEM = (memory.discover, paging.discover, traffic.discover, load.discover, pressure.discover)
-_ENGINE = (memory, paging, cgroup, traffic, load, scheduling, competitors)
+_SYSTEM = (memory.discover, memory.discover_paging, traffic.discover, load.discover, load.discover_pressure)
+_ENGINE = (
+    *(memory.discover_engine, memory.discover_engine_faults, cgroup.discover_engine, traffic.discover_engine),
+    *(load.discover_engine, scheduling.discover_engine, competitors.discover_engine),
+)
 
 
 def discover_board(root: Root) -> Found:
@@ -68,7 +62,7 @@ def discover_engine(pid: int, *, shares_process: bool, board: Root | None = None
 
     `board`: where it is this machine, also what its drivers tell of the engine.
     """
-    found = join([module.discover_engine(pid, shares_process=shares_process) for module in _ENGINE])
+    found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
     if board is None:
         return found
     return join([found, memory.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])

@@ -14,10 +14,12 @@ pool that cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`)
 
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from edgetop.sensors.processes import HOST, everyone
+from edgetop.sensors.counters import Rate
+from edgetop.sensors.processes import HOST, SHARED_NOTE, everyone, parse_counters, parse_stat
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, file_reader, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
@@ -90,7 +92,6 @@ def _reader(
     wanted: Mapping[SensorInfo, Callable[[Fields], float | Gap]],
     cadence_s: float = 1.0,
 ) -> Reader:
-    """Sensors that are each made of the fields of one file."""
     file, makers = root.file(path), tuple(wanted.values())
 
     def read() -> Values:
@@ -220,3 +221,48 @@ def client_mib(text: str, pid: int) -> float:
     if not own and not all(matches):
         raise ValueError("a line of the table is not understood")
     return sum(int(match[2]) * _UNIT_MIB[match[3]] for match in own)
+
+
+VMSTAT = "proc/vmstat"
+COUNTERS = {"swap-in": "pswpin", "swap-out": "pswpout", "system-major-faults": "pgmajfault"}
+NOTES = {"swap-in": "pages", "swap-out": "pages"}
+
+Now = Callable[[], float]
+
+
+def discover_paging(root: Root) -> Found:
+    if root.exists(VMSTAT):
+        return Found((system_paging(root),))
+    return Found(missing=(Missing("swap traffic", f"no {root.absolute(VMSTAT)}"),))
+
+
+def system_paging(root: Root, now: Now = time.monotonic) -> Reader:
+    file, source = root.file(VMSTAT), root.absolute(VMSTAT)
+    rates = {label: Rate() for label in COUNTERS}
+
+    def read() -> Values:
+        at_s = now()
+        fields = parse_counters(file.read_text())
+        return [
+            rates[label].per_second(fields[key], at_s) if key in fields else Gap(f"no {key} in the file")
+            for label, key in COUNTERS.items()
+        ]
+
+    infos = (sensor("rate", label, f"{source} {key}", note=NOTES.get(label)) for label, key in COUNTERS.items())
+    return Reader(tuple(infos), read, name="system paging")
+
+
+def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
+    return Found((engine_faults(pid, SHARED_NOTE if shares_process else None),))
+
+
+def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
+    """Major faults of the engine: each one is an inference that waited for a disk."""
+    file, rate = root.file(f"proc/{pid}/stat"), Rate()
+
+    def read() -> Values:
+        at_s = now()
+        return [rate.per_second(parse_stat(file.read_text()).major_faults, at_s)]
+
+    info = sensor("rate", "major-faults", f"/proc/{pid}/stat", note=note)
+    return Reader((info,), read, name="engine major faults")

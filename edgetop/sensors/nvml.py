@@ -77,8 +77,6 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
 
 
 def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) -> Reader:
-    """Some of what one GPU tells, each by a call of its own."""
-
     def one(probe: Probe) -> float | Gap:
         try:
             value = probe()

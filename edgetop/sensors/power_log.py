@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
-from edgetop.sensors.jetson.plans import NOTES
+from edgetop.sensors.jetson.rails import NOTES
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Layout, layout
 from edgetop.sensors.protocol import Backlog, Found, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, plan_of_lines
@@ -87,7 +87,6 @@ class PowerLog:
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
     def _piece(self) -> bytes:
-        """What follows in the file."""
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)

@@ -74,8 +74,6 @@ def _battery_power(batteries: Sequence[Supply]) -> Values:
 
 
 def _mains(root: Root, supply: Supply) -> Reader:
-    """What one supply that is not a battery puts into the board."""
-
     def read() -> Values:
         return [Gap("unplugged") if supply.files["online"].read_int() == 0 else plausible_w(supply.watts())]
 

@@ -49,7 +49,6 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
 
 
 def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> Reader:
-    """Mean power of one domain since the last read."""
     range_uj = root.number(f"{zone.folder}/max_energy_range_uj") or 0
     file, counter = root.file(f"{zone.folder}/energy_uj"), EnergyCounter(range_uj / 1e6 if range_uj > 0 else None)
     may_rest = zone.name == "uncore"  # graphics draws nothing while it is off

@@ -86,7 +86,6 @@ def ask(root: Root, *question: str) -> str:
 
 
 def _missing(what: str, error: OSError | ValueError) -> Missing:
-    """What cannot be read because the firmware gave that error."""
     why = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return Missing(what, why, getattr(error, "fix", None))
 

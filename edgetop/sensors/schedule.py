@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.sensors.protocol import Backlog, Gap, Jittered, Notifying, SensorEvent, Source
+from edgetop.sensors.protocol import Backlog, Gap, Notifying, Paced, SensorEvent, Source
 from edgetop.session.events import Event
 from edgetop.session.records import NO_READINGS, READING, Readings
 
@@ -35,7 +35,7 @@ class Entry:
     due_ns: int
     # What its source says of itself, asked once: an isinstance of a protocol costs microseconds.
     cadence_ns: int = field(init=False)
-    jittered: Jittered | None = field(init=False)
+    jittered: Paced | None = field(init=False)
     notifying: Notifying | None = field(init=False)
     is_gone: list[bool] = field(init=False)  # per sensor: its loss has been reported
     reading_since_ns: int | None = None
@@ -47,7 +47,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         self.cadence_ns = int(self.source.cadence_s * NS)
-        self.jittered = self.source if isinstance(self.source, Jittered) else None
+        self.jittered = self.source if isinstance(self.source, Paced) else None
         self.notifying = self.source if isinstance(self.source, Notifying) else None
         self.is_gone = [False] * len(self.source.sensors)
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from edgetop.sensors.jetson.plans import RailPlan, plan_of
+from edgetop.sensors.jetson.rails import RailPlan, plan_of
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.thermal import plausible
 

@@ -195,10 +195,47 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
 
 
 def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str | None]:
-    """The numbers of the trips that a throttling cooling device is bound to."""
     devices = {
         name: root.line(f"{folder}/{name.removesuffix('_trip_point')}/type")
         for name in names
         if name.startswith("cdev") and name.endswith("_trip_point")
     }
     return {root.line(f"{folder}/{name}") for name, kind in devices.items() if kind and throttles(kind)}
+
+
+APEX = "sys/class/apex"
+EDGE_TPU_NOTE = "its temperature is at the trip at which its driver halves the clock"
+
+
+def discover_edge_tpus(root: Root) -> Found:
+    folders = [f"{APEX}/{name}" for name in root.names(APEX)]
+    return Found(tuple(_edge_tpu(root, folder) for folder in folders if root.exists(f"{folder}/temp")))
+
+
+def _edge_tpu(root: Root, folder: str) -> Reader:
+    file, number = root.file(f"{folder}/temp"), folder.rpartition("_")[2].replace("/", "-")
+    source, trips = root.absolute(file.relative), _edge_tpu_trips(root, folder)
+    temperature = sensor("temp", f"apex:{number}", source, trips=trips or None)
+    if (trip_c := trips.get("passive")) is None:
+        return Reader((temperature,), lambda: [read_celsius(file)])
+
+    def read() -> Values:
+        celsius = read_celsius(file)
+        return [celsius, celsius if isinstance(celsius, Gap) else float(celsius >= trip_c)]
+
+    return Reader((temperature, sensor("throttle", f"edge-tpu:{number}", source, note=EDGE_TPU_NOTE)), read)
+
+
+def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
+    """The clock is halved at each of three trip points; hw_temp_warn2, where enabled, shuts the chip down.
+
+    Without polling (temp_poll_interval 0) the driver never looks at the trip points.
+    """
+    polls = root.number(f"{folder}/temp_poll_interval") or 0
+    points = [root.number(f"{folder}/trip_point{number}_temp") for number in range(3)] if polls > 0 else []
+    is_guarded = root.line(f"{folder}/hw_temp_warn2_en") == "1"
+    trips = {
+        "passive": min((point for point in points if point), default=None),
+        "critical": root.number(f"{folder}/hw_temp_warn2") if is_guarded else None,
+    }
+    return {name: milli / 1000 for name, milli in trips.items() if milli is not None and milli > 0}

@@ -115,7 +115,6 @@ def find_counts(root: Root) -> ThrottleCounts | None:
 
 
 def _counters(root: Root, groups: Iterable[Sequence[str]], name: str) -> list[Counter]:
-    """A counter for each group of CPUs that has this file."""
     files = ([f"{folder}/thermal_throttle/{name}" for folder in folders] for folders in groups)
     there = ([file for file in group if root.exists(file)] for group in files)
     return [Counter(root, group) for group in there if group]

@@ -1,7 +1,7 @@
 """What a run can be told to do: the same from its screen, through its control socket and from another machine."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 Action = Literal["stop", "mark", "pause", "resume", "profile"]  # pause and resume: the recording
 
@@ -12,3 +12,9 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 class Order:
     do: Action
     note: str = ""  # of a mark
+
+
+class TakesOrders(Protocol):
+    """Carries orders out. The call is safe from any thread and does not wait."""
+
+    def order(self, order: Order) -> None: ...

@@ -167,7 +167,6 @@ class VirtualBoard:
             new.replace(self._kept)
 
     def _engine_cpu_s(self) -> float:
-        """CPU time of the engine since the last time."""
         if self._engine is None:
             return 0.0
         before = self._cpu_s

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetop.engines.lines import LineReader
+from edgetop.engines.decode import LineReader
 from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import (
     Died,

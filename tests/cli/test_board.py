@@ -8,9 +8,8 @@ from edgetop.cli.board import board_root, find_sensors
 from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import parse_spec
-from edgetop.sensors.pace import Paced
 from edgetop.sensors.power_log import PowerLog
-from edgetop.sensors.protocol import Found
+from edgetop.sensors.protocol import Found, Paced
 from edgetop.sensors.root import Root
 from tests.support import printed
 from tests.support.ina_bus import FakeBus, FakeIna226

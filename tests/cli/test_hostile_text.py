@@ -31,7 +31,7 @@ from edgetop.cli.session_list import table as session_table
 from edgetop.cli.summary import summary
 from edgetop.cli.tell import tell
 from edgetop.doctor.check import Check
-from edgetop.recording.export.output import StreamOutput
+from edgetop.recording.export.protocol import StreamOutput
 from edgetop.sensors.protocol import Found, Gap, Missing, sensor
 from edgetop.sensors.survey import Survey
 from edgetop.session.batch import Batch
@@ -203,7 +203,7 @@ def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Pa
 
     folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
     shown = Tty()
-    load(form).export(Selection(Recording(folder), Span(), ("events",)), StreamOutput(shown))
+    load(form)(Selection(Recording(folder), Span(), ("events",)), StreamOutput(shown))
     told = shown.getvalue().decode()
     assert told.count("\n") > 10
     assert acts(told) == []

@@ -20,9 +20,8 @@ from edgetop.sensors.ina import Ina226, Registers
 from edgetop.sensors.jetson_stats import Helper, JetsonStats
 from edgetop.sensors.memory import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
-from edgetop.sensors.pace import Paced, paced
 from edgetop.sensors.power_log import LogSpec, PowerLog
-from edgetop.sensors.protocol import UNIT_OF_KIND, Closable, Found, Gap, Source
+from edgetop.sensors.protocol import UNIT_OF_KIND, Closable, Found, Gap, Paced, Source, paced
 from edgetop.sensors.root import Root
 from edgetop.simulation.board import marked
 from tests.support.fake_nvml import FakeNvml, discrete

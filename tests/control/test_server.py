@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.control.client import NotRunningError, give
 from edgetop.control.server import MAX_CLIENTS, ControlServer
-from edgetop.control.wire import MAX_LINE, Answer, address, parse_answer
+from edgetop.control.wire import MAX_LINE, Answer, NotRunningError, address, give, parse_answer
 from edgetop.errors import EdgetopError, InputError
 from edgetop.recording.files import SOCKET
 from edgetop.session.orders import Order
@@ -200,7 +199,7 @@ def test_while_nobody_asks_it_waits_without_waking(server: ControlServer, tmp_pa
 def test_an_answer_in_its_name_by_another_user_is_not_believed(
     server: ControlServer, session: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgetop.control.client.peer_uid", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr("edgetop.control.wire.peer_uid", lambda _: os.geteuid() + 1)
     with pytest.raises(InputError, match="another user answers"):
         give(tmp_path, Order("stop"))
     assert session.asked == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.lines import MAX_LINE, MAX_LINES_A_POLL, LineReader
+from edgetop.engines.decode import MAX_LINE, MAX_LINES_A_POLL, LineReader
 
 
 class Printer:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.order import MAX_PENDING, PATIENCE_NS, InOrder
+from edgetop.engines.decode import MAX_PENDING, PATIENCE_NS, InOrder
 from edgetop.engines.protocol import Ended, EngineUpdate, Message, Reached
 from edgetop.session.records import INFERENCE, Inferences
 from tests.support.scripted_engine import inferences, said

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from edgetop.engines.registry import engine_for
+from edgetop.engines.spec import engine_for
 from edgetop.errors import InputError
 
 
@@ -52,7 +52,7 @@ def test_an_engine_that_does_not_fit_is_refused_with_one_that_does(name: str, mo
 @pytest.mark.slow
 def test_naming_engines_imports_none() -> None:
     script = (
-        "import sys; from edgetop.engines.registry import engine_for; engine_for('ort', 'onnx');"
+        "import sys; from edgetop.engines.spec import engine_for; engine_for('ort', 'onnx');"
         "print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'onnxruntime', 'ai_edge_litert')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.feeds.live import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, LiveFeed
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.live import LiveFeed
+from edgetop.feeds.protocol import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, Can
 from edgetop.session.batch import Batch, merge
 from edgetop.session.orders import Order
 from edgetop.session.records import NO_INFERENCES

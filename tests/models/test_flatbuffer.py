@@ -3,8 +3,8 @@ import struct
 import flatbuffers
 import pytest
 
-from edgetop.models.flatbuffer import root
 from edgetop.models.limits import Budget, MalformedError
+from edgetop.models.tflite_file import root
 
 
 def built():

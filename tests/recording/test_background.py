@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgetop.errors import RecordingError
-from edgetop.recording.background import MAX_WAITING_INFERENCES, BackgroundRecorder
+from edgetop.recording.recorder import MAX_QUEUED_INFERENCES, BackgroundRecorder
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
@@ -79,7 +79,7 @@ def test_news_of_the_recorder_are_told_by_a_later_write(slow: SlowRecorder) -> N
 
 def test_what_waits_is_bounded_and_what_is_given_up_is_told(slow: SlowRecorder) -> None:
     background = BackgroundRecorder(slow)
-    large = np.repeat(inferences([1]), MAX_WAITING_INFERENCES // 4)
+    large = np.repeat(inferences([1]), MAX_QUEUED_INFERENCES // 4)
     news = [event for i in range(7) for event in background.write(Batch(i, large))]
     assert [event.kind for event in news] == ["recording-behind"]
     slow.goes_on.set()

@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.columns import as_table, bursts_from_arrow, bursts_to_arrow
-from edgetop.recording.schema import OPERATORS
+from edgetop.recording.columns import bursts_from_arrow, bursts_to_arrow
+from edgetop.recording.schema import OPERATORS, completed
 from edgetop.session.operators import Burst, Operator, OperatorInfo, burst_of
 
 LONG, INT, TEXT = st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.text(max_size=12)
@@ -64,5 +64,5 @@ def test_what_is_the_same_in_every_burst_is_held_once() -> None:
 
 def test_columns_that_may_be_absent_are_unknown() -> None:
     table = pa.Table.from_batches([bursts_to_arrow([burst_of(7, 3, (Operator("a", "Conv", "CPU", 2, 5),))])])
-    (burst,) = bursts_from_arrow([as_table(table.drop_columns(["flops", "bytes", "origin"]))])
+    (burst,) = bursts_from_arrow([completed(table.drop_columns(["flops", "bytes", "origin"]), OPERATORS)])
     assert (burst.infos[0].flops, burst.infos[0].bytes, burst.infos[0].origin) == (None, None, None)

@@ -12,10 +12,9 @@ from edgetop.errors import RecordingError
 from edgetop.recording.compaction import HereTableWriter
 from edgetop.recording.files import Retention, WriterLock, is_live
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.table_writer import ChildTableWriter, Order, TableWriter
+from edgetop.recording.table_writer import ChildTableWriter, TableWriter
 from edgetop.session import helper_load
 from edgetop.session.batch import merge
-from edgetop.session.manifest import Manifest
 from tests.support.recordings import back_to_back, first_manifest, played, record, session
 from tests.support.waiting import wait_until
 
@@ -179,14 +178,6 @@ def test_a_session_that_is_discarded_ends_its_process(tmp_path: Path) -> None:
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_order_and_its_answer_are_plain_json() -> None:
-    from edgetop.recording import table_writer as module
-
-    manifest: Manifest = LAST
-    order = Order(3, module.Done(None, dropped_bytes=7), 10, None, manifest)
-    assert module.read_order(module.to_plain(order)) == order
 
 
 def test_the_lock_is_let_go_when_all_is_written(tmp_path: Path) -> None:

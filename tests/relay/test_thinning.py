@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.relay.thinning import (
+from edgetop.relay.encoding import (
     EVENTS_AT_ONCE,
     LOG_HZ,
     MAX_SINGLE,

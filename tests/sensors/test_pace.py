@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgetop.sensors.pace import Paced, paced
-from edgetop.sensors.protocol import Found, Jittered, Source, sensor
+from edgetop.sensors.protocol import Found, Paced, Source, paced, sensor
 from edgetop.sensors.schedule import NS, Schedule
 from edgetop.session.manifest import SensorInfo
 
@@ -41,8 +40,8 @@ def one(source: Source, hz: float | None = None) -> Source:
 def test_only_power_is_jittered() -> None:
     heat = Plain(HEAT)
     assert one(heat, 10) is heat
-    assert not isinstance(heat, Jittered)
-    assert isinstance(one(Plain(POWER)), Jittered)
+    assert not isinstance(heat, Paced)
+    assert isinstance(one(Plain(POWER)), Paced)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from edgetop.engines.child.frames import FrameReader
-from edgetop.engines.decode import decode
-from edgetop.engines.order import InOrder
+from edgetop.engines.decode import InOrder, decode
 from edgetop.engines.process import CHILD
 from edgetop.engines.protocol import BurstTaken, Died, Ended, Engine, Failed, LogLine, Message
 from edgetop.engines.spec import EngineSpec

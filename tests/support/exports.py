@@ -6,8 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.recording.export.output import NamedOutput
-from edgetop.recording.export.protocol import TABLES, Selection, load
+from edgetop.recording.export.protocol import TABLES, NamedOutput, Selection, load
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.schema import OPERATORS
@@ -18,7 +17,7 @@ def export(
 ) -> list[str]:
     """What could not be read of the recording in `folder`."""
     recording = Recording(folder)
-    load(form).export(Selection(recording, span, tables, hz), NamedOutput(path))
+    load(form)(Selection(recording, span, tables, hz), NamedOutput(path))
     return recording.problems
 
 

@@ -11,7 +11,6 @@ Rule = Callable[[Node], int]
 
 
 def _each(flops: int) -> Rule:
-    """Count `flops` for each element of the output."""
     return lambda node: flops * node.out
 
 
@@ -62,7 +61,6 @@ def _recurrent(node: Node) -> int:
 
 
 def _attention_softmax(node: Node) -> int:
-    """Count five for each score of each head."""
     heads = node.attribute("num_heads")
     if heads is None:
         heads = node.full_sizes(0)[1]

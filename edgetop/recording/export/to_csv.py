@@ -28,18 +28,17 @@ def sound_tables(recording: Recording, name: str, span: Span) -> Iterator[pa.Tab
         yield to_arrow(name, rows, sensor_ids)
 
 
-class Csv:
-    def export(self, selection: Selection, output: Output) -> None:
-        if len(selection.tables) == 1:
-            with output.stream(is_text=True) as file:
-                _write(selection, selection.tables[0], file)
-            return
-        with output.folder() as folder:
-            manifest = json.dumps(to_json(selection.recording.manifest), indent=1)
-            (folder / MANIFEST).write_text(manifest, encoding="utf-8")
-            for name in selection.tables:
-                with (folder / f"{name}.csv").open("xb") as file:
-                    _write(selection, name, file)
+def export(selection: Selection, output: Output) -> None:
+    if len(selection.tables) == 1:
+        with output.stream(is_text=True) as file:
+            _write(selection, selection.tables[0], file)
+        return
+    with output.folder() as folder:
+        manifest = json.dumps(to_json(selection.recording.manifest), indent=1)
+        (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+        for name in selection.tables:
+            with (folder / f"{name}.csv").open("xb") as file:
+                _write(selection, name, file)
 
 
 def _write(selection: Selection, name: str, file: BinaryIO) -> None:

@@ -18,15 +18,14 @@ from edgetop.session.manifest import to_json
 DATA = "data"  # the column of events that holds JSON already
 
 
-class JsonLines:
-    def export(self, selection: Selection, output: Output) -> None:
-        with output.stream(is_text=True) as file:
-            head = {"table": "session", **to_json(selection.recording.manifest)}
-            file.write(strict_json(head).encode() + b"\n")
-            for name in selection.tables:
-                for table in sound_tables(selection.recording, name, selection.span):
-                    for lines in _lines(name, table).chunks:
-                        file.write(_text_of(lines))
+def export(selection: Selection, output: Output) -> None:
+    with output.stream(is_text=True) as file:
+        head = {"table": "session", **to_json(selection.recording.manifest)}
+        file.write(strict_json(head).encode() + b"\n")
+        for name in selection.tables:
+            for table in sound_tables(selection.recording, name, selection.span):
+                for lines in _lines(name, table).chunks:
+                    file.write(_text_of(lines))
 
 
 def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
@@ -38,7 +37,6 @@ def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
 
 
 def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Each value as JSON."""
     if pa.types.is_list(column.type):
         return json_lists(column)
     if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):

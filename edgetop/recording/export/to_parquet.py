@@ -55,20 +55,19 @@ _FIXED = (
 _HIGHEST = ("throttle", "cooling")  # kinds of sensors of which the mean would hide the limit
 
 
-class WideParquet:
-    def export(self, selection: Selection, output: Output) -> None:
-        recording = selection.recording
-        grid = grids.grid_of(selection.hz)
-        span = selection.bounds.in_steps_of(grid.seconds * NS)
-        rows = (span.end_ns - span.begin_ns) // grid.cell_ns
-        if rows > MAX_ROWS:
-            raise InputError(f"{recording.folder}: that is {count(rows)} rows", "lower --hz, or cut with --end")
-        wide = _Wide(recording.manifest, grid)
-        is_fine = grid.per_second > 1
-        batches = recording.play(inferences=is_fine, step_s=RAW_WINDOW_S if is_fine else WINDOW_S, span=span)
-        with output.stream(is_text=False) as file, pq.ParquetWriter(file, wide.schema, compression="zstd") as writer:
-            for table in _in_groups(wide.tables(batches, span)):
-                writer.write_table(table)
+def export(selection: Selection, output: Output) -> None:
+    recording = selection.recording
+    grid = grids.grid_of(selection.hz)
+    span = selection.bounds.in_steps_of(grid.seconds * NS)
+    rows = (span.end_ns - span.begin_ns) // grid.cell_ns
+    if rows > MAX_ROWS:
+        raise InputError(f"{recording.folder}: that is {count(rows)} rows", "lower --hz, or cut with --end")
+    wide = _Wide(recording.manifest, grid)
+    is_fine = grid.per_second > 1
+    batches = recording.play(inferences=is_fine, step_s=RAW_WINDOW_S if is_fine else WINDOW_S, span=span)
+    with output.stream(is_text=False) as file, pq.ParquetWriter(file, wide.schema, compression="zstd") as writer:
+        for table in _in_groups(wide.tables(batches, span)):
+            writer.write_table(table)
 
 
 def _in_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
@@ -83,8 +82,6 @@ def _in_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 class _Wide:
-    """The rows of the wide table, from the batches of a recording."""
-
     def __init__(self, manifest: Manifest, grid: Grid) -> None:
         self._manifest = manifest
         self._grid = grid

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgetop.errors import InputError
 from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.frames import varint
 from edgetop.recording.packing import encodable
 from edgetop.session.records import PHASES
 from edgetop.session.wall_time import wall_time
@@ -45,7 +46,7 @@ class TraceWriter:
 
     def _write(self) -> None:
         data = self._packet.SerializeToString()
-        self._file.write(_FIELD_PACKET + _varint(len(data)) + data)
+        self._file.write(_FIELD_PACKET + varint(len(data)) + data)
 
     def _time(self, t_ns: int) -> int:
         return max(0, self._origin_ns + t_ns)
@@ -109,19 +110,6 @@ class TraceWriter:
         self._write()
 
 
-def _varint(value: int) -> bytes:
-    """
-    >>> _varint(300)
-    b'\\xac\\x02'
-    """
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 _PERCENTILES = ("p50", "p90", "p99", "max")
 MAX_SPANS = 500_000  # 30 MB of trace
 _TITLES = {
@@ -133,20 +121,19 @@ _TITLES = {
 }
 
 
-class Perfetto:
-    def export(self, selection: Selection, output: Output) -> None:
-        manifest = selection.recording.manifest
-        with output.stream(is_text=False) as file:
-            trace = TraceWriter(file, manifest.clock.origin_monotonic_ns)
-            if wall := wall_time(manifest):
-                begin = np.array([selection.bounds.begin_ns])
-                trace.clock(int(begin[0]), int(wall.microseconds(begin)[0]))
-            _put_events(trace, selection)
-            inferences = _put_seconds(trace, selection)
-            if "inferences" in selection.tables and inferences <= MAX_SPANS:
-                _put_inferences(trace, selection)
-            _put_operators(trace, selection)
-            _put_readings(trace, selection)
+def export(selection: Selection, output: Output) -> None:
+    manifest = selection.recording.manifest
+    with output.stream(is_text=False) as file:
+        trace = TraceWriter(file, manifest.clock.origin_monotonic_ns)
+        if wall := wall_time(manifest):
+            begin = np.array([selection.bounds.begin_ns])
+            trace.clock(int(begin[0]), int(wall.microseconds(begin)[0]))
+        _put_events(trace, selection)
+        inferences = _put_seconds(trace, selection)
+        if "inferences" in selection.tables and inferences <= MAX_SPANS:
+            _put_inferences(trace, selection)
+        _put_operators(trace, selection)
+        _put_readings(trace, selection)
 
 
 def _put_events(trace: TraceWriter, selection: Selection) -> None:
@@ -162,7 +149,10 @@ def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
     """How many inferences they counted."""
     parent = trace.track("latency, each second")
     latency = {name: trace.track(f"{name} latency", parent, "ms") for name in _PERCENTILES}
-    response = _response_tracks(trace, selection)
+    response: dict[str, int] = {}
+    if selection.recording.manifest.load.is_paced:  # under a closed load nothing waits
+        group = trace.track("response time, each second")
+        response = {name: trace.track(f"{name} response time", group, "ms") for name in _PERCENTILES}
     counts = {name: trace.track(name, parent, "1/s") for name in ("count", "errors")}
     total = 0
     for seconds in selection.recording.rows("seconds", selection.span):
@@ -176,14 +166,6 @@ def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
         for row in seconds.response.rows if seconds.response is not None else ():
             _put_times(trace, response, row)
     return total
-
-
-def _response_tracks(trace: TraceWriter, selection: Selection) -> dict[str, int]:
-    """None under a closed load, where nothing waits."""
-    if not selection.recording.manifest.load.is_paced:
-        return {}
-    parent = trace.track("response time, each second")
-    return {name: trace.track(f"{name} response time", parent, "ms") for name in _PERCENTILES}
 
 
 def _put_times(trace: TraceWriter, tracks: dict[str, int], row: np.void) -> None:

@@ -39,28 +39,27 @@ _LAST_WORDS = ("ended", "recovered")
 _TIMES = ("last_end_ns", "began_ns")  # in the data of events: session time
 
 
-class SmallerSession:
-    def export(self, selection: Selection, output: Output) -> None:
-        span = selection.bounds.in_seconds()
-        with output.folder() as folder:
-            folder.chmod(FOLDER_MODE)
-            (folder / JOURNAL).mkdir(FOLDER_MODE)
-            tables = Tables(folder / JOURNAL)
-            counts = _Counts()
-            recording = selection.recording
-            waiting = WaitingRows(tables, "cut", [info.id for info in recording.manifest.sensors])
-            for name in ("inferences", "readings", "operators", "seconds"):
-                for rows in recording.rows(name, span) if name in selection.tables else ():
-                    moved = _moved(rows, span.begin_ns)
-                    counts.add(name, moved)
-                    waiting.put(name, moved)
-            manifest = _manifest(recording.manifest, span, recording.end_ns, counts)
-            for events in _events(selection, span, counts, manifest):
-                waiting.put("events", events)
-            waiting.flush()
-            tables.commit()
-            write_manifest(folder, manifest)
-            settle(folder, tables, {})
+def export(selection: Selection, output: Output) -> None:
+    span = selection.bounds.in_seconds()
+    with output.folder() as folder:
+        folder.chmod(FOLDER_MODE)
+        (folder / JOURNAL).mkdir(FOLDER_MODE)
+        tables = Tables(folder / JOURNAL)
+        counts = _Counts()
+        recording = selection.recording
+        waiting = WaitingRows(tables, "cut", [info.id for info in recording.manifest.sensors])
+        for name in ("inferences", "readings", "operators", "seconds"):
+            for rows in recording.rows(name, span) if name in selection.tables else ():
+                moved = _moved(rows, span.begin_ns)
+                counts.add(name, moved)
+                waiting.put(name, moved)
+        manifest = _manifest(recording.manifest, span, recording.end_ns, counts)
+        for events in _events(selection, span, counts, manifest):
+            waiting.put("events", events)
+        waiting.flush()
+        tables.commit()
+        write_manifest(folder, manifest)
+        settle(folder, tables, {})
 
 
 @dataclass(slots=True)
@@ -146,7 +145,6 @@ def _what(whole: Manifest, span: Span) -> str:
 
 
 def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[tuple[Event, ...]]:
-    """The events of the cut, with what it needs at its ends."""
     last: dict[str, JsonValue] = {
         "last_end_ns": counts.last_end_ns or manifest.duration_ns,
         "warmup_runs": manifest.methodology.warmup_runs,

@@ -22,10 +22,53 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from edgetop.sensors.jetson.plans import NOTES, RailPlan, plan_of, role_of
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, sensor
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
 from edgetop.session.manifest import SensorInfo
+
+MODULE = "what goes into the module; the carrier board's own draw (USB, NVMe, fan) is not in it"
+FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
+
+
+@dataclass(frozen=True, slots=True)
+class RailPlan:
+    """The rails of a family of modules. `total` None: no one rail is the whole."""
+
+    total: str | None
+    parts: tuple[str, ...]
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether the parts together are about the module, and nothing else tells that."""
+        return self.total is None
+
+
+PLANS = (
+    # Orin Nano and NX, Xavier NX; then TX2. DDR and I/O are in VDD_IN and in no other rail.
+    RailPlan("VDD_IN", ("VDD_CPU_GPU_CV", "VDD_SOC")),
+    RailPlan("VDD_IN", ("VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_SYS_CPU", "VDD_SYS_DDR", "VDD_4V0_WIFI")),
+    RailPlan("POM_5V_IN", ("POM_5V_GPU", "POM_5V_CPU")),  # Nano
+    RailPlan(None, ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")),  # AGX Orin
+    RailPlan(None, ("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V")),  # AGX Xavier
+)
+
+NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VDDQ_VDD2_1V8AO": FED_BY_VIN}
+
+
+def plan_of(labels: set[str]) -> RailPlan | None:
+    """The plan of a board with rails of these names; None where it is not known."""
+    complete = (plan for plan in PLANS if labels.issuperset({*plan.parts, *filter(None, [plan.total])}))
+    partial = (plan for plan in PLANS if plan.total in labels)
+    return next(complete, None) or next(partial, None)
+
+
+def role_of(label: str, plan: RailPlan | None) -> str | None:
+    if plan is None:
+        return None
+    if label == plan.total:
+        return "total"
+    return "part" if label in plan.parts else None
+
 
 ACCURACY = "on-board-monitor"
 CADENCE_S = 1.0  # a read of three rails is about 3 ms on the I2C bus
@@ -65,7 +108,6 @@ def discover(root: Root) -> Found:
 
 
 def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
-    """The rails of a chip, read in one go."""
     sensors = [info for rail, label in zip(chip.rails, labels, strict=True) for info in _sensors(rail, label, plan)]
     summed: tuple[int, ...] = ()  # the places of the rails whose sum is the last sensor
     if plan and plan.is_summed:

@@ -9,7 +9,7 @@ from tests.support.exports import export
 
 
 def test_every_format_can_be_loaded():
-    assert all(callable(load(name).export) for name in FORMATS)
+    assert all(callable(load(name)) for name in FORMATS)
 
 
 def test_the_tables_are_those_of_the_format():

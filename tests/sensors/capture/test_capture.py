@@ -7,8 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from edgetop.sensors.capture.archive import pack, write_archive
-from edgetop.sensors.capture.collect import Capture, collect
+from edgetop.sensors.capture.collect import Capture, collect, pack, write_archive
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board

@@ -1,0 +1,333 @@
+"""All folds of a session together, and what they say of the whole of it: for reports, gates, alerts and screens."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Protocol, TypeVar, cast
+
+from edgetop.analysis.alerts.alert import AlertsView
+from edgetop.analysis.alerts.alerts import Alerts
+from edgetop.analysis.alerts.found import Findings
+from edgetop.analysis.alerts.rules import AlertRule
+from edgetop.analysis.deadline import DeadlineView, view_deadline
+from edgetop.analysis.energy import EnergyView, view_energy
+from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
+from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.gates import Gate, parse_gate
+from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
+from edgetop.analysis.latency import RollingLatency
+from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
+from edgetop.analysis.notices import notices
+from edgetop.analysis.operator_hints import BurstHints, session_hints
+from edgetop.analysis.operators import Operators
+from edgetop.analysis.overload import Backlog, OverloadView
+from edgetop.analysis.power import PowerRails, PowerView
+from edgetop.analysis.precision import Precision, PrecisionView
+from edgetop.analysis.progress import Progress, RecordingState
+from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.judgement import SlowdownsView
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.steady import SpanFigures, figures, sustained
+from edgetop.analysis.tail import TailView
+from edgetop.analysis.thermal import ThermalView, view_thermal
+from edgetop.analysis.throttles import Throttles, ThrottlesView
+from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.tracks import Tracks
+from edgetop.analysis.trust import Known, Trust
+from edgetop.analysis.usage import OwnLoad, Usage, UsageView
+from edgetop.analysis.verdict import is_stalled
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, JsonValue, Notice
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NS
+
+Made = TypeVar("Made", bound=Callable[["Folds"], Any])
+
+
+class Feed(Protocol):
+    def read(self) -> Batch | None: ...
+
+
+def once(make: Made) -> Made:
+    """A function of the folds whose result holds until the next fold."""
+
+    @wraps(make)
+    def made(folds: "Folds") -> Any:
+        with folds.lock:
+            if make not in folds.made:
+                folds.made[make] = make(folds)
+            return folds.made[make]
+
+    return cast("Made", made)
+
+
+class Folds:
+    """Folds batches, on whichever thread comes first.
+
+    Folding holds `lock`, and so does whatever is made of all folds. Who needs several results of one moment
+    holds it too.
+    """
+
+    def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
+        """`rules`: the viewer's own, beside those of the session."""
+        self._rules = rules
+        self.lock = threading.RLock()
+        self.folds = 0  # so far: who draws can tell whether there is anything new
+        self.made: dict[Any, Any] = {}  # since the last fold
+        self._forget()
+
+    def _forget(self) -> None:
+        self.manifest: Manifest | None = None
+        self.latency = RollingLatency()
+        self._since_reset: RollingLatency | None = None
+        self.progress = Progress()
+        self.tracks = Tracks()
+        self.own_load = OwnLoad()
+        self.operators = Operators()
+        self.power = PowerRails()
+        self.usage = Usage()
+        self.events = EventLog()
+        self.slowdowns = Slowdowns(self.tracks)
+        self.throttles = Throttles(self.tracks)
+        self.forecast = Forecast(self.tracks)
+        self.alerts = Alerts(self._rules, self.tracks)
+        self._derived_events = DerivedEvents()
+        self.backlog = Backlog()
+        self.gates: tuple[Gate, ...] = ()
+        self.memory_stages = MemoryStages()
+        self.growth = MemoryGrowth()
+        self.precision = Precision()
+        self._trust = Trust()
+        self._burst_hints = BurstHints()
+        self.tool_summary: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
+        self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
+        self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
+        self.recording = RecordingState()
+
+    def catch_up(self, feed: Feed) -> None:
+        """Fold what waits in the feed. Any thread may come first."""
+        with self.lock:
+            batch = feed.read()
+            if batch is not None:
+                self.fold(batch)
+
+    def fold(self, batch: Batch) -> None:
+        with self.lock:
+            self.folds += 1
+            self.made = {}
+            self._fold(batch)
+
+    def _fold(self, batch: Batch) -> None:
+        if batch.restart:
+            self._forget()
+        if batch.checkpoint is not None:
+            vars(self).update(batch.checkpoint)
+        if batch.manifest is not None:
+            self.manifest = batch.manifest
+            self.latency.load = batch.manifest.load
+            if self._since_reset:
+                self._since_reset.load = batch.manifest.load
+        self.events.fold(batch.events)
+        self.memory_stages.fold(batch.events)
+        self.growth.fold(batch)
+        self.progress.fold(batch)
+        for event in batch.events:
+            self._on_event(event)
+        self.latency.fold(batch)
+        self.backlog.fold(batch.seconds, self.latency.load)
+        if self._since_reset:
+            self._since_reset.fold(batch)
+        for part in self.tracks.parts(batch):
+            self.slowdowns.fold(part)
+            self.throttles.fold(part)
+            self.alerts.fold(part)
+        self.operators.fold(batch)
+        self.own_load.fold(batch, self.progress.began_measuring_ns)
+        self.power.fold(batch)
+        self.usage.fold(batch)
+        self.precision.fold(batch.seconds)
+        self._trust.fold(batch)
+        self.forecast.fold(batch)
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "phase" and event.data.get("phase") == "measure":
+            self.latency.began(event.t_ns)
+            self.power.began(event.t_ns)
+            self.usage.began(event.t_ns)
+            if self._since_reset:
+                self._since_reset.began(event.t_ns)
+        elif event.kind == "gate":
+            with contextlib.suppress(ValueError):  # of another version, or another program
+                self.gates = (*self.gates, parse_gate(str(event.data.get("expr"))))
+        elif event.kind == "tool-summary":
+            self.tool_summary = event.data
+        else:
+            self.recording.on_event(event)
+
+    def checkpoint(self) -> Mapping[str, Any]:
+        """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
+        return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
+
+    def twin(self) -> "Folds":
+        """One that knows nothing yet, with the same rules."""
+        return type(self)(self._rules)
+
+    def reset(self) -> None:
+        """Begin the latency statistics of the views anew, at the next whole second.
+
+        The whole session's, which reports tell, go on; so does the recording.
+        """
+        with self.lock:
+            now_ns = self.progress.view().now_ns
+            self._since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
+            self._since_reset.load = self.latency.load
+
+    # Of the whole session up to now, for every printer.
+
+    def statistics(self) -> Statistics | None:
+        """Latency of the whole session."""
+        return self.latency.statistics(self.progress.measured_until_ns)
+
+    def response(self) -> Statistics | None:
+        """The same from the intended starts; None under a closed load."""
+        return self.latency.response(self.progress.measured_until_ns)
+
+    def deadline(self) -> DeadlineView | None:
+        """How the whole session did by the deadline that was declared."""
+        load = self.latency.load
+        return None if load.deadline_ns is None else view_deadline(load, self.statistics(), self.response())
+
+    def overload(self) -> OverloadView | None:
+        """The last time at which a queue grew without end."""
+        return self.backlog.view()
+
+    def power_view(self, axis: Axis | None = None) -> PowerView:
+        """Power over the measured phase of the whole session; along an axis, with the timeline of the leading rail."""
+        return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
+
+    def usage_view(self) -> UsageView:
+        """What the measured phase of the whole session took of the board."""
+        return self.usage.view(self.progress.measured_until_ns)
+
+    def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
+        """What an inference costs, by `power` of the whole session."""
+        measured_ns = self.progress.view().measured_ns
+        return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
+
+    @once
+    def tail(self) -> TailView:
+        """The slowest inferences of the whole session, and of the last ten minutes."""
+        statistics = self.statistics()
+        return self.slowdowns.tail(statistics.percentile_ns(0.50) if statistics else None)
+
+    @once
+    def forecast_view(self) -> ForecastView:
+        """Where the temperature goes at this load, as of now or of the end of the measured phase."""
+        return self.forecast.view(self.progress.measured_until_ns)
+
+    @once
+    def growth_view(self) -> GrowthView:
+        """How the engine's memory grew over the measured phase."""
+        return self.growth.view(self.progress.measured_until_ns, self.memory_left_mib())
+
+    @once
+    def throttles_view(self) -> ThrottlesView:
+        """When the board was slowed, by what it says itself."""
+        return self.throttles.view()
+
+    @once
+    def precision_view(self) -> PrecisionView:
+        """How well the percentiles of the whole session are known; some seconds old while it is measured."""
+        is_final = self.progress.view().phase == "over"
+        return self.precision.view(self.statistics(), self.latency.buckets, is_final=is_final)
+
+    @once
+    def alerts_view(self) -> AlertsView:
+        """Of the whole session, whatever the views begin at."""
+        now, stalls = self.progress.view(), self.alerts.stalls
+        is_open = is_stalled(now, self.alerts.longest_ns or None, self.manifest)
+        going_on = (now.now_ns - (now.silent_ns or 0), None)
+        return self.alerts.view(
+            Findings(
+                slowdowns=self.slowdowns.view().slowdowns,
+                throttles=self.throttles_view(),
+                overload=self.backlog.view(),
+                overloads=self.backlog.spans,
+                stalls=(*stalls, going_on) if is_open else stalls,
+                growth=self.growth_view(),
+                began_measuring_ns=self.progress.began_measuring_ns,
+            )
+        )
+
+    def memory_left_mib(self) -> float | None:
+        """To the limit of the engine's cgroup or of the board's memory, whichever is nearer; None: not known."""
+        left = room(self.tracks)
+        return None if left is None or left.is_lost else left.value
+
+    def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
+        """The burst, and what was sustained."""
+        view = self.slowdowns.view()
+        if self._spans is None or self._spans[0] is not view:
+            self._spans = view, self.burst(), sustained(self.latency.latest_rows(), view.burst)
+        return self._spans[1:]
+
+    def burst(self) -> SpanFigures | None:
+        """The steady state after the warm-up; None: not known yet."""
+        view = self.slowdowns.view()
+        if self._burst[0] != view.burst:
+            burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
+            self._burst = view.burst, burst
+        return self._burst[1]
+
+    def notices(self) -> tuple[Notice, ...]:
+        """What is told beside the figures of a report: doubts about the session, and hints on all its bursts."""
+        return (*self._session_notices(), *session_hints(self.operators, self._providers))
+
+    def notices_now(self) -> tuple[Notice, ...]:
+        """The same for a screen, with hints on the last bursts."""
+        return (*self._session_notices(), *self._burst_hints.now(self.operators, self._providers))
+
+    @property
+    def _providers(self) -> tuple[str, ...]:
+        return self.manifest.engine.preferred if self.manifest else ()
+
+    @once
+    def _session_notices(self) -> tuple[Notice, ...]:
+        if self.manifest is None:
+            return ()
+        progress = self.progress.view()
+        is_over = progress.phase == "over"
+        burst, sustained = self.spans() if is_over else (None, None)
+        precision = self.precision_view()
+        has_power = any(track.count for track in self.tracks.views("power"))
+        known = Known(self.manifest, progress, precision, self.tracks, self.own_load, has_power, burst, sustained)
+        return (
+            *notices(self.manifest, progress, self.statistics(), self.events.view(), self.overload(), precision),
+            *leak_notices(self.growth_view()),
+            *self._trust.notices(known),
+        )
+
+    def memory_view(self, axis: Axis) -> MemoryView:
+        """What the engine and the board hold, with the timeline along `axis`."""
+        whole = self.manifest.board.memory_bytes if self.manifest else None
+        return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
+
+    def thermal_view(self, axis: Axis) -> ThermalView:
+        """Heat, clocks and limits, with their timelines along `axis`."""
+        return view_thermal(self.tracks, axis, self.manifest.board.model if self.manifest else None)
+
+    def events_view(self) -> EventsView:
+        """What happened, with what analysis makes of it."""
+        return self._derived_events.joined(
+            self.events.view(), self.slowdowns.view(), self.throttles_view(), self.alerts_view()
+        )
+
+    def sensor_series(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
+        """The timeline of every sensor of these kinds, by its id."""
+        ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
+        return {sensor_id: points for sensor_id in ids if (points := self.tracks.points(sensor_id, axis)) is not None}
+
+
+_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds"})
