@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from edgetop.analysis import report
+from edgetop.analysis.ab import AbView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.latency import LatencyView
 from edgetop.analysis.lens import Lens
@@ -115,6 +116,7 @@ class MonitorView:
     deadline = _Part(lambda view: view.analysis.promises().deadline)  # of the whole session
     gates = _Part(lambda view: view.analysis.promises().gates)  # as they stand now
     alerts = _Part(lambda view: view.analysis.alerts_view())
+    ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles_view())
     burst = _Part(lambda view: view.analysis.burst())
     sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))  # by id, as asked for

@@ -22,7 +22,7 @@ KEPT_LASTING = 200
 QUIET = frozenset(
     {
         "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "sensor-slow", "competing",
-        "throttle-begin", "throttle-end",
+        "throttle-begin", "throttle-end", "ab-quad",
     }
 )  # fmt: skip
 

@@ -3,9 +3,11 @@
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
+from edgetop.analysis.ab import AbFold, AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
 from edgetop.analysis.alerts.found import Findings
@@ -41,7 +43,7 @@ from edgetop.analysis.verdict import is_stalled
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue, Notice
 from edgetop.session.manifest import Manifest
-from edgetop.session.seconds import NS
+from edgetop.session.seconds import NO_SECONDS, NS
 
 Made = TypeVar("Made", bound=Callable[["Folds"], Any])
 
@@ -105,6 +107,7 @@ class Folds:
         self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
         self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
         self.recording = RecordingState()
+        self.ab = AbFold()
 
     def catch_up(self, feed: Feed) -> None:
         """Fold what waits in the feed. Any thread may come first."""
@@ -139,8 +142,10 @@ class Folds:
         self.backlog.fold(batch.seconds, self.latency.load)
         if self._since_reset:
             self._since_reset.fold(batch)
+        in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
-            self.slowdowns.fold(part)
+            # Two models in turns are no slowdowns of one.
+            self.slowdowns.fold(replace(part, seconds=NO_SECONDS) if in_turns else part)
             self.throttles.fold(part)
             self.alerts.fold(part)
         self.operators.fold(batch)
@@ -165,6 +170,7 @@ class Folds:
             self.tool_summary = event.data
         else:
             self.recording.on_event(event)
+            self.ab.on_event(event)
 
     def checkpoint(self) -> Mapping[str, Any]:
         """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
@@ -215,6 +221,11 @@ class Folds:
         """What an inference costs, by `power` of the whole session."""
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
+
+    @once
+    def ab_view(self) -> AbView | None:
+        """How the two models of an A/B session compare; None: it is none, or its turns have not begun."""
+        return self.ab.view(self.manifest)
 
     @once
     def tail(self) -> TailView:

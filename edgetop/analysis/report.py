@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from edgetop.analysis.ab import AbView
+from edgetop.analysis.ab_words import ab_document, with_ab
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.words import alerts_document
 from edgetop.analysis.energy import EnergyView
@@ -141,6 +143,7 @@ class Report:
     roofline: Ceilings | None
     overhead: Overhead
     gates: tuple[GateResult, ...] | None = field(default=None)
+    ab: AbView | None = field(default=None, metadata={"omit": True})  # None: no A/B session
     warnings: tuple[Notice, ...]
 
 
@@ -190,7 +193,7 @@ def verdict(folds: Folds) -> Verdict:
         recording_trouble=folds.recording.trouble,
         promises=promises(folds),
     )
-    return judge(seen)
+    return with_ab(judge(seen), folds.ab_view(), folds.progress.view())
 
 
 class _Parts:
@@ -314,6 +317,7 @@ _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "profile": lambda parts: profile(parts.analysis),
     "roofline": lambda parts: ceilings(parts.analysis),
     "overhead": _overhead,
+    "ab": lambda parts: parts.analysis.ab_view(),
     "warnings": lambda parts: parts.analysis.notices(),
 }
 
@@ -368,6 +372,7 @@ def _inference_json(one: SlowInference) -> dict[str, Any]:
 # Parts that other modules make, whose fields are not the document's keys.
 _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Manifest: manifests.to_json,
+    AbView: ab_document,
     Verdict: _verdict_json,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},

@@ -317,6 +317,7 @@ _FINAL: dict[str, tuple[str, Level, str]] = {
     "duration": ("FINISHED", "good", "the duration is over"),
     "runs": ("FINISHED", "good", "all runs are done"),
     "exit": ("FINISHED", "good", "the program ended"),
+    "resolved": ("FINISHED", "good", "the difference is known as well as was asked for"),
     "user": ("STOPPED", "neutral", "by the user"),
     "signal": ("STOPPED", "neutral", "by a signal"),
     "writer-killed": ("CUT SHORT", "warning", "edgetop was killed"),
@@ -329,7 +330,7 @@ def _final(seen: Evidence) -> Verdict:
     """How it ended, what held then, and what was true of it before."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
     failed = [gate.reason for gate in seen.promises.gates if not gate.ok]
-    if reason == GATE_ENDED or (failed and reason in ("duration", "runs")):
+    if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
         ended = Verdict(GATE_FAILED, "critical", (end_error or "; ".join(failed),))
     else:
         ended = final_verdict(reason, end_error)

@@ -4,14 +4,19 @@ Some values only grow, and a limit that they exceed stays exceeded. Others come 
 enough inferences behind them, and stay over their limit for a while.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.report import Report
 from edgetop.cli.tell import tell
 from edgetop.runner.session_state import SessionState
 from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:
+    from edgetop.comparison.gates import RelativeGate
 
 STAYS_NS = 10 * NS
 
@@ -45,9 +50,23 @@ class Gatekeeper:
         return result.gate.is_final or now_ns - since_ns >= STAYS_NS
 
 
-def tell_failed(report: Report) -> bool:
-    """Say on stderr which gates failed; whether any did, or one ended the session."""
-    failed = [gate for gate in report.gates or () if not gate.ok]
-    for gate in failed:
-        tell(f"edgetop: gate failed: {gate.reason}", err=True)
+def tell_failed(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> bool:
+    """Say on stderr which gates failed; whether any did, or one ended the session.
+
+    `ratio_gates`: of an A/B session.
+    """
+    failed = [gate.reason for gate in report.gates or () if not gate.ok]
+    failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
+    for reason in failed:
+        tell(f"edgetop: gate failed: {reason}", err=True)
     return bool(failed) or report.session.end_reason == "slo"
+
+
+def _beyond(report: Report, gate: "RelativeGate") -> str | None:
+    """Why the gate fails: the whole interval lies beyond its limit, or nothing is known. None: it does not."""
+    ratio = report.ab.ratios[gate.name] if report.ab else None
+    if ratio is None:
+        return f"{gate.text}: the ratio of {gate.name} is not known"
+    low, high = ((end - 1) * 100 for end in ratio.ci95)
+    is_beyond = low > gate.limit if gate.is_above else high < gate.limit
+    return f"{gate.text}: B to A is {change_words(ratio)}" if is_beyond else None

@@ -8,6 +8,7 @@ COMMANDS = {
         "Watch the inferences of a program, unchanged: edgetop watch -- python app.py.",
     ),
     "demo": ("edgetop.cli.demo", "Try it on a virtual board that overheats; the inference is real."),
+    "ab": ("edgetop.cli.ab", "Compare two models or settings in turns: is the difference real?"),
     "attach": ("edgetop.cli.attach", "Watch a running session, here or over ssh."),
     "stop": ("edgetop.cli.stop", "End a running session; returns when its recording is complete."),
     "sessions": ("edgetop.cli.sessions", "List running and recorded sessions."),

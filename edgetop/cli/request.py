@@ -21,6 +21,7 @@ from edgetop.runner.limits import Limit, joined
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import (
     FORMAT_VERSION,
+    Ab,
     Board,
     ClockInfo,
     Constraints,
@@ -29,6 +30,7 @@ from edgetop.session.manifest import (
     Manifest,
     Methodology,
     Model,
+    Variant,
 )
 
 Options = Mapping[str, Any]
@@ -77,6 +79,7 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         duration_ns=options["duration"],
         profile_every_ns=options["profile_every"],
         **_load_options(options),
+        in_turns="variants" in options,
         cpus=_engine_cpus(options),
         virtual_board=virtual_board,
     )
@@ -176,11 +179,17 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
         return None
     if options["output"]:
         return session_folder(options["output"].absolute())
-    stem = f"{model.path.stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    stem = f"{session_stem(options, model)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     home = recordings_home()
     free = [home / f"{name}{SUFFIX}" for name in candidates if not (home / f"{name}{SUFFIX}").exists()]
     return free[0]
+
+
+def session_stem(options: Options, model: ModelFile) -> str:
+    """What the session is called where the user gives no name."""
+    others = [path.stem for path in (variant["model"] for variant in options.get("variants", ())[1:])]
+    return "-or-".join([model.path.stem, *others])
 
 
 def retention(options: Options) -> Retention:
@@ -207,13 +216,8 @@ def first_manifest(
         created_utc=format_utc(clock.utc()),
         clock=ClockInfo(origin, boot_id(), (anchor(clock, origin),)),
         board=board,
-        model=Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format),
-        engine=EngineInfo(
-            threads=spec.threads,
-            isolation=options["isolation"],
-            asked=spec.requested,
-            xnnpack=None if spec.xnnpack else False,
-        ),
+        model=_model(model),
+        engine=_engine(options, spec),
         load=load_of(options, spec),
         methodology=Methodology(
             cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
@@ -231,4 +235,26 @@ def first_manifest(
             quota_period_ms=limit.period_us / 1000 if limit.quota_pct is not None else None,
         ),
         labels=dict(options["labels"]),
+        ab=_ab(options) if "variants" in options else None,
     )
+
+
+def _model(model: ModelFile) -> Model:
+    return Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format)
+
+
+def _engine(options: Options, spec: EngineSpec) -> EngineInfo:
+    return EngineInfo(
+        threads=spec.threads,
+        isolation=options["isolation"],
+        asked=spec.requested,
+        xnnpack=None if spec.xnnpack else False,
+    )
+
+
+def _ab(options: Options) -> Ab:
+    variants = []
+    for variant in options["variants"]:
+        model = find_model(variant)
+        variants.append(Variant(_model(model), _engine(options, engine_spec(variant, model)), variant["written"]))
+    return Ab(tuple(variants), options["until"], options["order_seed"])

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from edgetop import formatting
+from edgetop.analysis.ab_words import ab_lines
 from edgetop.analysis.forecast.words import left, outlook
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
 from edgetop.analysis.report import Memory, Report, Usage
@@ -42,9 +43,7 @@ def summary_lines(report: Report) -> Iterator[str]:
     """The lines of the whole report, however long they are."""
     parts = (
         _head(report),
-        steadiness_lines(report),
-        _latency(report.latency),
-        _tail(report.tail),
+        *_figures(report),
         _load(report.latency, report.session.load),
         _gates(report),
         _board(report),
@@ -53,6 +52,22 @@ def summary_lines(report: Report) -> Iterator[str]:
         _warnings(report.warnings),
     )
     return chain.from_iterable(parts)
+
+
+def _figures(report: Report) -> tuple[Iterable[str], ...]:
+    """Of an A/B session: how the two compare. Their latencies together would be those of nothing."""
+    if report.ab:
+        return ([""], ab_lines(report.ab))
+    return steadiness_lines(report), _latency(report.latency), _tail(report.tail)
+
+
+def _brief_figures(report: Report) -> tuple[Iterable[str], ...]:
+    if report.ab:
+        return (ab_lines(report.ab),)
+    return (
+        (line for line in steadiness_lines(report, most=2, evidence=False) if line),
+        islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
+    )
 
 
 def brief_summary(report: Report) -> str:
@@ -66,8 +81,7 @@ def brief_summary(report: Report) -> str:
         _verdict(report.verdict, report.session),
         _lost(report),
         gates,
-        (line for line in steadiness_lines(report, most=2, evidence=False) if line),
-        islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
+        *_brief_figures(report),
         islice(_load(report.latency, report.session.load), 2),
         islice(_heat(report), 1),
         islice(_power(report.power), 1),

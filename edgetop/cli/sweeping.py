@@ -23,7 +23,7 @@ from edgetop.cli.sweep import REST_C, models_of
 from edgetop.cli.sweep_result import print_result
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal, trim_log
-from edgetop.control.client import NotRunningError, give
+from edgetop.control.wire import NotRunningError, give
 from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import recordings_home

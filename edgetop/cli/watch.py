@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,7 +45,9 @@ from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
+from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
+from edgetop.session.events import Event
 from edgetop.taps.program import WatchedProgram
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def _end(session: LiveSession, options: Options) -> End:
     if options["junit"]:
         with _noted(unwritten):
             junit.write(options["junit"], result, outcome.error)
-    failed = tell_failed(result)
+    failed = tell_failed(result, options.get("ratio_gates", ()))
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed)
 
 
@@ -152,7 +154,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     if program:
         manifest, program.output = of_program(manifest, program), folder / PROGRAM_LOG if folder else None
-    engine = program or _engine(options, spec, stack)
+    engine = program or _engine(options, spec, stack, on_board)
     if options["require_full_delegation"]:
         if not spec.profile_every_ns:
             raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
@@ -177,7 +179,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         feed=control_endpoint,
         session_state=session_state,
         clock=clock,
-        derived=ThrottleEvents().fold,
+        derived=_derived(options),
         measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
@@ -195,6 +197,10 @@ def _observers(options: Options, session: LiveSession, stack: contextlib.ExitSta
     observers: list[Observer] = []
     if options["fail_fast"]:
         observers.append(Gatekeeper(session.state, session.conductor.stop))
+    if "variants" in options:
+        from edgetop.cli.ab_session import Resolution  # noqa: PLC0415
+
+        observers.append(Resolution(session.conductor.stop))
     if options["hooks"]:
         manifest, path = session.state.manifest, str(session.folder.name) if session.folder else None
         about = {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
@@ -221,7 +227,11 @@ def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Fou
     return discover_engine(pid, shares_process=shares_process, board=board.root)
 
 
-def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> Engine:
+def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found) -> Engine:
+    if "variants" in options:
+        from edgetop.cli.ab_session import engine_in_turns  # noqa: PLC0415  where it is asked for
+
+        return engine_in_turns(options, board)
     if options["isolation"] == "process":
         limit = request.limit_of(options)
         prefix = stack.enter_context(enclosed(limit)).prefix
@@ -229,6 +239,17 @@ def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack) -> 
     from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
 
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))
+
+
+def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
+    """The events that follow from what is recorded."""
+    throttles = ThrottleEvents()
+    if "variants" not in options:
+        return throttles.fold
+    from edgetop.analysis.ab import QuadEvents  # noqa: PLC0415  where it is asked for
+
+    quads = QuadEvents()
+    return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
 
 
 @contextlib.contextmanager

@@ -166,6 +166,10 @@ class ProcessEngine:
     def profile(self) -> None:
         self._send({"command": "profile"})
 
+    def take_turns(self, turns: list[list[int]]) -> None:
+        """Say when it has its turns, as pace.Turns takes them: it waits for that after its warm-up."""
+        self._send({"command": "turns", "turns": turns})
+
     def _send(self, command: dict[str, object]) -> None:
         if self._control_fd < 0:
             return

@@ -7,6 +7,7 @@ from edgetop.session.events import Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import Operator, ThreadUse
 from edgetop.session.records import NO_INFERENCES, Inferences
+from edgetop.session.turns import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,21 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class OfVariant:
+    """What one of the two engines of an A/B session says of itself."""
+
+    side: int  # 0 is A, 1 is B
+    message: Loaded | StageMemory
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsBegan:
+    """Both engines of an A/B session know when it is their turn."""
+
+    plan: Plan  # on CLOCK_MONOTONIC
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The engine says why it could not go on."""
 
@@ -169,6 +185,8 @@ Message = (
     | BurstTaken
     | Reached
     | SlowInference
+    | OfVariant
+    | TurnsBegan
     | Ended
     | Failed
     | Died

@@ -38,6 +38,7 @@ class EngineSpec:
     streams: int = 1  # at once
     delay_ns: int = 0  # after each inference, without a rate
     duty_ns: tuple[int, int] | None = None  # work and rest, in turn
+    in_turns: bool = False  # with another engine, which is told when (engines/turns.py)
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
     virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
 

@@ -139,14 +139,16 @@ def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str]) -> pa.Table:
 def inferences_to_arrow(inferences: Inferences) -> pa.RecordBatch:
     columns = [pa.array(np.ascontiguousarray(inferences[name])) for name in ("t_ns", "latency_ns", "wait_ns", "stream")]
     phase = _dictionary(inferences["phase"].astype(np.int32), PHASES)
-    ok = pa.array(np.ascontiguousarray(inferences["ok"]))
-    return pa.record_batch([*columns, phase, ok], schema=INFERENCES)
+    ok, variant = (pa.array(np.ascontiguousarray(inferences[name])) for name in ("ok", "variant"))
+    return pa.record_batch([*columns, phase, ok, variant], schema=INFERENCES)
 
 
 def inferences_from_arrow(table: pa.Table) -> Inferences:
-    inferences = np.empty(len(table), INFERENCE)
+    inferences = np.zeros(len(table), INFERENCE)
     for name in ("t_ns", "latency_ns", "wait_ns", "stream", "ok"):
         inferences[name] = _numpy(table[name])
+    if "variant" in table.column_names:  # not in the first files of format 1
+        inferences["variant"] = _numpy(table["variant"])
     inferences["phase"] = _codes(table["phase"], PHASES)
     return inferences
 

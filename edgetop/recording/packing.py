@@ -128,18 +128,22 @@ def _pack_inferences(inferences: Inferences) -> bytes:
     """Of each start how long after the end of the one before it."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
-    return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in _BESIDE_START))))
+    names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # of an A/B session alone
+    return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in names))))
 
 
 def _read_inferences(data: bytes, most: int = MAX_NUMBERS) -> Inferences:
     columns = Columns(data, most)
     pause_ns = columns.take()
-    return inferences_of(pause_ns, lambda _: columns.take(len(pause_ns)))
+    inferences = inferences_of(pause_ns, lambda _: columns.take(len(pause_ns)))
+    if not columns.is_over:
+        inferences["variant"] = columns.take(len(pause_ns))
+    return inferences
 
 
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
     """Inferences of their pauses, which are changed, and of their other columns. Raises ValueError."""
-    inferences = np.empty(len(pause_ns), INFERENCE)
+    inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in _BESIDE_START:
         inferences[name] = column(name)
     pause_ns[1:] += inferences["latency_ns"][:-1]

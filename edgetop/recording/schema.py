@@ -57,6 +57,7 @@ INFERENCES = _schema(
         ("stream", pa.uint8(), "which concurrent stream, from 0"),
         ("phase", SYMBOL, "first, warmup or measure"),
         ("ok", pa.bool_(), "false: the runtime raised; the event table says what"),
+        ("variant", pa.uint8(), "in an A/B session whose: 0 is A, 1 is B; else 0"),
     ]
 )
 
@@ -158,11 +159,12 @@ SCHEMAS = {
 
 # Tables with the columns that they had in earlier versions, which a writer that was killed left unpublished.
 EARLIER = {
+    "inferences": pa.schema([f for f in INFERENCES if f.name != "variant"]),
     "seconds": pa.schema([f for f in SECONDS if f.name not in (RESPONSE[-1], *RESPONSE_SUMS, *_RUNS)]),
 }
 
 # Columns that the first files of format 1 had not.
-CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count")
+CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count", "variant")
 
 
 def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -20,6 +20,7 @@ from edgetop.engines.protocol import (
     Loaded,
     LogLine,
     Message,
+    OfVariant,
     PhaseBegan,
     ProfilerChosen,
     RecordsLost,
@@ -27,6 +28,7 @@ from edgetop.engines.protocol import (
     StageMemory,
     Started,
     StreamsSeen,
+    TurnsBegan,
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.roofline import Kind, kind_of
@@ -36,7 +38,16 @@ from edgetop.session import histogram
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor
 from edgetop.session.events import Event, JsonValue, Severity
-from edgetop.session.manifest import BackgroundProcess, Lost, Manifest, SensorInfo, Watched, WatchedStream, lost_in_all
+from edgetop.session.manifest import (
+    BackgroundProcess,
+    Lost,
+    Manifest,
+    SensorInfo,
+    Variant,
+    Watched,
+    WatchedStream,
+    lost_in_all,
+)
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
@@ -219,6 +230,12 @@ class SessionState:
                 self._burst_taken(message)
             case SlowInference():
                 self._slow_inference(message)
+            case OfVariant():
+                self._variant_said(message)
+            case TurnsBegan():
+                begin_ns = message.plan.begin_ns - self._origin_ns
+                data = {**message.plan.to_json(), "begin_ns": begin_ns}
+                self._tell_at(begin_ns, "ab-turns", "info", "engine", "turns begin", **data)
             case Failed():
                 self.tell("engine-failed", "critical", "engine", message.message, stage=message.stage)
             case Died():
@@ -255,14 +272,8 @@ class SessionState:
             self._amend(watched=replace(self.manifest.watched, streams=tuple(streams)))
 
     def _loaded(self, loaded: Loaded) -> None:
-        engine = replace(
-            self.manifest.engine,
-            runtime=loaded.runtime,
-            version=loaded.version,
-            providers=loaded.providers,
-            init_ns=loaded.init_ns,
-        )
-        self._amend(engine=engine, model=replace(self.manifest.model, inputs=loaded.inputs))
+        both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
+        self._amend(engine=both.engine, model=both.model)
         text = f"{loaded.runtime} {loaded.version} on {', '.join(loaded.providers)} ({loaded.why})"
         self.tell("engine-loaded", "info", "engine", text)
         if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
@@ -270,15 +281,27 @@ class SessionState:
             self.tell(
                 "roofline", "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}", **ceilings.to_json()
             )
+        self._tell_of_loading(loaded)
+
+    def _tell_of_loading(self, loaded: Loaded, who: str = "") -> None:
         for sentence in loaded.assumptions:
-            self.tell("assumed-shape", "warning", "engine", sentence)
+            self.tell("assumed-shape", "warning", "engine", who + sentence)
         if loaded.dropped_providers:
             dropped, have = ", ".join(loaded.dropped_providers), ", ".join(loaded.providers)
-            text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
+            text = f"{who}{dropped} was asked for, but the runtime left it out and runs on {have}"
             self.tell("provider-dropped", "critical", "engine", text)
-
         if loaded.left:
-            self.tell("partly-accelerated", "warning", "engine", loaded.left)
+            self.tell("partly-accelerated", "warning", "engine", who + loaded.left)
+
+    def _variant_said(self, said: OfVariant) -> None:
+        ab, message = self.manifest.ab, said.message
+        if isinstance(message, StageMemory) or ab is None:
+            return
+        variants = list(ab.variants)
+        variants[said.side] = _loaded_variant(variants[said.side], message)
+        self._amend(ab=replace(ab, variants=tuple(variants)))
+        if said.side:
+            self._tell_of_loading(message, "B: ")
 
     def _stage_reached(self, memory: StageMemory) -> None:
         """Kept as an event: a value that is taken five times in a session is no sensor."""
@@ -375,3 +398,14 @@ class SessionState:
             stream_runs=tuple(self._stream_runs.tolist()) if self._spec.streams > 1 else (),
         )
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)
+
+
+def _loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
+    engine = replace(
+        variant.engine,
+        runtime=loaded.runtime,
+        version=loaded.version,
+        providers=loaded.providers,
+        init_ns=loaded.init_ns,
+    )
+    return replace(variant, engine=engine, model=replace(variant.model, inputs=loaded.inputs))

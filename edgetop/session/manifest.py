@@ -230,6 +230,33 @@ class SensorInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the two sides of an A/B session."""
+
+    model: Model
+    engine: EngineInfo
+    options: str = ""  # in which it differs, as they were written
+
+    @property
+    def name(self) -> str:
+        """The model's file and the options.
+
+        >>> Variant(Model("models/net.onnx"), EngineInfo(), "--threads 2").name
+        'net.onnx --threads 2'
+        """
+        return f"{self.model.path.rpartition('/')[2]} {self.options}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Ab:
+    """What an A/B session compares: two variants that run in turns."""
+
+    variants: tuple[Variant, ...]  # A and B
+    until: float  # half the width of the interval of p50's ratio at which the session is over, as a share
+    seed: int = 0  # of the order of turns
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """What of a session is not in its recording. What was not to be kept (`--no-raw`, `--max-size`) is not lost."""
 
@@ -286,6 +313,7 @@ class Manifest:
     constraints: Constraints = field(default_factory=Constraints)
     labels: Mapping[str, str] = field(default_factory=dict)
     sensors: tuple[SensorInfo, ...] = ()
+    ab: Ab | None = None  # written only of an A/B session; `model` and `engine` are those of A
     lost: Lost | None = None  # written only where something is
     watched: Watched | None = None  # written only where a program was watched
 
@@ -299,7 +327,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     """Plain JSON values, in the order of the fields."""
     plain = _plain(manifest)
     assert isinstance(plain, dict)
-    return {key: value for key, value in plain.items() if value is not None or key not in ("lost", "watched")}
+    return {key: value for key, value in plain.items() if value is not None or key not in ("ab", "lost", "watched")}
 
 
 def _plain(value: object) -> object:

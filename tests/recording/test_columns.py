@@ -23,7 +23,12 @@ quick = settings(max_examples=60, deadline=None)
 
 
 @quick
-@given(st.lists(st.tuples(LONG, LONG, LONG, st.integers(0, 255), st.integers(0, 2), st.booleans()), max_size=40))
+@given(
+    st.lists(
+        st.tuples(LONG, LONG, LONG, st.integers(0, 255), st.integers(0, 2), st.booleans(), st.integers(0, 1)),
+        max_size=40,
+    )
+)
 def test_inferences_come_back(rows: list[tuple[int, ...]]) -> None:
     given_in = np.array(rows, INFERENCE)
     arrow = columns.inferences_to_arrow(given_in)

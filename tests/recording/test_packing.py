@@ -24,7 +24,8 @@ from tests.support.scripted_engine import inferences
 quick = settings(max_examples=60, deadline=None)
 LONG = st.integers(-(2**63), 2**63 - 1)
 INFERENCES = st.lists(
-    st.tuples(LONG, LONG, LONG, st.integers(0, 255), st.integers(0, 2), st.booleans()), max_size=20
+    st.tuples(LONG, LONG, LONG, st.integers(0, 255), st.integers(0, 2), st.booleans(), st.integers(0, 1)),
+    max_size=20,
 ).map(lambda rows: np.array(rows, INFERENCE))
 READINGS = st.lists(st.tuples(LONG, st.integers(0, 2**16 - 1), st.floats(allow_nan=False)), max_size=20).map(
     lambda rows: np.array(rows, READING)

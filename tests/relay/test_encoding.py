@@ -258,7 +258,7 @@ def test_a_stretch_that_cannot_be_is_refused(name, value):
 
 @pytest.mark.parametrize(("name", "value"), [("phase", 3), ("latency_ns", -1), ("t_ns", 2**62)])
 def test_an_inference_that_cannot_be_is_refused(name, value):
-    rows = np.array([(0, 9, 0, 0, 2, True)], INFERENCE)
+    rows = np.array([(0, 9, 0, 0, 2, True, 0)], INFERENCE)
     rows[name] = value
     refused_batch(Batch(1, inferences=rows))
 

@@ -34,11 +34,11 @@ def test_phases_are_told_by_their_names() -> None:
     assert [PHASES[phase] for phase in (FIRST, WARMUP, MEASURE)] == ["first", "warmup", "measure"]
 
 
-def test_an_inference_is_packed_in_27_bytes() -> None:
-    """As the engine sends it, without a copy: start, latency, wait, stream, phase, ok."""
+def test_an_inference_is_packed_in_28_bytes() -> None:
+    """As the engine sends it, without a copy: start, latency, wait, stream, phase, ok, and a byte for the variant."""
     row = make_inferences([0x0102], 0x03, phase=MEASURE, wait_ns=4)
-    assert row.tobytes().hex() == "0201000000000000" + "0300000000000000" + "0400000000000000" + "000201"
-    assert INFERENCE.itemsize == 27
+    assert row.tobytes().hex() == "0201000000000000" + "0300000000000000" + "0400000000000000" + "00020100"
+    assert INFERENCE.itemsize == 28
 
 
 def test_empty_tables_have_their_columns() -> None:

@@ -31,6 +31,7 @@ class Control:
     def __init__(self) -> None:
         self.stop_requested = False
         self.profile_requested = False
+        self.turns: Optional[List[List[int]]] = None  # of an A/B session, as pace.Turns takes them, once they are set
 
 
 class Loop:

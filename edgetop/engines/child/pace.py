@@ -17,6 +17,7 @@ import numpy as np
 
 NS = 1_000_000_000
 DRAWN_AT_ONCE = 1024
+NEVER = 2**63 - 1
 
 
 class Duty:
@@ -94,6 +95,39 @@ class Open:
         return next_ns + delay_ns
 
 
+class Turns:
+    """Back to back within given spans of time alone: another engine has the time between them (an A/B session).
+
+    An inference that would end after its span is not begun, by what the one before it took; the first of a span is.
+    """
+
+    is_open = False
+
+    def __init__(self, turns: List[List[int]]) -> None:
+        """`turns`: [from, until] in ns of CLOCK_MONOTONIC, ascending, none of them touching the next."""
+        self._turns = turns
+        self._place = self._start_ns = 0
+
+    def begin(self, now_ns: int) -> int:
+        self._place = 0
+        return self._next(now_ns, 0)
+
+    def after(self, done_ns: int) -> int:
+        return self._next(done_ns, done_ns - self._start_ns)
+
+    def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
+        return next_ns
+
+    def _next(self, t_ns: int, took_ns: int) -> int:
+        while self._place < len(self._turns) and t_ns + took_ns > self._turns[self._place][1]:
+            self._place += 1
+            took_ns = 0
+        if self._place == len(self._turns):
+            return NEVER
+        self._start_ns = max(t_ns, self._turns[self._place][0])
+        return self._start_ns
+
+
 def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
     """One each 1/rate. Each is computed from the first, so that no error adds up."""
     number = 0
@@ -119,6 +153,8 @@ def pace_of(spec: Dict[str, Any], stream: int) -> Any:
     Each stream has the whole rate. Their fixed plans are evenly apart, as cameras are that nobody synchronised;
     their Poisson plans are drawn from seeds of their own.
     """
+    if spec.get("turns"):
+        return Turns(spec["turns"])
     duty = Duty(*spec["duty_ns"]) if spec.get("duty_ns") else None
     rate_hz = spec.get("rate_hz")
     if rate_hz is None:

@@ -45,7 +45,7 @@ def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     spec: {"model", "format", "engine", "threads", "batch", "providers", "delegates", "xnnpack", "whole",
     "inputs", "shapes", "seed", "idle_ns", "warmup_runs", "warmup_ns", "warmup_until_steady",
     "runs", "duration_ns", "profile_every_ns", "rate_hz", "arrivals", "streams", "delay_ns",
-    "duty_ns", "virtual_board"}; see `edgetop.engines.spec`.
+    "duty_ns", "in_turns", "virtual_board"}; see `edgetop.engines.spec`.
     """
     try:
         _run_model(spec, outlet, control)
@@ -74,7 +74,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     memory.report(outlet, memory.MODEL)
     inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"])
     _announce(outlet, adapter, why, shapes, assumptions, loaded - begin, inputs.length)
-    if spec.get("rate_hz") is not None or spec.get("delay_ns") or spec.get("duty_ns"):
+    if spec.get("rate_hz") is not None or spec.get("delay_ns") or spec.get("duty_ns") or spec.get("in_turns"):
         sharpen_timers()
     loop = _loop(spec, adapter, inputs, shapes, outlet, control)
     try:
@@ -104,7 +104,7 @@ def _loop(
 ) -> Any:
     """What repeats inferences: a loop, or one for each of several streams."""
     count = spec.get("streams", 1)
-    if count == 1:
+    if count == 1 and not spec.get("in_turns"):  # whose reader must know how far each engine has come
         return _one_loop(spec, adapter, inputs, outlet, control)
     lanes = Lanes(outlet, count)
     loops = [_one_loop(spec, adapter, inputs, lanes.all[0], control)]
@@ -150,6 +150,9 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
         reason = warm_up(loop, spec["warmup_runs"], spec["warmup_ns"], spec["warmup_until_steady"])
     if reason != "stop":
         memory.report(outlet, memory.STEADY)
+        if spec.get("in_turns"):
+            spec["turns"] = _await_turns(control)
+            spec["duration_ns"] = max(0, spec["turns"][-1][1] - time.monotonic_ns()) if spec["turns"] else 0
         reason = loop.repeat(
             frames.PHASE_MEASURE,
             runs=spec["runs"],
@@ -160,6 +163,14 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
     return reason
 
 
+def _await_turns(control: Control) -> List[List[int]]:
+    """Wait until it is known when this engine has its turns; there are none where a stop is asked for first."""
+    while control.turns is None and not control.stop_requested:
+        time.sleep(TURNS_LOOK_S)
+    return control.turns or []
+
+
+TURNS_LOOK_S = 0.01
 REST_S = 0.1  # how late a stop may be heeded in it
 
 
@@ -230,11 +241,14 @@ def _parse(argv: List[str]) -> argparse.Namespace:
 def _obey(commands: Any, control: Control) -> None:
     """Wait for commands; when the conductor is gone, be gone too, even within a long inference."""
     for line in commands:
-        command = json.loads(line).get("command")
+        message = json.loads(line)
+        command = message.get("command")
         if command == "stop":
             control.stop_requested = True
         elif command == "profile":
             control.profile_requested = True
+        elif command == "turns":
+            control.turns = message["turns"]
     os._exit(EXIT_ORPHANED)
 
 

@@ -78,7 +78,7 @@ def test_a_packed_record_is_one_inference_of_the_session(
 ) -> None:
     packed = frames.RECORD.pack(start, latency, wait, stream, phase, ok)
     (record,) = np.frombuffer(packed, INFERENCE)
-    assert record.tolist() == (start, latency, wait, stream, phase, ok)
+    assert record.tolist() == (start, latency, wait, stream, phase, ok, 0)
 
 
 def test_records_lie_close_in_a_batch() -> None:

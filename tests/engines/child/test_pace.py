@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.child.pace import NS, Duty, fixed_starts, pace_of, poisson_starts
+from edgetop.engines.child.pace import NEVER, NS, Duty, Turns, fixed_starts, pace_of, poisson_starts
 
 MS = 1_000_000
 
@@ -62,3 +62,18 @@ def test_what_is_due_in_a_rest_begins_with_the_next_work(on_ns: int, off_ns: int
     assert earliest >= t_ns
     assert earliest % (on_ns + off_ns) < on_ns
     assert earliest == t_ns or earliest % (on_ns + off_ns) == 0
+
+
+def test_inferences_begin_within_their_turns_alone() -> None:
+    pace = Turns([[100, 200], [400, 500]])
+    starts = [pace.begin(0)]
+    while starts[-1] != NEVER:
+        starts.append(pace.after(starts[-1] + 30))
+    assert starts == [100, 130, 160, 400, 430, 460, NEVER]  # one begun at 190 would end after its turn
+
+
+def test_an_inference_longer_than_a_turn_has_one_in_each() -> None:
+    pace = Turns([[100, 200], [400, 500]])
+    assert pace.begin(0) == 100
+    assert pace.after(350) == 400
+    assert pace.after(650) == NEVER

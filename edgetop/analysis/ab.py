@@ -1,0 +1,357 @@
+"""An A/B session: what is made of its turns while it runs, and what follows from that.
+
+While it runs, the inferences of each quad of turns become the figures of an event, `ab-quad`. Whoever folds these
+events, live or of a recording, gets the same ratios; no single inference is needed for it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.manifest import Manifest
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns, measured
+from edgetop.session.seconds import NS
+from edgetop.session.turns import ALONE, SIDES, Plan, plan_of
+
+TURNS, SETTLED, QUAD = "ab-turns", "ab-settled", "ab-quad"
+METRICS = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "throughput": "hz", "energy": "mj"}
+GROWING = ("throughput",)  # of which more is faster
+SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are kept of each quad
+ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
+LEAST_RESOLVING = 20  # quads: before, an interval that is narrow by chance would end the session
+SAME_WITHIN = 0.1  # an interval that reaches further tells nothing
+
+# What follows a switch: caches of another, threads asleep. So long after it, latencies are compared with those of the
+# second half of the turn.
+STEPS_NS = tuple(ms * 1_000_000 for ms in (0, 10, 20, 40, 80, 160, 320))
+LEAST_LEFT_OUT_NS = 10_000_000
+OFF = 0.02  # by so much, and by three times the standard error of what the turns differ in
+SETTLING_QUADS = 4  # from which it is found, before any is told
+
+
+# While it runs.
+
+
+class QuadEvents:
+    """Folds the batches of a session that runs, and gives the events that its quads become."""
+
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+        self._power: int | None = None  # the place of the sensor of the whole board's power
+        self._averages = True
+        self._inferences: Inferences = NO_INFERENCES
+        self._readings: Readings = NO_READINGS
+        self._done = 0  # quads, of those of A alone and of both
+        self._left_out_ns: int | None = None
+
+    def fold(self, batch: Batch) -> tuple[Event, ...]:
+        if batch.manifest is not None:
+            self._find_power(batch.manifest)
+        for event in batch.events:
+            if event.kind == TURNS:
+                self._plan = plan_of(event.data)
+        plan = self._plan
+        if plan is None:
+            return ()
+        self._inferences = np.concatenate([self._inferences, measured(batch.inferences)])
+        if self._power is not None:
+            self._readings = np.concatenate([self._readings, batch.readings[batch.readings["sensor"] == self._power]])
+        events = tuple(self._events(plan))
+        self._forget(plan)
+        return events
+
+    def _find_power(self, manifest: Manifest) -> None:
+        for place, info in enumerate(manifest.sensors):
+            if info.kind == "power" and info.role == "total":
+                self._power, self._averages = place, info.averages is not False
+
+    def _events(self, plan: Plan) -> Iterator[Event]:
+        if not len(self._inferences):
+            return
+        reached_ns = int(self._inferences["t_ns"][-1])
+        count = ALONE_QUADS + len(plan.order) // 4
+        while self._done < count and reached_ns >= self._edges(plan, self._done)[-1]:
+            if self._done >= ALONE_QUADS and self._left_out_ns is None:
+                if reached_ns < self._edges(plan, min(count, ALONE_QUADS + SETTLING_QUADS) - 1)[-1]:
+                    return
+                yield self._settle(plan, min(count, ALONE_QUADS + SETTLING_QUADS))
+            quad = self._quad(plan, self._done)
+            self._done += 1
+            if quad is not None:
+                yield quad
+
+    def _edges(self, plan: Plan, quad: int) -> list[int]:
+        """Where its turns begin, and the last of them ends."""
+        return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
+
+    def _letters(self, plan: Plan, quad: int) -> str:
+        place = 4 * (quad - ALONE_QUADS)
+        return plan.order[place : place + 4] if quad >= ALONE_QUADS else ("ABBA", "BAAB")[quad % 2]
+
+    def _within(self, from_ns: int, to_ns: int) -> Inferences:
+        begin, end = np.searchsorted(self._inferences["t_ns"], [from_ns, to_ns])
+        found: Inferences = self._inferences[begin:end]
+        return found
+
+    def _settle(self, plan: Plan, until: int) -> Event:
+        """How long after a switch latency differs from what it is later in the turn."""
+        turns = []
+        for quad in range(ALONE_QUADS, until):
+            edges, letters = self._edges(plan, quad), self._letters(plan, quad)
+            for turn in (1, 3):  # the second is another's than the first, and the fourth than the third
+                found = self._within(edges[turn], edges[turn + 1])
+                found = found[found["variant"] == SIDES.index(letters[turn])]
+                turns.append((found["t_ns"] - edges[turn], found["latency_ns"].astype(float)))
+        self._left_out_ns = settling_ns(turns, plan.turn_ns)
+        words = f"the first {self._left_out_ns / 1e6:.0f} ms after each switch are left out"
+        return Event(plan.quads_ns, SETTLED, "info", "edgetop", words, {"left_out_ns": self._left_out_ns})
+
+    def _quad(self, plan: Plan, quad: int) -> Event | None:
+        edges, letters = self._edges(plan, quad), self._letters(plan, quad)
+        is_alone = quad < ALONE_QUADS
+        data: dict[str, JsonValue] = {"quad": quad - ALONE_QUADS, "order": letters, "alone": is_alone}
+        for side, letter in enumerate(SIDES):
+            spans = []
+            for turn in range(4):
+                if letters[turn] == letter:
+                    switched = not is_alone and (turn == 0 or letters[turn - 1] != letter)
+                    spans.append((edges[turn] + (self._left_out_ns or 0) * switched, edges[turn], edges[turn + 1]))
+            figures = self._figures(spans, 0 if is_alone else side)
+            if figures is None:
+                return None
+            data.update({f"{letter.lower()}_{name}": value for name, value in figures.items()})
+        return Event(edges[-1], QUAD, "info", "edgetop", f"quad {quad - ALONE_QUADS} {letters}", data)
+
+    def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> dict[str, JsonValue] | None:
+        """`spans`: from when a turn counts, when it begins and ends. None: one of them has too little to count."""
+        kept, seconds, left_out, power = [], 0.0, 0, []
+        for from_ns, begin_ns, end_ns in spans:
+            turn = self._within(begin_ns, end_ns)
+            turn = turn[turn["variant"] == side]
+            counts = turn[(turn["t_ns"] >= from_ns) & (turn["t_ns"] + turn["latency_ns"] <= end_ns)]
+            left_out += len(turn) - len(counts)
+            if not len(counts):
+                return None
+            kept.append(counts["latency_ns"].astype(float))
+            seconds += (last_end_ns(counts) - int(counts["t_ns"][0])) / NS
+            power.append(self._watts(from_ns, end_ns))
+        latencies = np.concatenate(kept)
+        p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
+        hz, watts = len(latencies) / seconds, None if None in power else float(np.mean(power))  # type: ignore[arg-type]
+        return {
+            "count": len(latencies),
+            "left_out": left_out,
+            "p50_ns": float(p50),
+            "p90_ns": float(p90),
+            "p99_ns": float(p99),
+            "hz": hz,
+            "mj": None if watts is None else watts / hz * 1e3,
+            "quantiles_ns": ",".join(f"{value:.0f}" for value in np.quantile(latencies, SHARES)),
+        }
+
+    def _watts(self, from_ns: int, to_ns: int) -> float | None:
+        """Of the readings that tell of nothing else: where a reading is a mean, the one before it lies within too."""
+        t_ns = self._readings["t_ns"]
+        begin, end = np.searchsorted(t_ns, [from_ns, to_ns]).tolist()
+        begin += self._averages
+        return float(self._readings["value"][begin:end].mean()) if begin < end else None
+
+    def _forget(self, plan: Plan) -> None:
+        first = max(ALONE_QUADS, self._done) if self._left_out_ns is None else self._done
+        from_ns = self._edges(plan, min(first, self._done))[0]
+        self._inferences = self._inferences[np.searchsorted(self._inferences["t_ns"], from_ns) :].copy()
+        self._readings = self._readings[np.searchsorted(self._readings["t_ns"], from_ns) :].copy()
+
+
+def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
+    """How long after a switch latencies still differ. `turns`: of each, times since the switch and latencies, in ns."""
+    steps = [step for step in STEPS_NS if step <= turn_ns / 2]
+    left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)
+    for begin, end in pairwise(steps):
+        ratios = []
+        for t_ns, latencies in turns:
+            early, late = latencies[(t_ns >= begin) & (t_ns < end)], latencies[t_ns >= turn_ns / 2]
+            if len(early) and len(late):
+                ratios.append(float(np.median(early) / np.median(late)))
+        if len(ratios) < len(turns) / 2 or not ratios:
+            continue
+        middle = float(np.median(ratios))
+        scatter = float(np.median(np.abs(np.array(ratios) - middle))) * 1.4826 / math.sqrt(len(ratios))
+        if abs(middle - 1) > max(OFF, 3 * scatter):
+            left_out = max(left_out, end)
+    return left_out
+
+
+# Of the events.
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Of B to A."""
+
+    value: float
+    ci95: tuple[float, float]
+    verdict: str  # "slower" and "faster" of B; for energy "higher" and "lower"; "same" or "unknown"
+    needs_s: float | None  # how long A and B must take turns until it is known as well as asked for; None: it is
+
+    @property
+    def within(self) -> float:
+        """How far the interval reaches from "no difference", as a share."""
+        return max(abs(end - 1) for end in self.ci95)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantFigures:
+    """The median over quads of each figure."""
+
+    name: str
+    inferences: int
+    left_out: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    throughput_hz: float
+    energy_mj: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AbView:
+    plan: Plan
+    quads: int  # that are over
+    variants: tuple[VariantFigures, ...]  # none before the first quad
+    ratios: Mapping[str, Ratio | None]  # by METRICS; None: not known (yet)
+    smallest: Mapping[str, float | None]  # of A alone: the difference that can be told, as a share
+    left_out_ns: int | None
+    until: float
+    is_resolved: bool
+    quantiles_ns: tuple[Floats, ...]  # of A and of B, a row of SHARES for each quad
+
+    def turn(self, now_ns: int) -> str:
+        """What runs: `A alone 3 of 12 turns`, `quad 4 of 12, B`."""
+        plan = self.plan
+        number = (now_ns - plan.begin_ns) // plan.turn_ns
+        if number < ALONE:
+            return f"A alone, turn {max(0, number) + 1} of {ALONE}"
+        place = min(number - ALONE, len(plan.order) - 1)
+        return f"quad {place // 4 + 1} of {len(plan.order) // 4}, {plan.order[place]}"
+
+
+class AbFold:
+    """Folds the events of quads."""
+
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+        self._left_out_ns: int | None = None
+        self._quads: list[Mapping[str, JsonValue]] = []
+        self._alone: list[Mapping[str, JsonValue]] = []
+        self._view: AbView | None = None
+
+    def on_event(self, event: Event) -> None:
+        if event.kind == TURNS:
+            self._plan = plan_of(event.data)
+        elif event.kind == SETTLED:
+            left_out_ns = event.data.get("left_out_ns")
+            self._left_out_ns = left_out_ns if isinstance(left_out_ns, int) else None
+        elif event.kind == QUAD and _is_sound(event.data):
+            (self._alone if event.data.get("alone") else self._quads).append(event.data)
+        else:
+            return
+        self._view = None
+
+    def view(self, manifest: Manifest | None) -> AbView | None:
+        """None: no A/B session, or its turns have not begun."""
+        if self._plan is None or manifest is None or manifest.ab is None:
+            return None
+        if self._view is None:
+            self._view = self._make(self._plan, manifest.ab.until, [v.name for v in manifest.ab.variants])
+        return self._view
+
+    def _make(self, plan: Plan, until: float, names: Sequence[str]) -> AbView:
+        known = {name: difference(_log_ratios(self._quads, key)) for name, key in METRICS.items()}
+        p50, spent_s = known["p50"], len(self._quads) * 4 * plan.turn_ns / NS
+        figures = tuple(_figures(name, side, self._quads) for name, side in zip(names, "ab", strict=False))
+        return AbView(
+            plan=plan,
+            quads=len(self._quads),
+            variants=figures if self._quads else (),
+            ratios={name: None if d is None else _ratio(name, d, until, spent_s) for name, d in known.items()},
+            smallest={name: self._smallest(key, len(plan.order) // 4) for name, key in METRICS.items()},
+            left_out_ns=self._left_out_ns,
+            until=until,
+            is_resolved=p50 is not None and len(self._quads) >= LEAST_RESOLVING and p50.half_width <= until,
+            quantiles_ns=tuple(_quantiles(side, self._quads) for side in "ab"),
+        )
+
+    def _smallest(self, key: str, quads: int) -> float | None:
+        """Half the interval that quads as those of A alone would give, were there as many as are to come."""
+        values = _log_ratios(self._alone, key)
+        if len(values) < LEAST_PAIRS or not np.isfinite(values).all():
+            return None
+        return float(2 * values.std(ddof=1) / math.sqrt(max(quads, 1)))
+
+
+def _is_sound(data: Mapping[str, Any]) -> bool:
+    wanted = [data.get(f"{side}_{key}") for side in "ab" for key in ("p50_ns", "p90_ns", "p99_ns", "hz", "count")]
+    texts = [data.get(f"{side}_quantiles_ns") for side in "ab"]
+    return all(isinstance(value, int | float) and 0 < value < 1e18 for value in wanted) and all(
+        isinstance(text, str) and text.count(",") == len(SHARES) - 1 and text.replace(",", "").isdecimal()
+        for text in texts
+    )
+
+
+def _log_ratios(quads: Sequence[Mapping[str, Any]], key: str) -> Floats:
+    """Of B to A in each quad that has both."""
+    pairs = np.array([(quad.get(f"a_{key}") or 0, quad.get(f"b_{key}") or 0) for quad in quads], float).reshape(-1, 2)
+    a, b = pairs[(pairs > 0).all(axis=1)].T
+    ratios: Floats = np.log(b / a)
+    return ratios
+
+
+def _quantiles(side: str, quads: Sequence[Mapping[str, Any]]) -> Floats:
+    return np.array([quad[f"{side}_quantiles_ns"].split(",") for quad in quads], float).reshape(-1, len(SHARES))
+
+
+def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
+    low, high = math.exp(found.low), math.exp(found.high)
+    needs_s = spent_s * (found.half_width / until) ** 2 if found.half_width > until else None
+    return Ratio(math.exp(found.value), (low, high), _verdict(name, low, high, until), needs_s)
+
+
+def _verdict(name: str, low: float, high: float, until: float) -> str:
+    """A difference that is surely less than what was asked for is none."""
+    within = max(abs(low - 1), abs(high - 1))
+    if within <= until:
+        return "same"
+    if low <= 1 <= high:
+        return "same" if within <= max(SAME_WITHIN, until) else "unknown"
+    if name == "energy":
+        return "higher" if low > 1 else "lower"
+    return "faster" if (low > 1) == (name in GROWING) else "slower"
+
+
+def _figures(name: str, side: str, quads: Sequence[Mapping[str, Any]]) -> VariantFigures:
+    def median(key: str) -> float:
+        return float(np.median([quad[f"{side}_{key}"] for quad in quads])) if quads else math.nan
+
+    def total(key: str) -> int:
+        return sum(int(quad.get(f"{side}_{key}") or 0) for quad in quads)
+
+    has_energy = all(isinstance(quad.get(f"{side}_mj"), int | float) for quad in quads)
+    return VariantFigures(
+        name=name,
+        inferences=total("count"),
+        left_out=total("left_out"),
+        p50_ms=median("p50_ns") / 1e6,
+        p90_ms=median("p90_ns") / 1e6,
+        p99_ms=median("p99_ns") / 1e6,
+        throughput_hz=median("hz"),
+        energy_mj=median("mj") if has_energy else None,
+    )

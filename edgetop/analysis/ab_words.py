@@ -1,0 +1,146 @@
+"""What an A/B session shows, in words and as a document: the same on the screen, in lines and in reports."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from edgetop import formatting
+from edgetop.analysis.ab import METRICS, AbView, Ratio
+from edgetop.analysis.progress import ProgressView
+from edgetop.analysis.rounding import rounded
+from edgetop.analysis.verdict import MEASURING, STEADY, UNSETTLED, Verdict
+
+WORD = "A/B"
+UNITS = {"p50": "ms", "p90": "ms", "p99": "ms", "throughput": "/s", "energy": "mJ"}
+
+
+def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
+    """The verdict on an A/B session, which is on the difference first."""
+    if view is None or progress.phase not in ("measure", "over"):
+        return verdict
+    words = p50_words(view)
+    if progress.phase == "over":
+        brief = words if view.ratios["p50"] else verdict.brief
+        plain = verdict.at_end in (MEASURING, STEADY, UNSETTLED)
+        past = () if plain else verdict.past
+        return replace(verdict, details=(*verdict.details, words), past=past, brief=brief, level=_level(verdict))
+    if verdict.word in (MEASURING, STEADY, UNSETTLED):
+        details = (words, view.turn(progress.now_ns))
+        return Verdict(WORD, "good", details, verdict.also, verdict.past)
+    return replace(verdict, also=(words, *verdict.also))
+
+
+def _level(verdict: Verdict) -> Any:
+    return "good" if verdict.at_end in (MEASURING, STEADY, UNSETTLED) and verdict.level == "warning" else verdict.level
+
+
+def p50_words(view: AbView) -> str:
+    """`B is slower at p50: +4.9 % (4.1 to 5.7)`."""
+    ratio = view.ratios["p50"]
+    if ratio is None:
+        smallest = view.smallest["p50"]
+        told = "" if smallest is None else f", {_share(smallest)} can be told apart here"
+        return f"too few turns to compare{told}"
+    return f"B is {verdict_words(ratio)} at p50: {change_words(ratio)}"
+
+
+def verdict_words(ratio: Ratio) -> str:
+    """`slower`, `the same within 0.8 %`, `not told apart`."""
+    if ratio.verdict == "same":
+        return f"the same within {_share(ratio.within)}"
+    return "not told apart" if ratio.verdict == "unknown" else ratio.verdict
+
+
+def change_words(ratio: Ratio) -> str:
+    """`+4.9 % (4.1 to 5.7)`."""
+    low, high = (f"{(end - 1) * 100:.1f}" for end in ratio.ci95)
+    return f"{(ratio.value - 1) * 100:+.1f} % ({low} to {high})"
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def needs_words(view: AbView) -> str:
+    """What is not known as well as was asked for, and how long that takes; nothing where all is."""
+    needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
+    if not needs:
+        return ""
+    each = ", ".join(f"{formatting.duration(seconds * 1e9)} for {name}" for name, seconds in needs.items())
+    return f"turns that would tell {view.until * 100:g} %: {each}"
+
+
+def ab_lines(view: AbView) -> Iterator[str]:
+    """The table of the text report."""
+    if not view.variants:
+        yield "A/B        too few turns to compare"
+        return
+    for letter, variant in zip("AB", view.variants, strict=False):
+        yield f"{letter:<10} {formatting.clean(variant.name)}"
+    yield f"           {'A':>10} {'B':>10}   B to A (95 %)"
+    for metric, ratio in view.ratios.items():
+        values = [_value(view, metric, side) for side in range(2)]
+        if ratio is None:
+            words = "no power is read in the turns" if metric == "energy" else "too few turns"
+        else:
+            words = f"{change_words(ratio):<22} {verdict_words(ratio)}"
+        yield f"{metric:<10} {values[0]:>10} {values[1]:>10}   {words}"
+    if words := needs_words(view):
+        yield f"           {words}"
+    yield f"           {view.quads} quads of turns of {view.plan.turn_ns / 1e9:g} s; {_left_out(view)}"
+    if (smallest := view.smallest["p50"]) is not None:
+        yield f"           by A alone, {_share(smallest)} can be told apart at p50 in the time that was given"
+
+
+def _value(view: AbView, metric: str, side: int) -> str:
+    names = {"throughput": "throughput_hz", "energy": "energy_mj"}
+    value = getattr(view.variants[side], names.get(metric, f"{metric}_ms"))
+    if value is None:
+        return formatting.UNKNOWN
+    if metric == "throughput":
+        return f"{formatting.rate(value)}/s"
+    number = formatting.millijoules(value) if metric == "energy" else formatting.milliseconds(value * 1e6)
+    return f"{number} {UNITS[metric]}"
+
+
+def _left_out(view: AbView) -> str:
+    count = sum(variant.left_out for variant in view.variants)
+    after = "" if view.left_out_ns is None else f" in the first {view.left_out_ns / 1e6:.0f} ms after a switch"
+    return f"{formatting.count(count)} inferences{after} left out"
+
+
+def ab_document(view: AbView | None) -> Mapping[str, Any] | None:
+    """The part `ab` of `report --json`."""
+    if view is None:
+        return None
+    return {
+        "variants": [
+            {
+                "name": variant.name,
+                "count": variant.inferences,
+                "left_out": variant.left_out,
+                "p50_ms": rounded(variant.p50_ms, 6),
+                "p90_ms": rounded(variant.p90_ms, 6),
+                "p99_ms": rounded(variant.p99_ms, 6),
+                "throughput_hz": rounded(variant.throughput_hz),
+                "energy_mj": rounded(variant.energy_mj, 6),
+            }
+            for variant in view.variants
+        ],
+        "ratios": {name: ratio and _ratio(ratio) for name, ratio in view.ratios.items()},
+        "smallest": {name: rounded(view.smallest[name], 6) for name in METRICS},
+        "quads": view.quads,
+        "turn_s": rounded(view.plan.turn_ns / 1e9, 6),
+        "left_out_ms": rounded(None if view.left_out_ns is None else view.left_out_ns / 1e6),
+        "until": view.until,
+        "resolved": view.is_resolved,
+    }
+
+
+def _ratio(ratio: Ratio) -> dict[str, Any]:
+    return {
+        "value": rounded(ratio.value, 6),
+        "ci95": [rounded(end, 6) for end in ratio.ci95],
+        "verdict": ratio.verdict,
+        "needs_s": rounded(ratio.needs_s),
+    }

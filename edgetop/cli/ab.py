@@ -1,0 +1,140 @@
+"""`edgetop ab`: two models, or one with two settings, in turns: is the difference real."""
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+from click import BadParameter, IntRange
+
+from edgetop.cli import options as text
+from edgetop.cli import run
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError
+
+if TYPE_CHECKING:
+    from edgetop.comparison.gates import RelativeGate
+
+EXAMPLES = """\b
+Examples:
+  edgetop ab fp32.onnx int8.onnx
+  edgetop ab model.onnx --a '--threads 2' --b '--threads 4' --until 0.5%
+  edgetop ab old.tflite new.tflite --headless --max-duration 60s --json > result.json
+  edgetop ab old.onnx new.onnx --fail-if 'p50>+3%' --fail-if 'energy>+5%'
+"""
+
+# Options of `run` that mean nothing here: both run back to back, in processes, for as long as it takes.
+_NOT_OF_AB = {
+    *("model", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
+    *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast"),
+}
+# Those that may differ between the two.
+_OF_A_SIDE = {
+    *("engine", "providers", "delegates", "no_xnnpack", "threads", "batch", "engine_python", "inputs", "shapes"),
+    *("seed", "engine_cpus"),
+}
+LEAST_DURATION_NS = 2_000_000_000
+RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # of edgetop.analysis.ab
+
+SideOptions = tuple[str, dict[str, Any]]
+
+
+def side_options(given: str) -> SideOptions:
+    """`--threads 2`: options of `run` about the model, as they were written and by name."""
+    parser = click.Command("", params=[p for p in run.command.params if p.name in _OF_A_SIDE], add_help_option=False)
+    try:
+        context = parser.make_context("", shlex.split(given))
+    except (click.ClickException, InputError, ValueError) as error:
+        said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise BadParameter(f"{given!r}: {said}") from None
+    source = click.core.ParameterSource.COMMANDLINE
+    return given, {name: v for name, v in context.params.items() if context.get_parameter_source(name) == source}
+
+
+def share(given: str) -> float:
+    """`1%`, as a share."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", given.strip())
+    value = float(match[1]) / 100 if match else 0.0
+    if not 1e-4 <= value <= 0.5:
+        raise BadParameter(f"{given!r}: write a share from 0.01% to 50%, as in 1%")
+    return value
+
+
+def ratio_gate(given: str) -> "RelativeGate":
+    """`p50>+3%`."""
+    gate = text.relative_gate(given)
+    if gate.name not in RATIOS or not gate.is_percent:
+        raise BadParameter(f"{given!r}: write a change in % of {', '.join(RATIOS)}, as in 'p50>+3%'")
+    return gate
+
+
+def max_duration(given: str) -> int:
+    ns = text.duration(given)
+    if not LEAST_DURATION_NS <= ns <= 86_400 * 10**9:
+        raise BadParameter(f"{given!r}: write a time from 2s to 24h")
+    return ns
+
+
+PARAMS = (
+    click.Argument(["model"], type=run.PATH, metavar="A"),
+    click.Argument(["other"], type=run.PATH, required=False, metavar="[B]"),
+    click.Option(
+        ["--a", "a"], type=side_options, metavar="'OPTIONS'", help="Options of A alone: --a '--threads 2'."
+    ),
+    click.Option(["--b", "b"], type=side_options, metavar="'OPTIONS'", help="Options of B alone."),
+    click.Option(
+        ["--until"], type=share, default="1%", show_default=True, metavar="SHARE",
+        help="End when the ratio of p50 is known to so much on each side.",
+    ),
+    click.Option(
+        ["--max-duration"], type=max_duration, default="5m", show_default=True, metavar="TIME",
+        help="End after this long at the latest.",
+    ),
+    click.Option(
+        ["--turn"], type=text.duration, metavar="TIME",
+        help="How long each runs before the other does. Default: 125ms to 2s, for fifty inferences.",
+    ),
+    click.Option(["--order-seed"], type=IntRange(0), default=0, show_default=True, help="Of the order of turns."),
+    click.Option(
+        ["--fail-if", "ratio_gates"], type=ratio_gate, multiple=True, metavar="CHANGE",
+        help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
+    ),
+    *(param for param in run.command.params if param.name not in _NOT_OF_AB),
+)  # fmt: skip
+
+
+@click.command("ab", params=list(PARAMS), epilog=EXAMPLES)
+def command(**options: Any) -> int:
+    """Run two models, A and B, in turns of about a second, and tell whether one is faster.
+
+    Heat, clocks and neighbours so change for both alike. Both are loaded, one runs at a time. It ends when the
+    difference is known to --until. The session is recorded, replayed and reported like any other.
+    """
+    from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    options = _both(options)
+    terminal = terminal_for(options)
+    from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+
+    end = watch(options, terminal)
+    if end.error:
+        raise end.error
+    if end.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_GATE_FAILED if end.gates_failed else EXIT_DONE
+
+
+def _both(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a run of A, and under `variants` those of each."""
+    model, other = given["model"], given["other"]
+    sides: list[SideOptions] = [given.pop("a") or ("", {}), given.pop("b") or ("", {})]
+    if other is None and not any(written for written, _ in sides):
+        raise InputError(
+            f"ab {model}: there is nothing to compare it with", "give a second model, or --b '--threads 4'"
+        )
+    common = {**run.command.make_context("run", []).params, **given, "duration": given["max_duration"]}
+    common["profile_every"] = 0
+    paths = (model, model if other is None else other)
+    variants = tuple(
+        {**common, **own, "model": path, "written": written} for path, (written, own) in zip(paths, sides, strict=True)
+    )
+    return {**variants[0], "variants": variants}

@@ -1,0 +1,77 @@
+"""When each of the two models of an A/B session runs.
+
+A alone at first, which shows what the board can tell apart at all (A/A). Then quads of turns, ABBA or BAAB by lot: a
+drift that is even over a quad falls on both alike, and nothing that has a period can follow the order.
+"""
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgetop.session.seconds import NS
+
+SIDES = "AB"
+ALONE = 24  # turns of A, before
+LEAST_QUADS = 8  # for which there must be time
+# Of a turn. By A/A trials beside others that compute, half the interval of p50 after 48 s is 1.0 % with turns of
+# 0.12 s, 1.3 % with 0.25 s, 1.8 % with 0.5 s, 4.6 % with 1 s; but a turn must hold enough runs.
+SHORTEST_NS, LONGEST_NS = NS // 8, 2 * NS
+RUNS_A_TURN = 50  # for which it is made longer
+LEAST_RUNS_A_TURN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    begin_ns: int
+    turn_ns: int
+    order: str  # of the turns after those of A alone: "ABBABAAB"
+
+    @property
+    def quads_ns(self) -> int:
+        """When A has been alone for long enough."""
+        return self.begin_ns + ALONE * self.turn_ns
+
+    @property
+    def end_ns(self) -> int:
+        return self.quads_ns + len(self.order) * self.turn_ns
+
+    def spans(self, side: int) -> list[list[int]]:
+        """From when until when this one runs; turns that touch are one."""
+        spans: list[list[int]] = []
+        for number, letter in enumerate("A" * ALONE + self.order):
+            begin_ns = self.begin_ns + number * self.turn_ns
+            if letter != SIDES[side]:
+                continue
+            if spans and spans[-1][1] == begin_ns:
+                spans[-1][1] += self.turn_ns
+            else:
+                spans.append([begin_ns, begin_ns + self.turn_ns])
+        return spans
+
+    def to_json(self) -> dict[str, Any]:
+        return {"begin_ns": self.begin_ns, "turn_ns": self.turn_ns, "order": self.order}
+
+
+def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
+    """Turns within `duration_ns`, for a model that takes `latency_ns`; of `least_ns` at least where there is time.
+
+    Raises ValueError, which says how much is needed, where the time is too short for enough turns.
+    """
+    most_ns, needed_ns = duration_ns // (ALONE + 4 * LEAST_QUADS), LEAST_RUNS_A_TURN * latency_ns
+    turn_ns = max(min(max(least_ns, RUNS_A_TURN * latency_ns), max(least_ns, LONGEST_NS), most_ns), needed_ns)
+    if turn_ns > most_ns:
+        least_s = math.ceil(needed_ns * (ALONE + 4 * LEAST_QUADS) / NS)
+        raise ValueError(f"an inference takes {latency_ns / NS:.2g} s: give {least_s} s or more, for enough turns")
+    quads = (duration_ns // turn_ns - ALONE) // 4
+    lot = random.Random(seed)  # noqa: S311  an order of turns, which is to be the same for a seed
+    return Plan(begin_ns, turn_ns, "".join(lot.choice(("ABBA", "BAAB")) for _ in range(quads)))
+
+
+def plan_of(data: Mapping[str, object]) -> Plan | None:
+    """What `to_json` gave, of an event that anybody may have written; None: it is no plan."""
+    begin_ns, turn_ns, order = (data.get(name) for name in ("begin_ns", "turn_ns", "order"))
+    if not isinstance(begin_ns, int) or not isinstance(turn_ns, int) or not isinstance(order, str) or turn_ns <= 0:
+        return None
+    return Plan(begin_ns, turn_ns, order)

@@ -1,0 +1,211 @@
+"""An A/B session: its turns as quads, their ratios, and what is said of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.ab import LEAST_LEFT_OUT_NS, QUAD, SETTLED, AbFold, AbView, QuadEvents, settling_ns
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import report_document
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
+from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
+from edgetop.session.turns import NS, Plan, plan
+from tests.support.sessions import ended_event, make_manifest, phase_event
+
+MS = 1_000_000
+POWER = SensorInfo("power/in", "W", "test", role="total", averages=False)
+
+
+def ab_manifest(until: float = 0.01) -> Manifest:
+    variants = tuple(Variant(Model(f"/m/{name}.onnx"), EngineInfo()) for name in ("one", "other"))
+    return replace(make_manifest(POWER), ab=Ab(variants, until))
+
+
+@cache
+def run_of(turns: Plan, ratio: float, *, seed: int = 0, after_switch: float = 1.0, drift: float = 0.0) -> Inferences:
+    """Inferences of a millisecond, of B times `ratio`; slower by `after_switch` in the first 38 ms of a span."""
+    random, rows = np.random.default_rng(seed), []
+    for side in (0, 1):
+        for begin, end in turns.spans(side):
+            t = begin
+            while t < end:
+                slow = after_switch if t - begin < 38 * MS and begin > turns.begin_ns else 1.0
+                shift = 1 + drift * (t - turns.begin_ns) / (turns.end_ns - turns.begin_ns)
+                latency = int(MS * random.lognormal(0, 0.05) * (ratio if side else 1) * slow * shift)
+                rows.append((t, latency, 0, 0, MEASURE, True, side))
+                t += latency + 10_000
+    made = np.array(rows, INFERENCE)
+    ordered: Inferences = made[np.argsort(made["t_ns"], kind="stable")]
+    return ordered
+
+
+def watts(turns: Plan, of_b: float) -> Readings:
+    """Ten readings a second: 4 W, and in turns of B `of_b` W."""
+    spans = turns.spans(1)
+    t_ns = np.arange(turns.begin_ns, turns.end_ns, NS // 10)
+    is_b = [any(begin <= t < end for begin, end in spans) for t in t_ns]
+    return np.array([(t, 0, of_b if b else 4.0) for t, b in zip(t_ns, is_b, strict=True)], READING)
+
+
+def batches_of(
+    turns: Plan, inferences: Inferences, readings: Readings | None = None, *, pieces: int = 7
+) -> list[Batch]:
+    begin = Event(turns.begin_ns, "ab-turns", "info", "engine", "turns begin", turns.to_json())
+    batches = [Batch(manifest=ab_manifest(), events=(phase_event(0, "measure"), begin))]
+    ends = np.linspace(0, turns.end_ns + NS, pieces + 1)[1:].astype(int).tolist()
+    start = 0
+    for end in ends:
+        found = inferences[(inferences["t_ns"] >= start) & (inferences["t_ns"] < end)]
+        read = np.empty(0, READING) if readings is None else readings
+        batches.append(Batch(end, found, readings=read[(read["t_ns"] >= start) & (read["t_ns"] < end)]))
+        start = end
+    return batches
+
+
+def events_of(batches: Sequence[Batch]) -> list[Event]:
+    quads = QuadEvents()
+    return [event for batch in batches for event in quads.fold(batch)]
+
+
+def view_of(events: Sequence[Event], turns: Plan, until: float = 0.01) -> AbView:
+    fold = AbFold()
+    fold.on_event(Event(0, "ab-turns", "info", "engine", "", turns.to_json()))
+    for event in events:
+        fold.on_event(event)
+    view = fold.view(ab_manifest(until))
+    assert view is not None
+    return view
+
+
+TURNS = plan(1 * NS, MS, duration_ns=16 * NS, seed=4)
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.05, "slower"), (0.95, "faster"), (1.0, "same"), (1.004, "same")])
+def test_the_ratio_of_b_to_a_is_found(ratio: float, verdict: str) -> None:
+    view = view_of(events_of(batches_of(TURNS, run_of(TURNS, ratio))), TURNS)
+    p50, throughput = view.ratios["p50"], view.ratios["throughput"]
+    assert p50
+    assert throughput
+    assert p50.value == pytest.approx(ratio, abs=0.004)
+    assert p50.ci95[0] <= ratio + 0.001
+    assert p50.ci95[1] >= ratio - 0.001
+    assert (p50.verdict, throughput.verdict) == (verdict, verdict)
+    assert throughput.value == pytest.approx(1 / ratio, abs=0.01)
+    assert view.is_resolved
+    assert view.ratios["energy"] is None
+
+
+def test_a_drift_falls_on_both_alike() -> None:
+    view = view_of(events_of(batches_of(TURNS, run_of(TURNS, 1.0, drift=0.5))), TURNS)
+    assert view.ratios["p50"]
+    assert view.ratios["p50"].value == pytest.approx(1, abs=0.005)
+
+
+def test_what_follows_a_switch_is_left_out_and_counted() -> None:
+    events = events_of(batches_of(TURNS, run_of(TURNS, 1.05, after_switch=3.0)))
+    (settled,) = [event for event in events if event.kind == SETTLED]
+    assert settled.data["left_out_ns"] == 40 * MS
+    view = view_of(events, TURNS)
+    assert view.ratios["p99"]
+    assert view.ratios["p99"].value == pytest.approx(1.05, abs=0.02)
+    assert all(variant.left_out > 0 for variant in view.variants)
+    undisturbed = events_of(batches_of(TURNS, run_of(TURNS, 1.05)))
+    assert [e.data["left_out_ns"] for e in undisturbed if e.kind == SETTLED] == [LEAST_LEFT_OUT_NS]
+
+
+def test_energy_is_compared_by_what_was_read_in_the_turns() -> None:
+    """B draws a quarter more, and is as fast."""
+    view = view_of(events_of(batches_of(TURNS, run_of(TURNS, 1.0), watts(TURNS, 5.0))), TURNS)
+    energy = view.ratios["energy"]
+    assert energy
+    assert energy.value == pytest.approx(1.25, abs=0.02)
+    assert energy.verdict == "higher"
+    assert view.variants[0].energy_mj == pytest.approx(4.0, rel=0.05)  # 4 W, a thousand a second
+
+
+def test_the_quads_are_the_same_however_the_batches_are_cut() -> None:
+    inferences = run_of(TURNS, 1.02)
+    few, many = (events_of(batches_of(TURNS, inferences, watts(TURNS, 4.0), pieces=n)) for n in (1, 113))
+    assert few == many
+    assert len([event for event in few if event.kind == QUAD]) == 6 + len(TURNS.order) // 4 - 1  # the last is not over
+
+
+def test_a_turn_in_which_nothing_ran_is_no_quad() -> None:
+    inferences = run_of(TURNS, 1.0)
+    begin, end = TURNS.quads_ns, TURNS.quads_ns + TURNS.turn_ns
+    halted = inferences[(inferences["t_ns"] < begin) | (inferences["t_ns"] >= end)]
+    whole, less = (len(events_of(batches_of(TURNS, rows))) for rows in (inferences, halted))
+    assert whole - less == 1
+
+
+def test_before_enough_quads_nothing_is_claimed() -> None:
+    events = events_of(batches_of(TURNS, run_of(TURNS, 1.05)))
+    view = view_of(events[:12], TURNS)
+    assert view.ratios["p50"] is None
+    assert not view.is_resolved
+    assert view.smallest["p50"] == pytest.approx(0.003, abs=0.003)
+
+
+def test_what_is_not_known_as_well_as_asked_for_says_how_long_it_takes() -> None:
+    view = view_of(events_of(batches_of(TURNS, run_of(TURNS, 1.0))), TURNS, until=0.0005)
+    p99 = view.ratios["p99"]
+    assert p99
+    assert p99.needs_s
+    assert p99.needs_s > 13
+    assert not view.is_resolved
+
+
+def test_a_wide_interval_says_nothing() -> None:
+    events = events_of(batches_of(TURNS, run_of(TURNS, 1.0)))
+    random = np.random.default_rng(0)
+    for number, event in enumerate(events):
+        if event.kind == QUAD:
+            data = {**event.data, "b_p50_ns": MS * float(random.lognormal(0, 0.4))}
+            events[number] = replace(event, data=data)
+    p50 = view_of(events, TURNS).ratios["p50"]
+    assert p50
+    assert p50.verdict == "unknown"
+
+
+def test_hostile_quads_are_passed_over() -> None:
+    sound = next(event for event in events_of(batches_of(TURNS, run_of(TURNS, 1.0))) if event.kind == QUAD)
+    changes = ({"a_p50_ns": -1}, {"b_hz": "x"}, {"a_quantiles_ns": "1,2"}, {"b_quantiles_ns": None}, {"a_count": None})
+    events = [replace(sound, data={**sound.data, **change}) for change in changes]
+    assert view_of(events, TURNS).quads == 0
+
+
+def test_settling_is_not_seen_in_noise() -> None:
+    random = np.random.default_rng(0)
+    t_ns = np.arange(0, 250 * MS, MS)
+    turns = [(t_ns, random.lognormal(0, 0.3, len(t_ns))) for _ in range(8)]
+    assert settling_ns(turns, 250 * MS) == LEAST_LEFT_OUT_NS
+
+
+def analysed() -> Analysis:
+    analysis = Analysis()
+    batches = batches_of(TURNS, run_of(TURNS, 1.05))
+    quads = QuadEvents()
+    for batch in batches:
+        analysis.fold(replace(batch, events=(*batch.events, *quads.fold(batch))))
+    analysis.fold(Batch(TURNS.end_ns + NS, events=(ended_event(TURNS.end_ns + NS, "duration"),)))
+    return analysis
+
+
+def test_the_report_has_it_and_its_verdict_begins_with_it() -> None:
+    document = report_document(analysed())
+    assert document["ab"]["ratios"]["p50"]["verdict"] == "slower"
+    assert [variant["name"] for variant in document["ab"]["variants"]] == ["one.onnx", "other.onnx"]
+    assert "B is slower at p50: +5." in document["verdict"]["words"]
+    assert document["slowdowns"] in (None, [])
+    assert set(document["ab"]["ratios"]) == {"p50", "p90", "p99", "throughput", "energy"}
+
+
+def test_no_other_session_has_that_part() -> None:
+    analysis = Analysis()
+    analysis.fold(Batch(manifest=make_manifest()))
+    assert "ab" not in report_document(analysis)

@@ -1,0 +1,76 @@
+"""Hodges and Lehmann's estimate and Wilcoxon's interval, against their definitions and on generated quads."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.paired import CONFIDENCE, Difference, difference
+
+
+def by_definition(values: list[float], level: float) -> tuple[float, float]:
+    """The shifts that the signed-rank test does not reject, by all assignments of signs."""
+    count = len(values)
+    sums = [sum(rank for rank, sign in enumerate(signs, 1) if sign) for signs in product((0, 1), repeat=count)]
+    averages = sorted((a + b) / 2 for i, a in enumerate(values) for b in values[i:])
+    critical = max((w for w in range(count * count) if np.mean(np.array(sums) <= w) <= level / 2), default=-1)
+    return averages[critical], averages[-1 - critical]
+
+
+@pytest.mark.parametrize("count", [6, 8, 11])
+def test_the_interval_is_what_the_test_does_not_reject(count: int) -> None:
+    values = np.random.default_rng(count).normal(0, 1, count)
+    found = difference(values, 0.95)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx(by_definition(values.tolist(), 0.05))
+
+
+def test_the_estimate_is_the_median_of_the_averages_of_all_pairs() -> None:
+    found = difference(np.array([1.0, 2, 3, 4, 5, 100]))
+    assert found is not None
+    assert found.value == pytest.approx(3.5)
+
+
+def test_of_many_pairs_the_interval_is_that_of_the_normal_law() -> None:
+    values = np.random.default_rng(1).normal(0, 1, 100)
+    found = difference(values, 0.95)
+    assert found is not None
+    assert found.half_width == pytest.approx(1.96 * values.std() / 10, rel=0.1)
+
+
+@pytest.mark.parametrize("values", [[], [0.1] * 5, [0.1] * 9 + [float("inf")]])
+def test_too_few_or_unknown_ones_give_nothing(values: list[float]) -> None:
+    assert difference(np.array(values)) is None
+
+
+def stopped_by_width(values: np.ndarray, until: float) -> Difference:
+    """As a session stops: looked at after each quad from the twentieth on."""
+    for count in range(20, len(values) + 1):
+        found = difference(values[:count])
+        assert found is not None
+        if found.half_width <= until:
+            break
+    return found
+
+
+@pytest.mark.parametrize("law", ["normal", "heavy-tailed", "jumps"])
+def test_who_stops_by_the_width_has_an_interval_that_covers(law: str) -> None:
+    """To stop when the interval is narrow enough costs coverage, which the level of the interval makes up for."""
+    random, covered = np.random.default_rng(7), 0
+    for _ in range(400):
+        scatter = {
+            "normal": random.normal(0, 0.02, 80),
+            "heavy-tailed": random.standard_t(3, 80) * 0.015,
+            "jumps": random.normal(0, 0.01, 80) + (random.random(80) < 0.1) * random.normal(0, 0.1, 80),
+        }[law]
+        found = stopped_by_width(0.03 + scatter, 0.01)
+        covered += found.low <= 0.03 <= found.high
+    assert covered >= 0.93 * 400
+    assert CONFIDENCE > 0.95
+
+
+def test_a_difference_of_five_percent_is_found_in_a_minute_of_noise() -> None:
+    """240 turns of a quarter of a second, quads of which scatter by 5 %."""
+    random = np.random.default_rng(3)
+    found = [difference(np.log(1.05) + random.standard_t(3, 57) * 0.03) for _ in range(200)]
+    assert sum(one is not None and one.low > 0 for one in found) >= 0.95 * 200

@@ -1,0 +1,123 @@
+"""`edgetop ab`, as a user runs it: what is printed and recorded, how it ends, what is refused."""
+
+import json
+import os
+import signal
+
+import click
+import duckdb
+import pytest
+
+from edgetop.cli.ab import max_duration, ratio_gate, share, side_options
+from tests.cli.test_run import engine_of, wait_for_words
+from tests.support import onnx_models
+from tests.support.commands import edgetop, start_edgetop
+
+QUIET = ("--threads", "1", "--headless", "--max-duration", "3s")
+
+
+@pytest.fixture
+def models(tmp_path):
+    """Two with other inputs, of which one takes many times as long."""
+    for name, build in (("small", onnx_models.onnx_tiny), ("large", onnx_models.onnx_half_ms)):
+        (tmp_path / f"{name}.onnx").write_bytes(build())
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_two_models_are_compared_recorded_and_reported(models):
+    done = edgetop("ab", "small.onnx", "large.onnx", *QUIET, "--json", "-o", "s", home=models)
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert document["ab"]["ratios"]["p50"]["verdict"] == "slower"
+    assert document["ab"]["ratios"]["p50"]["ci95"][0] > 1.5
+    assert [v["name"] for v in document["ab"]["variants"]] == ["small.onnx", "large.onnx"]
+    assert "B is slower" in document["verdict"]["words"]
+    assert json.loads(edgetop("report", "s", "--json", home=models).stdout) == document
+    manifest = json.loads((models / "s.edgetop/session.json").read_text())
+    inputs = [variant["model"]["inputs"][0]["shape"] for variant in manifest["ab"]["variants"]]
+    assert inputs == [[1, 4096], [64, 256]]
+    query = "select variant, median(latency_ns) from '{}' where phase = 'measure' group by variant order by variant"
+    (_, fast), (_, slow) = duckdb.sql(query.format(models / "s.edgetop/inferences.parquet")).fetchall()
+    assert slow > 1.5 * fast
+    text = edgetop("report", "s", home=models).stdout
+    assert "small.onnx" in text
+    assert "B to A" in text
+
+
+@pytest.mark.slow
+def test_one_model_with_two_settings_and_a_gate_that_fails(models):
+    gates = ("--fail-if", "p50>-90%", "--fail-if", "p50<-95%")
+    sides = ("--a", "--seed 1", "--b", "--seed 2")
+    done = edgetop("ab", "small.onnx", *sides, *QUIET, *gates, "--json", "--no-record", home=models)
+    assert done.returncode == 1
+    assert done.stderr.count("gate failed") == 1
+    assert "gate failed: p50>-90%: B to A is " in done.stderr
+    assert [v["name"] for v in json.loads(done.stdout)["ab"]["variants"]] == [
+        "small.onnx --seed 1",
+        "small.onnx --seed 2",
+    ]
+
+
+@pytest.mark.slow
+def test_ctrl_c_finishes_the_recording_with_what_there_is(models):
+    process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
+    wait_for_words(process, "A/B")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    manifest = json.loads((models / "s.edgetop/session.json").read_text())
+    assert (manifest["state"], manifest["end_reason"]) == ("finished", "signal")
+
+
+@pytest.mark.slow
+def test_an_engine_that_dies_ends_it_with_its_reason(models):
+    process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
+    wait_for_words(process, "A/B")
+    os.kill(engine_of(process), signal.SIGKILL)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert "the engine died: " in said
+    assert "SIGKILL" in said
+    manifest = json.loads((models / "s.edgetop/session.json").read_text())
+    assert (manifest["state"], manifest["end_reason"]) == ("finished", "engine-died")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("small.onnx",), "there is nothing to compare it with"),
+        (("small.onnx", "none.onnx", "--headless"), "none.onnx"),
+        (("small.onnx", "large.onnx", "--until", "5"), "write a share"),
+        (("small.onnx", "--b", "--duration 3s"), "no such option"),
+        (("small.onnx", "--b", "--threads x"), "is not a valid integer"),
+        (("small.onnx", "large.onnx", "--max-duration", "1s"), "from 2s to 24h"),
+        (("small.onnx", "large.onnx", "--fail-if", "p50>+33ms"), "write a change in %"),
+        (("small.onnx", "large.onnx", "--rate", "30"), "no such option: --rate"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(models, arguments, words):
+    done = edgetop("ab", *arguments, home=models)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert words.lower() in done.stderr.lower()
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_options_of_a_side_are_those_that_were_written():
+    written, options = side_options("--threads 2 --provider CUDA:device_id=1 --provider CPU")
+    assert written.startswith("--threads 2")
+    assert options["threads"] == 2
+    assert [name for name, _ in options["providers"]] == ["CUDA", "CPU"]
+    assert "seed" not in options
+
+
+def test_shares_gates_and_times_are_read():
+    assert share("0.5%") == pytest.approx(0.005)
+    gate = ratio_gate("throughput < -5%")
+    assert (gate.name, gate.is_above, gate.limit) == ("throughput", False, -5)
+    assert max_duration("5m") == 300 * 10**9
+    for parse, text in ((share, "0%"), (ratio_gate, "p95>+1%"), (max_duration, "25h"), (side_options, "--threads '")):
+        with pytest.raises(click.BadParameter):
+            parse(text)

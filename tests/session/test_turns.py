@@ -1,0 +1,61 @@
+"""When each of two models has its turns."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetop.session.turns import ALONE, LEAST_QUADS, NS, plan, plan_of
+
+MS = 1_000_000
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 400), st.integers(1, 20), st.integers(0, 9))
+def test_turns_fill_the_time_that_is_given_and_no_two_run_at_once(seconds: int, latency_ms: int, seed: int) -> None:
+    try:
+        made = plan(5, latency_ms * MS, duration_ns=seconds * NS, seed=seed)
+    except ValueError:
+        assert 4 * latency_ms * MS * (ALONE + 4 * LEAST_QUADS) > seconds * NS
+        return
+    spans = sorted(made.spans(0) + made.spans(1))
+    assert spans[0][0] == 5
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
+    assert spans[-1][1] == made.end_ns
+    assert seconds * NS - 4 * made.turn_ns < made.end_ns - 5 <= seconds * NS
+    assert len(made.order) >= 4 * LEAST_QUADS
+
+
+def test_each_quad_has_both_twice_and_either_begins() -> None:
+    quads = [plan(0, MS, duration_ns=300 * NS, seed=1).order[k : k + 4] for k in range(0, 400, 4)]
+    assert set(quads) == {"ABBA", "BAAB"}
+    assert 30 < quads.count("ABBA") < 70
+
+
+def test_the_same_seed_gives_the_same_order() -> None:
+    orders = [plan(0, MS, duration_ns=60 * NS, seed=seed).order for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "seconds", "turn_s"),
+    [(0.02, 300, 0.125), (5, 300, 0.25), (100, 300, 2), (900, 300, 3.6), (1, 4, 1 / 14)],
+)
+def test_a_turn_holds_many_inferences_but_there_must_be_many_turns(
+    latency_ms: float, seconds: int, turn_s: float
+) -> None:
+    made = plan(0, int(latency_ms * MS), duration_ns=seconds * NS, seed=0)
+    assert made.turn_ns / NS == pytest.approx(turn_s, rel=1e-6)
+
+
+def test_where_no_turns_fit_the_time_that_is_needed_is_told() -> None:
+    with pytest.raises(ValueError, match="takes 2 s: give 448 s or more"):
+        plan(0, 2 * NS, duration_ns=60 * NS, seed=0)
+
+
+def test_a_plan_comes_back_and_nonsense_does_not() -> None:
+    made = plan(7, MS, duration_ns=60 * NS, seed=3)
+    assert plan_of(made.to_json()) == made
+    assert plan_of({"begin_ns": "7", "turn_ns": 1, "order": ""}) is None
+    assert plan_of({"begin_ns": 7, "turn_ns": 0, "order": "ABBA"}) is None
