@@ -34,7 +34,8 @@ OPTIONS = (
         "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file.",
         cls=Companion, rules=[needs("gates")],
     ),
-    option("--force", is_flag=True, help="Replace files that exist.", cls=Companion, rules=[needs("csv_file")]),
+    option("--html", type=PATH, metavar="FILE", help="Charts and tables as one page, for a browser offline."),
+    option("--force", is_flag=True, help="Replace files that exist.", cls=Companion, rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
@@ -51,12 +52,14 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
       edgetop compare release-1 release-2 --fail-if 'p50>+3%' --fail-if 'rss>+20MiB' --junit gates.xml
     """
     from edgetop.cli import comparison_text  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.page import refuse_html  # noqa: PLC0415
     from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
     from edgetop.comparison.compare import compare, comparison_document  # noqa: PLC0415
     from edgetop.comparison.gates import judge_gates  # noqa: PLC0415
     from edgetop.comparison.sample import grouped  # noqa: PLC0415
 
     place = _prepared(options)
+    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
     samples, problems = read_samples(sessions)
     try:
         groups = grouped(samples, options["group_by"])
@@ -68,6 +71,10 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
     results = judge_gates(options["gates"], found, strict=options["strict"])
     if options["junit"]:
         _write_junit(options["junit"], found.names[0], samples, results)
+    if page:
+        from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415
+
+        write_comparison(page, found, results)
     with contextlib.suppress(ReaderLeftError):
         if place:
             comparison_text.write_csv(found, place)

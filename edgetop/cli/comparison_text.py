@@ -23,7 +23,13 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
     """Foreign text in it is made safe."""
     return "\n".join(
         line
-        for part in (_head(comparison), _table(comparison), _ranking(comparison), _gates(gates), _fair(comparison))
+        for part in (
+            _head(comparison),
+            _table(comparison),
+            ranking_lines(comparison),
+            gate_lines(gates),
+            _fair(comparison),
+        )
         for line in part
     )
 
@@ -72,15 +78,20 @@ def _lines(
         heads += [shortened(names[other], cells // 2), "change", "95 %", ""]
     lines = []
     for row in rows:
-        unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
-        line = [shortened(row.label, cells - len(unit) - 2) + unit, value_text(row.values[0], row.unit)]
+        line = [row_label(row, cells), value_text(row.values[0], row.unit)]
         for other in others:
-            change, interval, words = _ratio_cells(row.ratios[other], row.unit)
+            change, interval, words = ratio_cells(row.ratios[other], row.unit)
             if is_brief and words.startswith("cannot tell"):
                 words = "cannot tell"
             line += [value_text(row.values[other], row.unit), change, interval, words]
         lines.append(line)
     return table(heads, lines, LEFT)
+
+
+def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
+    """With its unit, where the values do not have it."""
+    unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
+    return shortened(row.label, cells - len(unit) - 2) + unit
 
 
 def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
@@ -98,7 +109,7 @@ def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
     )
 
 
-def _ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:
+def ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:
     if one is None or one.difference is None:
         return "", "", ""
     if one.value is None:
@@ -110,7 +121,7 @@ def _ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:
     return f"x {one.value:.3f}", interval, one.words
 
 
-def _ranking(comparison: Comparison) -> Iterator[str]:
+def ranking_lines(comparison: Comparison) -> Iterator[str]:
     if not comparison.ranking:
         return
     yield ""
@@ -120,7 +131,7 @@ def _ranking(comparison: Comparison) -> Iterator[str]:
         yield f"rank {rank.rank}  {clean(', '.join(rank.sessions))}{tied}  (by {row.label if row else UNKNOWN})"
 
 
-def _gates(gates: Sequence[RelativeResult]) -> Iterator[str]:
+def gate_lines(gates: Sequence[RelativeResult]) -> Iterator[str]:
     if gates:
         yield ""
     for gate in gates:

@@ -9,10 +9,13 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
+from edgetop.cli.companions import Companion, needs
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 
 if TYPE_CHECKING:
     from edgetop.analysis.gates import Gate
+
+PATH = click.Path(path_type=Path)
 
 
 @click.command("report")
@@ -22,8 +25,12 @@ if TYPE_CHECKING:
     "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
     help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
 )  # fmt: skip
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gates as a JUnit file.")
-def command(session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None) -> int:
+@click.option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file.")
+@click.option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline.")
+@click.option("--force", is_flag=True, help="Replace a page that exists.", cls=Companion, rules=[needs("html")])
+def command(
+    session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None, html: Path | None, force: bool
+) -> int:
     """Summarise SESSION: a path, a name, or enough of an id. Without SESSION: the newest; a line on stderr names it.
 
     \b
@@ -32,18 +39,21 @@ def command(session: str | None, *, as_json: bool, gates: tuple["Gate", ...], ju
       edgetop report demo-20261121-101502
       edgetop report soak-42.edgetop --json
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
+      edgetop report soak-42 --html soak-42.html
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.analysis.report import report, to_json  # noqa: PLC0415
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
+    from edgetop.cli.page import refuse_html  # noqa: PLC0415
     from edgetop.cli.summary import summary  # noqa: PLC0415
     from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     if junit:
         refuse_unwritable(junit)
+    page = refuse_html(html, force=force) if html else None
     recording = Recording(recorded(session))
     analysis = Analysis()
     for batch in recording.play():
@@ -54,6 +64,10 @@ def command(session: str | None, *, as_json: bool, gates: tuple["Gate", ...], ju
     result = report(analysis)
     if junit:
         write(junit, result)
+    if page:
+        from edgetop.cli.report_page import write_report  # noqa: PLC0415  loads Bokeh
+
+        write_report(page, analysis, result)
     with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
         if as_json:
             click.echo(json.dumps(to_json(result), indent=1))

@@ -45,7 +45,7 @@ class Figure:
     within: float = SAME_WITHIN  # what counts as the same, of the ratio or in its unit
     is_difference: bool = False  # else it is positive, and compared as a ratio
     quarters: str = ""  # of which figure the quarters tell how it drifts
-    interval: Callable[[Sample], Interval] = lambda _: None  # 95 %, of the session alone
+    interval: Callable[[Sample], Interval] | None = None  # 95 %, of the session alone
     run_to_run: Number = None  # of a figure without quarters; None: one session tells nothing of another
     is_lead: bool = False  # decided by in any case, and so not corrected for the number of rows
     is_judged: bool = True
@@ -64,7 +64,7 @@ class Figure:
 
     def error(self, sample: Sample) -> Number:
         """The standard error within the session, on the scale; None: not known."""
-        low, high = self.interval(sample) or (None, None)
+        low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
             return None
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
@@ -74,17 +74,20 @@ class Figure:
 
         Under noise that lasts for minutes a longer session differs from the next no less. What shares the board is
         another in another run. `warmth`: how much of its own warming it began warmer or colder by than the other.
+        None: one session does not tell it.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
+        if (self.interval and error is None) or not (quarters or self.run_to_run):
+            return None
+        crowding = sample.crowding if self.is_crowded else 0.0
         if not quarters:
-            crowding = sample.crowding if self.is_crowded else 0.0
-            return None if self.run_to_run is None else math.hypot(self.run_to_run, 2 * (error or 0.0), crowding)
+            return math.hypot(self.run_to_run or 0.0, 2 * (error or 0.0), crowding)
         if not self.is_settled(sample):
             return None
         logs = np.log(quarters)
         half = abs(float(logs[2:].mean() - logs[:2].mean()))
         apart = max(float(logs.std(ddof=1)), error or 0.0)
-        return math.hypot(apart, RUN_TO_RUN, sample.crowding, half * warmth)
+        return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
         """Of a percentile: by its own session."""
@@ -269,7 +272,7 @@ def operator_us(sample: Sample) -> dict[str, float]:
 def _operator(name: str) -> Figure:
     def interval(sample: Sample) -> Interval:
         each = [one for one in sample.report.operators or () if one.name == name]
-        return each[0].share_ci95 if len(each) == 1 else None
+        return each[0].share_ci95 if len(each) == 1 and each[0].settled else None
 
     return Figure(
         key=f"operator/{name}", label=name, unit="us", more="slower", less="faster",

@@ -24,6 +24,7 @@ class Sample:
     others_pct: float | None = None  # of a core, by other processes, on average
     steal_pct: float | None = None  # by a hypervisor
     caps_mhz: Mapping[str, float] = field(default_factory=dict)  # the highest limit of each clock
+    buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))  # of all latencies
     parameters: int | None = None  # of the model's file
     macs: int | None = None
 
@@ -61,6 +62,7 @@ def sample(analysis: Analysis, parameters: int | None = None, macs: int | None =
         others_pct=others.mean if others else None,
         steal_pct=steal.mean if steal else None,
         caps_mhz={name: mhz for name, mhz in caps if mhz is not None},
+        buckets=analysis.latency.buckets,
         parameters=parameters,
         macs=macs,
     )

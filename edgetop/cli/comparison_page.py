@@ -1,0 +1,117 @@
+"""A comparison as a page: verdicts, tables, histograms over each other, and the ratios with their intervals."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgetop.cli.comparison_text import gate_lines, ranking_lines, ratio_cells, row_label, value_text
+from edgetop.cli.page import COLOURS, GREY, MOST_SERIES, plain, section, write_page
+from edgetop.comparison.compare import Comparison
+from edgetop.comparison.gates import RelativeResult
+from edgetop.formatting import clean
+from edgetop.recording.export.output import NamedOutput
+from edgetop.session import histogram
+
+CELLS = 60
+BINS = 100
+EDGES = 0.001, 0.999  # of all latencies
+
+
+def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
+    """Raises OutputError."""
+    names = comparison.names
+    lines = [*ranking_lines(comparison), *gate_lines(gates)]
+    verdict = [_line(line) for line in lines if line]
+    heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", ""))]
+    facts = [row for row in comparison.rows if not any(row.ratios)]
+    figures = [row for row in comparison.rows if any(row.ratios) and any(value is not None for value in row.values)]
+    text = [
+        section("verdict", verdict),
+        section(
+            "figures",
+            (
+                [(row_label(row), ""), (value_text(row.values[0], row.unit), "number")]
+                + [
+                    cell
+                    for value, one in zip(row.values[1:], row.ratios[1:], strict=True)
+                    for change, interval, words in [ratio_cells(one, row.unit)]
+                    for cell in ((value_text(value, row.unit), "number"), (change, "number"), (interval, "number"),
+                                 (words, one.verdict if one else ""))
+                ]
+                for row in figures
+            ),
+            heads,
+        ),
+        section("sessions", ([(r.label, ""), *((value_text(v, r.unit, CELLS), "") for v in r.values)] for r in facts),
+                ["", *names]),
+        section("was it fair", ([(one.code, ""), (one.message, ""), (one.advice, "")] for one in comparison.fair)),
+    ]  # fmt: skip
+    title = f"edgetop compare {', '.join(names)}"
+    write_page(output, title, text, [*_histograms(comparison), *_ratios(comparison)])
+
+
+def _line(line: str) -> list[tuple[str, str]]:
+    head, _, told = line.partition("  ")
+    return [(head, ""), (told.strip(), "FAILED" if "FAILED" in told else "")]
+
+
+def _histograms(comparison: Comparison) -> Iterator[Any]:
+    """Latency over latency, as shares, without the last thousandth on both sides."""
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    groups = [
+        (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
+        for group in comparison.groups[:MOST_SERIES]
+    ]
+    groups = [(name, counts) for name, counts in groups if counts.any()]
+    if not groups:
+        return
+    ends = [histogram.percentiles(counts, EDGES, 0, 2**62) for _, counts in groups]
+    edges = np.linspace(min(low for low, _ in ends), max(*(high for _, high in ends), 1.0), BINS + 1)
+    middle = histogram.lower_edge_ns(np.arange(histogram.SIZE)).astype(np.float64)
+    chart = figure(
+        title="latency, ms: share of inferences", height=300, sizing_mode="stretch_width",
+        tools="xpan,xwheel_zoom,xbox_zoom,reset,save", tooltips=[("ms", "@left{0.000}"), ("%", "@top{0.00}")],
+    )  # fmt: skip
+    for number, (name, counts) in enumerate(groups):
+        share, _ = np.histogram(middle, bins=edges, weights=counts / counts.sum() * 100)
+        chart.quad(
+            top=share, bottom=0, left=edges[:-1] / 1e6, right=edges[1:] / 1e6, legend_label=clean(name),
+            fill_color=COLOURS[number], line_color=COLOURS[number], fill_alpha=0.35,
+        )  # fmt: skip
+    chart.legend.background_fill_color, chart.legend.label_text_color, chart.legend.click_policy = None, GREY, "hide"
+    yield plain(chart)
+
+
+def _ratios(comparison: Comparison) -> Iterator[Any]:
+    """Each ratio that has an interval, with it; the baseline is 1."""
+    from bokeh.models import Span  # noqa: PLC0415
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    for place, name in list(enumerate(comparison.names))[1:MOST_SERIES]:
+        found = [(row.label, one) for row in comparison.rows if (one := row.ratios[place]) and one.ci95 and one.value]
+        if not found:
+            continue
+        labels = [f"{number}  {clean(label)}" for number, (label, _) in enumerate(found, 1)]
+        chart = figure(
+            title=f"{clean(name)} against {clean(comparison.names[0])}: ratio and its 95 % interval",
+            y_range=labels[::-1], x_axis_type="log", height=60 + 22 * len(labels), sizing_mode="stretch_width",
+            tools="xwheel_zoom,reset,save", tooltips=[("", "@what")],
+        )  # fmt: skip
+        intervals = [one.ci95 or (1.0, 1.0) for _, one in found]
+        ends = {
+            "y": labels,
+            "low": [max(low, 1e-3) for low, _ in intervals],
+            "high": [min(high, 1e3) for _, high in intervals],
+            "value": [one.value for _, one in found],
+            "what": [f"{one.value:.3f}  {one.words}" for _, one in found],
+            "colour": [_COLOUR_OF.get(one.verdict, GREY) for _, one in found],
+        }
+        chart.segment("low", "y", "high", "y", line_width=3, color="colour", source=ends)
+        chart.scatter("value", "y", size=9, color="colour", source=ends)
+        chart.add_layout(Span(location=1, dimension="height", line_color=GREY, line_dash="dashed"))
+        yield plain(chart)
+
+
+_COLOUR_OF = {"slower": COLOURS[1], "faster": COLOURS[2], "higher": COLOURS[3], "lower": COLOURS[3], "same": COLOURS[0]}

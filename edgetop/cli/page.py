@@ -1,0 +1,155 @@
+"""One self-contained HTML page: text as tables, and charts by Bokeh with its script inside. No network, no other file.
+
+Bokeh is the extra `html`. It is loaded here alone, when a page is asked for.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetop.analysis.timeline import POINTS, Points
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.recording.export.output import NamedOutput
+from edgetop.session.seconds import NS
+
+COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")
+GREY = "#7f7f7f"  # read on light and on dark
+ELSEWHERE = "name another place with --html"
+MOST_SERIES = len(COLOURS)
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; --text: #1c1e21; --back: #fff; --line: #d5d8dc; --bad: #b3261e; --good: #146c2e; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --text: #e6e7e9; --back: #15171a; --line: #3a3e44; --bad: #ff8a80; --good: #7bd88f; }} }}
+@media print {{ :root {{ --text: #000; --back: #fff; }} section, .chart {{ break-inside: avoid; }} }}
+body {{ font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: var(--back);
+  max-width: 1200px; margin: 0 auto; padding: 1rem; }}
+h1 {{ font-size: 1.35rem; }} h2 {{ font-size: 1.05rem; margin: 1.4rem 0 .3rem; }}
+.scroll {{ overflow-x: auto; }} pre {{ font: .85rem/1.4 ui-monospace, monospace; margin: 1rem 0; }}
+table {{ border-collapse: collapse; font-size: .9rem; }}
+th, td {{ text-align: left; vertical-align: top; padding: .15rem .8rem .15rem 0; }}
+tr {{ border-bottom: 1px solid var(--line); }}
+td {{ font-family: ui-monospace, monospace; white-space: pre-wrap; }} td.number {{ text-align: right; }}
+.slower, .FAILED {{ color: var(--bad); }} .faster {{ color: var(--good); }} .chart {{ margin: .5rem 0; }}
+</style>
+{scripts}
+</head><body>
+<h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def refuse_html(path: Path, *, force: bool) -> NamedOutput:
+    """Where a page is to go, before anything is read. Raises InputError where Bokeh is not there, or the file is."""
+    import importlib.util  # noqa: PLC0415
+
+    if importlib.util.find_spec("bokeh") is None:
+        raise InputError("--html needs Bokeh, which is not installed", "pip install 'edgetop[html]'")
+    return NamedOutput(path, force=force, elsewhere=ELSEWHERE)
+
+
+def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Any]) -> None:
+    """`text`: sections of HTML; `charts`: figures of Bokeh. The first section stands before the charts.
+
+    Raises OutputError.
+    """
+    from bokeh.embed import components  # noqa: PLC0415
+    from bokeh.resources import Resources  # noqa: PLC0415
+
+    script, divs = components(list(charts)) if charts else ("", ())
+    resources = Resources(mode="inline", components=["bokeh"], log_level="error").render() if charts else ""
+    drawn = [f'<div class="chart">{div}</div>' for div in divs]
+    body = "\n".join([*text[:1], *drawn, *text[1:], script])
+    page = _PAGE.format(title=shown(title), scripts=resources, body=body)
+    with output.stream(is_text=False) as file:
+        file.write(page.encode("utf-8", "backslashreplace"))
+
+
+def shown(text: object) -> str:
+    """Foreign text, as HTML that is only text."""
+    return escape(clean(str(text)))
+
+
+def shown_lines(text: str) -> str:
+    return "\n".join(map(shown, text.splitlines()))
+
+
+def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:
+    """A table. A cell is its text and its class; the first of a row is its head."""
+    head = "".join(f"<th>{shown(one)}</th>" for one in heads)
+    lines = [f"<tr>{head}</tr>"] if heads else []
+    for (first, _), *rest in rows:
+        cells = "".join(f'<td class="{kind}">{shown(text)}</td>' for text, kind in rest)
+        lines.append(f"<tr><th>{shown(first)}</th>{cells}</tr>")
+    return f'<section><h2>{shown(title)}</h2><div class="scroll"><table>{"".join(lines)}</table></div></section>'
+
+
+def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
+    """An empty chart over session time, which zooms and shows values together with those of the same range."""
+    from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    chart = figure(
+        title=f"{title}, {unit}" if unit else title, height=220, sizing_mode="stretch_width", x_range=x_range,
+        tools="xpan,xwheel_zoom,xbox_zoom,reset,save", active_drag="xbox_zoom", min_border_left=60,
+    )  # fmt: skip
+    chart.add_tools(CrosshairTool(overlay=crosshair))
+    chart.xaxis.formatter = NumeralTickFormatter(format="00:00:00")
+    return plain(chart)
+
+
+def plain(chart: Any) -> Any:
+    """In colours for light and dark, on the page's own ground."""
+    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
+    chart.title.text_color = GREY
+    for axis in chart.axis:
+        axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = GREY
+        axis.major_label_text_color = axis.axis_label_text_color = GREY
+    chart.grid.grid_line_color, chart.grid.grid_line_alpha = GREY, 0.25
+    chart.toolbar.autohide, chart.toolbar.logo = True, None
+    return chart
+
+
+def add_line(chart: Any, name: str, points: Points, column: str, scale: float, number: int, unit: str) -> None:
+    """`column`: which of the timeline; `scale`: what it is divided by."""
+    from bokeh.models import HoverTool  # noqa: PLC0415
+
+    axis, values = points.axis, getattr(points, column) / scale
+    t_s = axis.from_s + (np.arange(POINTS) + 0.5) * (axis.to_s - axis.from_s) / POINTS
+    known = ~np.isnan(values)
+    if not known.any():
+        return
+    name = clean(name)
+    line = chart.line(
+        t_s.astype(np.float32), values.astype(np.float32), color=COLOURS[number % MOST_SERIES], legend_label=name
+    )
+    hover = HoverTool(
+        renderers=[line], mode="vline", tooltips=[(name, f"@y{{0,0.000}} {unit}"), ("at", "@x{00:00:00}")]
+    )
+    hover.visible = False
+    chart.add_tools(hover)
+    legend = chart.legend[0]
+    legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
+    legend.click_policy, legend.location, legend.orientation = "hide", "top_left", "horizontal"
+    legend.label_text_font_size = "9pt"
+
+
+def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
+    """Spans of time, in seconds."""
+    from bokeh.models import BoxAnnotation  # noqa: PLC0415
+
+    for begin_s, end_s in spans:
+        box = BoxAnnotation(left=begin_s, right=end_s, fill_color=COLOURS[1], fill_alpha=0.12, line_color=None)
+        chart.add_layout(box)
+
+
+def seconds(ns: float) -> float:
+    return ns / NS

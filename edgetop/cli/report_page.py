@@ -1,0 +1,119 @@
+"""A report as a page: the words of the text report, and charts on one time axis."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.report import Report
+from edgetop.analysis.thermal import view_thermal
+from edgetop.analysis.timeline import Axis, Points
+from edgetop.cli.page import COLOURS, MOST_SERIES, add_line, plain, seconds, shade, shown_lines, timeline, write_page
+from edgetop.cli.summary import summary
+from edgetop.formatting import clean, shortened
+from edgetop.recording.export.output import NamedOutput
+from edgetop.session.seconds import NS
+
+MOST_OPERATORS, MOST_MARKS = 20, 500
+Line = tuple[str, Points | None, str]  # name, timeline, and which of its columns
+
+
+def write_report(output: NamedOutput, analysis: Analysis, report: Report) -> None:
+    """Raises OutputError."""
+    text = [f'<pre class="scroll">{shown_lines(block)}</pre>' for block in summary(report).split("\n\n")]
+    write_page(output, f"edgetop report {report.session.name}", text, list(charts(analysis, report)))
+
+
+def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
+    """Latency, temperature, clocks, power, memory and events on one axis; the operators as bars."""
+    from bokeh.models import Range1d, Span  # noqa: PLC0415
+
+    end_s = max(1, -(-analysis.progress.view().now_ns // NS))
+    axis, x_range = Axis(0, int(end_s)), Range1d(0, end_s, bounds=(0, end_s))
+    crosshair = Span(dimension="height", line_color="#7f7f7f", line_dash="dotted")
+    spans = [
+        (seconds(one.start_ns), end_s if one.end_ns is None else seconds(one.end_ns)) for one in report.throttles.spans
+    ]
+    for title, unit, lines, levels in _quantities(analysis, axis):
+        found = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
+        if not found:
+            continue
+        chart = timeline(title, unit, x_range, crosshair)
+        shade(chart, spans)
+        for number, (name, points, column) in enumerate(found):
+            assert points
+            add_line(chart, name, points, column, 1e6 if title.startswith("latency") else 1.0, number, unit)
+        for level in levels:
+            chart.add_layout(Span(location=level, dimension="width", line_color=COLOURS[1], line_dash="dashed"))
+        yield chart
+    yield from _events(analysis, x_range, crosshair)
+    yield from _operators(report)
+
+
+def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list[Line], list[float]]]:
+    tracks, latency = analysis.tracks, analysis.latency.points(axis)
+    names = (("p50 of a second", "middle"), ("p99", "high"), ("max", "top"))
+    yield "latency; throttled spans are shaded", "ms", [(name, latency, column) for name, column in names], []
+    thermal = view_thermal(tracks, axis)
+    zones = [zone.info for zone in thermal.zones]
+    trips = sorted({trip for info in zones for kind, trip in (info.trips or {}).items() if kind == "passive"})
+    yield (
+        "temperature, with its throttling trips",
+        "°C",
+        [(z.id, tracks.points(z.id, axis), "high") for z in zones],
+        trips,
+    )
+    clocks: list[Line] = []
+    for clock in thermal.clocks:
+        info = clock.mhz.info
+        clocks.append((clock.label, tracks.points(info.id, axis), "middle"))
+        clocks.append((f"cap {clock.label}", tracks.points(f"freqcap/{info.label}", axis), "low"))
+    yield "clocks and caps", "MHz", clocks, []
+    for title, unit, kinds in (
+        ("power", "W", ("power",)),
+        ("memory", "MiB", ("mem/rss", "mem/pss", "mem/accelerator")),
+    ):
+        ids = (
+            [track.info.id for track in tracks.views(*(kind for kind in kinds if "/" not in kind))]
+            if unit == "W"
+            else kinds
+        )
+        yield title, unit, [(name, tracks.points(name, axis), "high") for name in ids], []
+
+
+def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
+    """Marks and what happened: its words under the pointer."""
+    from bokeh.models import HoverTool  # noqa: PLC0415
+
+    events = [one for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
+    if not events:
+        return
+    chart = timeline("marks and events", "", x_range, crosshair)
+    chart.height, chart.yaxis.visible = 120, False
+    colours = {"critical": COLOURS[1], "warning": COLOURS[3]}
+    data = {
+        "x": [seconds(one.t_ns) for one in events], "y": [0.0] * len(events),
+        "what": [clean(f"{one.kind}: {one.message}") for one in events],
+        "colour": [COLOURS[5] if one.kind == "mark" else colours.get(one.severity, COLOURS[0]) for one in events],
+    }  # fmt: skip
+    dots = chart.scatter("x", "y", size=10, color="colour", source=data)
+    chart.add_tools(HoverTool(renderers=[dots], tooltips=[("", "@what"), ("at", "@x{00:00:00}")]))
+    yield chart
+
+
+def _operators(report: Report) -> Iterator[Any]:
+    top = sorted(report.operators or (), key=lambda one: -one.share)[:MOST_OPERATORS]
+    if top:
+        names = [f"{number}  {shortened(clean(one.name), 40)}" for number, one in enumerate(top, 1)]
+        yield bars("operators, % of the time", names, [100 * one.share for one in top])
+
+
+def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Any:
+    """Horizontal, the first on top."""
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    chart = figure(
+        title=title, y_range=list(reversed(names)), height=60 + 22 * len(names), sizing_mode="stretch_width",
+        tools="save", tooltips=[("", "@y"), ("", "@right{0.00}")],
+    )  # fmt: skip
+    chart.hbar(y=list(names), right=list(values), height=0.7, color=COLOURS[0])
+    return plain(chart)

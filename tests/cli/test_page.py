@@ -1,0 +1,63 @@
+"""Pages of `--html`: whole in one file, and text in them is only text."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from edgetop.analysis.report import report
+from edgetop.cli.comparison_page import write_comparison
+from edgetop.cli.page import refuse_html
+from edgetop.cli.report_page import write_report
+from edgetop.comparison.compare import compare
+from edgetop.errors import InputError
+from edgetop.recording.export.output import NamedOutput
+from edgetop.session.manifest import Model
+from tests.support.compared import group, session
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
+MOST_BYTES = 3_000_000
+
+
+def is_alone(page: str) -> bool:
+    """No script, style or picture is elsewhere."""
+    return not re.search(r"<(script|link|img|iframe)[^>]*\s(src|href)=", page)
+
+
+def test_a_report_is_one_file_with_its_charts(tmp_path: Path) -> None:
+    analysis = session(1, name=HOSTILE, model=Model(HOSTILE))
+    write_report(NamedOutput(tmp_path / "page.html"), analysis, report(analysis))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert is_alone(page)
+    assert len(page) < MOST_BYTES
+    assert "<script>alert" not in page
+    assert "\x1b" not in page
+    for what in ("latency; throttled spans are shaded", "temperature, with its throttling trips", "marks and events"):
+        assert what in page
+
+
+def test_a_comparison_is_one_file_with_histograms_and_ratios(tmp_path: Path) -> None:
+    found = compare([group("a", range(2)), group(HOSTILE, range(2, 4), times=1.5)])
+    write_comparison(NamedOutput(tmp_path / "page.html"), found, ())
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert is_alone(page)
+    assert len(page) < MOST_BYTES
+    assert "<script>alert" not in page
+    assert '<td class="slower">slower</td>' in page
+    assert "latency, ms: share of inferences" in page
+    assert "ratio and its 95 % interval" in page
+
+
+def test_without_bokeh_or_over_a_file_it_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "page.html"
+    there.write_text("mine")
+    with pytest.raises(InputError, match="exists already"):
+        refuse_html(there, force=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'edgetop\[html\]'"):
+        refuse_html(there, force=True)
