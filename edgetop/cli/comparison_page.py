@@ -10,7 +10,7 @@ from edgetop.cli.page import COLOURS, GREY, MOST_SERIES, plain, section, write_p
 from edgetop.comparison.compare import Comparison
 from edgetop.comparison.gates import RelativeResult
 from edgetop.formatting import clean
-from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.session import histogram
 
 CELLS = 60

@@ -13,7 +13,7 @@ import numpy as np
 from edgetop.analysis.timeline import POINTS, Points
 from edgetop.errors import InputError
 from edgetop.formatting import clean
-from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.session.seconds import NS
 
 COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")

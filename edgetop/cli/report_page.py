@@ -10,7 +10,7 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.cli.page import COLOURS, MOST_SERIES, add_line, plain, seconds, shade, shown_lines, timeline, write_page
 from edgetop.cli.summary import summary
 from edgetop.formatting import clean, shortened
-from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.session.seconds import NS
 
 MOST_OPERATORS, MOST_MARKS = 20, 500

@@ -12,7 +12,7 @@ from edgetop.cli.page import refuse_html
 from edgetop.cli.report_page import write_report
 from edgetop.comparison.compare import compare
 from edgetop.errors import InputError
-from edgetop.recording.export.output import NamedOutput
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.session.manifest import Model
 from tests.support.compared import group, session
 
