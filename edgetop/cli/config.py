@@ -34,6 +34,7 @@ class Config:
     theme: str | None = None
     refresh_ns: int | None = None
     window_ns: int | None = WINDOWS_NS["10s"]  # None: all
+    has_window: bool = False  # whether a file says so
     ascii_only: bool | None = None
     keys: Mapping[str, str] = field(default_factory=dict)  # by id
 
@@ -52,7 +53,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
                 given.update(_settings(_document(path), for_screen=for_screen))
             except _SettingError as error:
                 raise InputError(f"{path}: {error}", error.hint) from None
-    return Config(**given)
+    return Config(**given, has_window="window_ns" in given)
 
 
 def _document(path: Path) -> Mapping[str, Any]:

@@ -5,11 +5,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetop.errors import InputError
-from edgetop.paths import config_home
+from edgetop.paths import config_home, recordings_home
 
 if TYPE_CHECKING:
     from edgetop.ui.settings import ScreenSettings
@@ -32,6 +33,7 @@ def screen_settings(
     """
     from edgetop.cli.config import load_config  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415
+    from edgetop.cli.remembered import remember, remembered  # noqa: PLC0415
     from edgetop.ui.settings import ScreenSettings  # noqa: PLC0415
     from edgetop.ui.themes import load_theme  # noqa: PLC0415
 
@@ -39,15 +41,21 @@ def screen_settings(
     theme = theme or config.theme
     if theme:
         load_theme(theme)  # told before anything starts
+    home = recordings_home()
+    chosen = remembered(home)
+    if config.has_window:
+        chosen["window_ns"] = config.window_ns
+    if theme:
+        chosen["theme"] = theme
     return ScreenSettings(
         refresh_s=(refresh_ns or config.refresh_ns or REFRESH_NS) / 1e9,
-        theme=theme,
         ascii_only=bool(config.ascii_only if ascii_only is None else ascii_only),
         recording=recording,
         exporter=SessionExporter(),
-        window_ns=config.window_ns,
         keys=config.keys,
         notify=notify,
+        remember=partial(remember, home),
+        **chosen,
     )
 
 

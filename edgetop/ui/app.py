@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.console import RenderableType
 from textual.app import App
@@ -98,21 +98,26 @@ class EdgetopApp(App[None], inherit_bindings=False):
     def theme_names(self) -> list[str]:
         return self._themes
 
-    def use_next_theme(self) -> None:
-        self.use_theme(self._themes[(self._themes.index(self._theme_name) + 1) % len(self._themes)])
+    @property
+    def theme_name(self) -> str:
+        return self._theme_name
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What the user chose on the screen, for the next one."""
+        return {"theme": self._theme_name, **self._monitor.choices}
 
     def use_theme(self, name: str) -> None:
-        self._theme_name = name
         try:
             theme = load_theme(name)
         except InputError as error:  # a user's own, edited meanwhile
             self.notify(clean(str(error)), severity="error", markup=False)
             return
+        self._theme_name = name
         self.ansi_color = theme.uses_terminal_colours
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
         self._monitor.use_theme(theme)
-        self.notify(f"theme {clean(theme.name)}", timeout=2, markup=False)
 
     def notify_desktop(self, title: str, text: str) -> None:
         """By the terminal's bell and a desktop notification; nothing of the screen changes."""
@@ -149,11 +154,14 @@ def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Ca
     Raises InputError for a theme that cannot be used.
     """
     app = EdgetopApp(feed, analysis, settings, leave_now)
+    before = app.choices
     yield_priority()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
     app.run()
     for number, handler in handlers.items():
         signal.signal(number, handler)  # Textual's would open the screen again
+    if settings.remember and (changed := {key: of for key, of in app.choices.items() if of != before[key]}):
+        settings.remember(changed)
     return None if app.failure is None else f"{type(app.failure).__name__}: {app.failure}"
 
 

@@ -177,6 +177,15 @@ def _reset(screen: MonitorScreen) -> None:
     screen.report("statistics reset; the recording keeps everything", seconds=3)
 
 
+def _open_themes(screen: MonitorScreen) -> None:
+    from edgetop.ui.dialogs import ThemeDialog
+
+    host, before = screen.host, screen.host.theme_name
+    screen.app.push_screen(
+        ThemeDialog(host.theme_names, before, host.use_theme), lambda name: host.use_theme(name or before)
+    )
+
+
 def _step_window(screen: MonitorScreen) -> None:
     windows = list(WINDOWS_NS.values())
     screen.use_window(windows[(windows.index(screen.window_ns) + 1) % len(windows)])
@@ -295,7 +304,7 @@ COMMANDS = (
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
     Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset",
             asks="the statistics on the screen begin anew"),
-    Command("theme", "t", "next theme", lambda s: s.host.use_next_theme(), footer="theme"),
+    Command("theme", "t", "choose a theme, and see it", _open_themes, footer="theme"),
     Command("refresh-shorter", "minus", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,

@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap
@@ -65,7 +65,8 @@ class Host(Protocol):
 
     def use_theme(self, name: str) -> None: ...
 
-    def use_next_theme(self) -> None: ...
+    @property
+    def theme_name(self) -> str: ...
 
     def action_redraw(self) -> None: ...
 
@@ -100,7 +101,9 @@ class MonitorScreen(Screen[None]):
         self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, look) for i, name in enumerate(PANES, 1)}
         self._selected = "events"
         self._zoomed: str | None = None
-        self._layout = next(iter(LAYOUTS))
+        self._layout = settings.layout or next(iter(LAYOUTS))
+        for name, order in settings.orders.items():
+            self.sort(self._panes[name], order)
         self._courses: dict[str, int] = {}
         self.cursor_s: float | None = None  # where on the time axis the user points
         self._frozen: dict[int | None, MonitorView] = {}  # at one moment, by window; none: not frozen
@@ -143,6 +146,17 @@ class MonitorScreen(Screen[None]):
     def use_theme(self, theme: Theme) -> None:
         for widget in (self._header, self._status, self._transport, *self._panes.values()):
             widget.use_theme(theme)
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """What the user chose here, by the names of the settings; the window by its name."""
+        window = next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
+        orders = {
+            name: pane.listing.order_of(pane.drawing.orders)
+            for name, pane in self._panes.items()
+            if pane.drawing.orders
+        }
+        return {"window": window, "layout": self._layout, "orders": orders}
 
     def use_look(self, look: Look) -> None:
         self.look = look

@@ -1,9 +1,9 @@
 """What a user may choose about the screen, and what whoever opens it lends it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 # Of the percentiles, the shortest first, by what they are called. None: all since the start.
 WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10m": 600 * 10**9, "all": None}
@@ -44,6 +44,10 @@ class ScreenSettings:
     notify: bool = False  # tell of alerts by the terminal's bell and a desktop notification
     exporter: Exporter | None = None
     window_ns: int | None = WINDOWS_NS["10s"]  # of the percentiles, at first; one of WINDOWS_NS
+    layout: str | None = None  # at first; None: the first of them
+    orders: Mapping[str, str] = field(default_factory=dict)  # in which panes list at first, by the name of the pane
+    # Is given what the user changed of theme, window, layout and orders, by these names.
+    remember: Callable[[Mapping[str, Any]], None] | None = None
     keys: Mapping[str, str] = field(default_factory=dict)  # of bindings, by id, where they are not the built-in ones
 
     @property

@@ -484,16 +484,16 @@ async def test_the_last_line_tells_the_keys_of_the_pane_that_is_looked_at() -> N
 
 
 async def test_keys_can_be_others_and_the_screen_tells_these() -> None:
-    async with opened(measured(5), (120, 60), keys={"freeze": "f", "theme": "f5", "zoom-heat": "y"}) as screen:
+    async with opened(measured(5), (120, 60), keys={"freeze": "f", "theme": "f5", "zoom-heat": "u"}) as screen:
         assert " f freeze " in screen.rows[-1]
         await screen.press("space", "t", "2")
         assert "FROZEN" not in screen.header
         assert screen.app.theme == "edgetop-dark"
-        await screen.press("y")
+        await screen.press("u")
         assert set(screen.panes) == {"heat"}
         await screen.press("f", "f5")
         assert "FROZEN" in screen.header
-        assert screen.app.theme != "edgetop-dark"
+        assert dialog(screen) == "Theme"
         await screen.press("question_mark")
         assert re.search(r" f +freeze the screen", screen.text)
         assert re.search(r" F5 +next theme", screen.text)
@@ -644,7 +644,7 @@ async def test_x_begins_the_statistics_anew() -> None:
 # Themes.
 
 
-async def test_t_goes_round_the_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_themes_are_seen_as_one_goes_through_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     async with opened(measured(5), theme="dark") as screen:
         seen = []
@@ -654,9 +654,13 @@ async def test_t_goes_round_the_themes(tmp_path: Path, monkeypatch: pytest.Monke
             seen.append((screen.app.theme, strip._segments[0].style.bgcolor))
         assert [name for name, _ in seen] == [
             f"edgetop-{name}"
-            for name in ("light", "mono", "paper", "solarized", "16", "colour-blind", "contrast", "dark")
+            for name in ("dark", "light", "mono", "paper", "solarized", "16", "colour-blind", "contrast")
         ]
         assert len({str(background) for _, background in seen}) == 7
+        await screen.press("escape")
+        assert screen.app.theme == "edgetop-dark"
+        await screen.press("t", "down", "enter")
+        assert (screen.app.theme, screen.app.choices["theme"], dialog(screen)) == ("edgetop-light", "light", "")
 
 
 async def test_a_theme_that_is_broken_meanwhile_is_told_and_passed_over(
@@ -667,7 +671,7 @@ async def test_a_theme_that_is_broken_meanwhile_is_told_and_passed_over(
     own.parent.mkdir(parents=True)
     own.write_text("[styles]\n")
     async with opened(measured(5), (200, 60), theme="dark", notifications=True) as screen:
-        await screen.press("t")
+        await screen.press("t", "t")
         assert screen.app.theme == "edgetop-dark"
         assert "styles.text is missing" in screen.text
         await screen.press("t")

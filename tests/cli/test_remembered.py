@@ -1,0 +1,70 @@
+"""What was chosen on the screen is there in the next one."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from edgetop.cli.remembered import NAME, remember, remembered
+from edgetop.cli.viewing import screen_settings
+
+CHOICES = {"theme": "light", "window": "1m", "layout": "thermal", "orders": {"sensors": "by name"}}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return tmp_path / "edgetop"
+
+
+def test_what_was_chosen_comes_back_and_only_its_user_may_read_it(home: Path) -> None:
+    remember(home, CHOICES)
+    assert remembered(home) == {
+        "theme": "light", "window_ns": 60 * 10**9, "layout": "thermal", "orders": {"sensors": "by name"},
+    }  # fmt: skip
+    remember(home, {"window": "all"})
+    settings = screen_settings(None, None, None)
+    assert (settings.theme, settings.window_ns, settings.layout) == ("light", None, "thermal")
+    assert stat.S_IMODE((home / NAME).stat().st_mode) == 0o600
+    assert [path.name for path in home.iterdir()] == [NAME]
+
+
+def test_a_theme_is_of_one_kind_of_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(home, CHOICES)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "theme" not in remembered(home)
+
+
+def test_settings_and_the_command_line_win(home: Path, tmp_path: Path) -> None:
+    remember(home, CHOICES)
+    assert screen_settings(None, "paper", None).theme == "paper"
+    (tmp_path / "config/edgetop").mkdir(parents=True)
+    (tmp_path / "config/edgetop/edgetop.toml").write_text('window = "10m"\ntheme = "mono"\n')
+    settings = screen_settings(None, None, None)
+    assert (settings.theme, settings.window_ns, settings.layout) == ("mono", 600 * 10**9, "thermal")
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "\x00\xff", "[" * 50_000])
+def test_a_file_that_is_damaged_is_ignored_with_a_line(
+    home: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home.mkdir()
+    (home / NAME).write_text(text)
+    assert remembered(home) == {}
+    assert capsys.readouterr().err.count("\n") == 1
+    remember(home, {"window": "1m"})
+    assert remembered(home) == {"window_ns": 60 * 10**9}
+
+
+def test_values_that_there_are_not_are_passed_over(home: Path) -> None:
+    remember(home, {"theme": "none", "window": "5s", "layout": 3, "orders": {"sensors": "best", "x": "y", "heat": 1}})
+    assert remembered(home) == {"orders": {}}
+
+
+def test_where_nothing_can_be_written_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    remember(tmp_path / "file", CHOICES)
+    assert (tmp_path / "file").read_text() == ""
