@@ -30,7 +30,7 @@ ADVICE = {
     "governor-changed": "set it before the run, and see what else sets it: tuned, power-profiles-daemon, a script",
     "power-mode-changed": "figures of two modes are mixed here: set the mode before the run and measure anew",
     "cpu-quota": "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs give --limit cpus=N",
-    "memory-limit": "what the engine reads again from files slows it down: give it more, a smaller model or batch",
+    "memory-limit": "edgetop fit-memory finds the least memory with which it runs well",
     "clock-source": "boot with the fast clock of this board (x86: clocksource=tsc), or trust only long inferences",
     "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
     "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",

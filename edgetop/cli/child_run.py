@@ -1,21 +1,71 @@
 """One session of `edgetop run` in a process of its own, for the commands that make many of them."""
 
 import contextlib
+import copy
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
+
+from edgetop.cli import options as text
 from edgetop.cli.terminal import signal_at_parents_end
 from edgetop.errors import EXIT_GATE_FAILED
 
 MAX_TOLD = 100_000
 SAID_BY = "edgetop: "  # how every error begins that a command ends with
+
+
+class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
+    """A value that another type accepts, as it was written: it is handed on to each run."""
+
+    name = "text"
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        self.inner.convert(value, param, ctx)
+        return str(value)
+
+
+def handed_on(options: Sequence[text.Decorator], without: Collection[str]) -> tuple[click.Option, ...]:
+    """Options of `run` that a command hands on to each of its runs."""
+
+    @text.add_options(options)
+    def holder() -> None:
+        pass
+
+    found = []
+    for param in reversed(holder.__click_params__):  # type: ignore[attr-defined]
+        if param.name not in without:
+            given = copy.copy(param)
+            if not given.is_flag:
+                given.type = AsWritten(given.type)
+            found.append(given)
+    return tuple(found)
+
+
+def as_words(options: Sequence[click.Option], ctx: click.Context, given: Collection[str]) -> list[str]:
+    """Those of them that were given, for the command line of a run."""
+    words: list[str] = []
+    for param in options:
+        if param.name in given:
+            name, value = max(param.opts, key=len), ctx.params[param.name]
+            values = value if param.multiple else (value,)
+            words += [name] if param.is_flag else [f"{name}={one}" for one in values]
+    return words
+
+
+def given_names(ctx: click.Context) -> list[str]:
+    """Options that were written on the command line."""
+    return [name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
 """`edgetop sweep`: every combination of models and settings, measured so that heat decides nothing."""
 
-import copy
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ from click import IntRange, option
 
 from edgetop.cli import completion, demo, run
 from edgetop.cli import options as text
+from edgetop.cli.child_run import AsWritten, as_words, given_names, handed_on
 from edgetop.cli.companions import Companion, needs
 from edgetop.errors import InputError
 
@@ -30,34 +29,6 @@ _GIVEN_ON = (
     *run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS, *run.COOLDOWN_OPTIONS,
     *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
 )  # fmt: skip
-
-
-class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """A value that another type accepts, as it was written: it is handed on to each run."""
-
-    name = "text"
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        self.inner.convert(value, param, ctx)
-        return str(value)
-
-
-def _handed_on() -> Iterator[click.Option]:
-    """The options of `run` that each run is given."""
-
-    @text.add_options(_GIVEN_ON)
-    def holder() -> None:
-        pass
-
-    for param in reversed(holder.__click_params__):  # type: ignore[attr-defined]
-        if param.name not in _OWN:
-            given = copy.copy(param)
-            if not given.is_flag:
-                given.type = AsWritten(given.type)
-            yield given
 
 
 def listed(what: Any) -> Any:
@@ -128,7 +99,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     """
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
 
-    given = [name for name in options if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
+    given = given_names(ctx)
     if options["resume"]:
         others = {"resume", "as_json", "csv_file", "detach", "goal", "max_temp", "max_rss", "deadline", "dry_run"}
         if wrong := [name for name in given if name not in others]:
@@ -152,20 +123,13 @@ def _written(ctx: click.Context, name: str) -> str:
     return max(param.opts, key=len) if isinstance(param, click.Option) else "MODEL"
 
 
-_HANDED_ON = tuple(_handed_on())
+_HANDED_ON = handed_on(_GIVEN_ON, without=_OWN)
 command.params += _HANDED_ON
 
 
 def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
     """What each run is given on its command line."""
-    words: list[str] = []
-    for param in _HANDED_ON:
-        if param.name in given:
-            name, value = max(param.opts, key=len), ctx.params[param.name]
-            if param.is_flag:
-                words.append(name)
-            else:
-                words += [f"{name}={one}" for one in (value if param.multiple else (value,))]
+    words = as_words(_HANDED_ON, ctx, given)
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DEFAULT_DURATION}")
     if scenario := ctx.params["scenario"]:

@@ -1,0 +1,192 @@
+"""`edgetop fit-memory`: the least memory with which a model runs as well as with all there is."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from click import option
+
+from edgetop.cli import options as text
+from edgetop.cli import run
+from edgetop.cli.child_run import ChildRun, as_words, given_names, handed_on
+from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
+
+MIB = 2**20
+DURATION = "5s"
+FAULTS_HZ = 2.0  # major page faults a second: fewer are of something else
+LOOK_S = 0.5
+
+_HANDED_ON = handed_on(
+    (*run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS),
+    without={"isolation", "monitor_cpus", "sysroot", "idle_baseline"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    limit_bytes: int | None  # None: all there is
+    ok: bool = True
+    reason: str = ""  # why not
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    rss_peak_mib: float | None = None
+    major_faults_hz: float | None = None
+    limit_hits_hz: float | None = None
+
+    @property
+    def row(self) -> str:
+        limit = "none" if self.limit_bytes is None else f"{self.limit_bytes / MIB:.0f} MiB"
+        figures = (self.p50_ms, self.p99_ms, self.rss_peak_mib, self.major_faults_hz, self.limit_hits_hz)
+        cells = (f"{'-' if value is None else f'{value:.4g}':>9}" for value in figures)
+        return f"{limit:>9}{''.join(cells)}  {'ok' if self.ok else self.reason}"
+
+
+HEADS = f"{'memory':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MiB':>9}{'faults/s':>9}{'hits/s':>9}  result"
+
+
+@click.command("fit-memory", params=[])
+@click.argument("model", type=run.PATH)
+@text.add_options((
+    option(
+        "--tolerance", type=text.FiniteRange(0.1, 1000), default=10.0, show_default=True, metavar="PERCENT",
+        help="By how much p50 may be above that without a limit.",
+    ),
+    option("--resolution", type=text.size, default="4M", show_default=True, metavar="SIZE", help="How exactly."),
+    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help limits)."),
+))  # fmt: skip
+@click.pass_context
+def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Any) -> int:
+    """Find the least memory with which MODEL runs before it slows down, faults or dies.
+
+    It runs without a limit, and then within less and more, halving what is between. Other options are those
+    of `edgetop run`, for each trial; --duration is 5s.
+
+    \b
+    Examples:
+      edgetop fit-memory model.onnx
+      edgetop fit-memory detector.tflite --threads 2 --duration 20s --resolution 1M --json
+    """
+    from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.limits import Limit, enclosed  # noqa: PLC0415
+
+    given = given_names(ctx)
+    words = as_words(_HANDED_ON, ctx, given)
+    if "duration" not in given and "runs" not in given:
+        words.append(f"--duration={DURATION}")
+    with enclosed(Limit(memory_bytes=2**30)):  # told before anything runs where there can be no limit
+        pass
+    tell(HEADS, err=as_json)
+    trials: list[Trial] = []
+
+    def tried(limit_bytes: int | None) -> Trial:
+        trial = _trial(model, words, limit_bytes)
+        if limit_bytes is None and not trial.ok:
+            raise EngineDiedError(f"without a limit: {trial.reason}")
+        trial = trial if limit_bytes is None else judged(trial, trials[0], tolerance)
+        trials.append(trial)
+        tell(trial.row, err=as_json)
+        return trial
+
+    def runs_well(limit_bytes: int) -> bool:
+        """A p50 that is too high is chance once, and none twice."""
+        first = tried(limit_bytes)
+        return first.ok or (first.reason.startswith("p50") and tried(limit_bytes).ok)
+
+    whole = tried(None)
+    least = least_that(runs_well, round((whole.rss_peak_mib or 64.0) * MIB), max(resolution, MIB))
+    if as_json:
+        document = {"model": str(model), "least_bytes": least, "reference": asdict(whole)}
+        click.echo(json.dumps({**document, "trials": [asdict(trial) for trial in trials[1:]]}, indent=1))
+    else:
+        tell(_words(model, least, resolution, whole))
+    return EXIT_DONE if least is not None else EXIT_ENGINE_DIED
+
+
+command.params += _HANDED_ON
+
+
+def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
+    """The least multiple of `resolution` for which that holds, if it holds for all above; None: not for 8 x `likely`.
+
+    `likely`: where the search begins.
+    """
+    low, high = 0, -(-likely // resolution)
+    while not runs_well(high * resolution):
+        if high * resolution > 8 * likely:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if runs_well(middle * resolution) else (middle, high)
+    return high * resolution
+
+
+def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
+    """Whether it ran as well as `whole`, without a limit; `tolerance` of p50 in percent."""
+    if not trial.ok:
+        return trial
+    faults, usual = trial.major_faults_hz or 0.0, whole.major_faults_hz or 0.0
+    if faults > FAULTS_HZ + 2 * usual:
+        return replace(trial, ok=False, reason=f"{faults:.0f} major page faults a second")
+    if trial.limit_hits_hz == 0:
+        return trial  # what is never met slows nothing down: a higher p50 is of other processes
+    if trial.p50_ms and whole.p50_ms and trial.p50_ms > whole.p50_ms * (1 + tolerance / 100):
+        return replace(trial, ok=False, reason=f"p50 is {(trial.p50_ms / whole.p50_ms - 1) * 100:.0f} % higher")
+    return trial
+
+
+def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
+    """One run. Raises InputError where it fails for something else than memory."""
+    limit = [] if limit_bytes is None else [f"--limit=memory={limit_bytes}"]
+    with tempfile.TemporaryDirectory(prefix="edgetop-fit-") as name:
+        session = Path(name) / "trial.edgetop"
+        child = ChildRun(["run", os.path.abspath(model), *words, *limit, "-o", str(session)], Path(name))  # noqa: PTH100
+        try:
+            while not child.wait(LOOK_S):
+                pass
+        except BaseException:
+            child.stop()
+            child.wait(30)
+            raise
+        outcome = child.outcome()
+        if outcome.code == EXIT_ENGINE_DIED:
+            why = outcome.reason.removeprefix("the engine died: ").partition(" (")[0]
+            return Trial(limit_bytes, ok=False, reason=why)
+        if not outcome.is_complete or outcome.report is None:
+            raise InputError(outcome.reason or f"the run ended: {outcome.end_reason}")
+        latency, rates = outcome.report["latency"], _rates(session)
+        return Trial(
+            limit_bytes,
+            p50_ms=latency["p50_ms"],
+            p99_ms=latency["p99_ms"],
+            rss_peak_mib=outcome.report["memory"]["rss_peak_mib"],
+            major_faults_hz=rates.get("rate/major-faults"),
+            limit_hits_hz=rates.get("rate/memory-limit-hits"),
+        )
+
+
+def _rates(session: Path) -> dict[str, float]:
+    """The means of what a session counted."""
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    analysis = Analysis()
+    for batch in Recording(session).play():
+        analysis.fold(batch)
+    return {track.info.id: track.mean for track in analysis.tracks.views("rate") if track.mean is not None}
+
+
+def _words(model: Path, least: int | None, resolution: int, whole: Trial) -> str:
+    if least is None:
+        return "no limit was found within which it runs as well: others may load this machine (edgetop doctor)"
+    return (
+        f"least memory: {least / MIB:.0f} MiB, to {resolution / MIB:g} MiB\n"
+        f"  without a limit {whole.rss_peak_mib or 0:.0f} MiB are resident at most, with libraries and files that\n"
+        "  others have read already (edgetop help limits)\n"
+        f"  edgetop run {model} --limit memory={least // MIB}M"
+    )

@@ -1,0 +1,60 @@
+"""The search for the least memory, and what counts as running well."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgetop.cli.fit_memory import MIB, Trial, judged, least_that
+
+WHOLE = Trial(None, p50_ms=10.0, major_faults_hz=0.5)
+WELL = Trial(64 * MIB, p50_ms=10.5, major_faults_hz=1.0, limit_hits_hz=3.0)
+
+
+@given(st.integers(1, 4_000), st.integers(1, 1_000), st.integers(1, 16))
+def test_the_least_is_found_in_few_trials(needs_mib: int, likely_mib: int, resolution_mib: int) -> None:
+    tried = []
+
+    def runs_well(limit: int) -> bool:
+        tried.append(limit)
+        return limit >= needs_mib * MIB
+
+    resolution = resolution_mib * MIB
+    least = least_that(runs_well, likely_mib * MIB, resolution)
+    if least is None:
+        assert needs_mib > 8 * likely_mib
+    else:
+        assert least % resolution == 0
+        assert needs_mib * MIB <= least < needs_mib * MIB + resolution
+        assert least in tried
+    assert len(tried) <= 30
+
+
+def test_where_it_never_runs_well_the_search_ends() -> None:
+    tried: list[int] = []
+    assert least_that(lambda limit: tried.append(limit) or False, 100 * MIB, 4 * MIB) is None  # type: ignore[func-returns-value]
+    assert tried == [100 * MIB, 200 * MIB, 400 * MIB, 800 * MIB, 1600 * MIB]
+
+
+CASES = {
+    "as without a limit": (WELL, ""),
+    "slower at its limit": (replace(WELL, p50_ms=13.0), "p50 is 30 % higher"),
+    "slower, but never at its limit": (replace(WELL, p50_ms=30.0, limit_hits_hz=0.0), ""),
+    "slower, where hits are not counted": (replace(WELL, p50_ms=30.0, limit_hits_hz=None), "p50 is 200 % higher"),
+    "a few faults": (replace(WELL, major_faults_hz=3.0), ""),
+    "many faults": (replace(WELL, major_faults_hz=80.0, limit_hits_hz=0.0), "80 major page faults a second"),
+    "it died": (Trial(MIB, ok=False, reason="out of memory"), "out of memory"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_runs_well(case: str) -> None:
+    trial, why = CASES[case]
+    found = judged(trial, WHOLE, 10.0)
+    assert (found.ok, found.reason) == (not why, why)
+
+
+def test_a_row_has_a_dash_where_nothing_is_known() -> None:
+    assert WELL.row == "   64 MiB     10.5        -        -        1        3  ok"
+    assert CASES["it died"][0].row.endswith("        -  out of memory")
