@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
-from edgetop.analysis.precision import UNJUDGED, PrecisionView
+from edgetop.analysis.precision import UNJUDGED, PrecisionView, least_independent
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
-from edgetop.session.events import Notice
+from edgetop.session.events import JsonValue, Notice
 from edgetop.session.manifest import Manifest
 
 MIN_WARMUP_RUNS = 10
@@ -78,7 +78,17 @@ def _from_figures(
         yield Notice("short-warmup", text, WARM_UP_THERE if manifest.was_imported else WARM_UP, data)
     unsettled = [f"p{quantile * 100:g}" for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session)]
     if unsettled:
-        alike = ", as alike as successive ones are" if session.is_settled(0.99) else ""
-        text = f"{' and '.join(unsettled)} not settled: {session.count} inferences are too few{alike}"
-        advice = f"run longer: p99 wants {SETTLED_COUNTS[0.99]} {'independent ' if alike else ''}inferences"
-        yield Notice("not-settled", text, advice, {"count": session.count})
+        yield _not_settled(" and ".join(unsettled), session, precision)
+
+
+def _not_settled(percentiles: str, session: Statistics, precision: PrecisionView) -> Notice:
+    """Where inferences enough were measured, the reason is that they are no independent samples."""
+    text, advice = f"{percentiles} not settled: ", f"run longer: p99 needs {SETTLED_COUNTS[0.99]} inferences"
+    data: dict[str, JsonValue] = {"count": session.count}
+    if not session.is_settled(0.99) or precision.independent is None:
+        return Notice("not-settled", f"{text}{session.count} inferences are too few", advice, data)
+    independent = round(precision.independent)
+    text += "inferences that follow each other take about as long, "
+    text += f"so {session.count} count as {independent} independent ones"
+    advice = f"run longer: p99 needs {least_independent(0.99):.0f} independent inferences"
+    return Notice("not-settled", text, advice, {**data, "independent": independent})

@@ -42,6 +42,7 @@ class PrecisionView:
     intervals_ns: tuple[Interval | None, ...] = (None,) * len(QUANTILES)  # 95 %, in the order of QUANTILES
     p99_halves_ns: Interval | None = None  # of the first and of the second half; None: too few inferences in one
     is_judged: bool = False  # the session is long enough that a missing interval means too few independent inferences
+    independent: float | None = None  # that many independent inferences would tell as much; None: not judged
 
     def is_settled(self, quantile: float, session: Statistics) -> bool:
         """Whether so many inferences of `session` tell the percentile, alike as successive ones are."""
@@ -124,12 +125,23 @@ class Precision:
         blocks = self._held[:, self._lowest : self._highest + 1].astype(np.float64)
         blocks = blocks[blocks.any(axis=1)]
         is_judged = len(blocks) >= LEAST_BLOCKS
-        intervals = _intervals(_off(blocks), session, buckets) if is_judged else (None,) * len(QUANTILES)
-        return PrecisionView(intervals, _halves(blocks, self._lowest, self._extremes_ns), is_judged)
+        halves = _halves(blocks, self._lowest, self._extremes_ns)
+        if not is_judged:
+            return PrecisionView(p99_halves_ns=halves)
+        off, independent = _off(blocks)
+        return PrecisionView(_intervals(off, session, buckets), halves, is_judged, independent)
 
 
-def _off(blocks: Floats) -> tuple[float | None, ...]:
-    """Of each percentile, by how much the share of inferences below it may be off; None: too few tell it."""
+def least_independent(quantile: float) -> float:
+    """So many independent inferences tell a percentile."""
+    return LEAST_BEYOND / (1 - quantile) if quantile > 0.5 else LEAST_INDEPENDENT
+
+
+def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
+    """Of each percentile, by how much the share of inferences below it may be off; None: too few tell it.
+
+    With how many independent inferences would tell as much as all of these.
+    """
     weight, of_bucket = blocks.sum(axis=1), blocks.sum(axis=0)
     whole, below = float(weight.sum()), np.cumsum(of_bucket)
     rank = (below - of_bucket / 2) / whole - 0.5  # of each bucket, the mean one of its inferences
@@ -145,11 +157,13 @@ def _off(blocks: Floats) -> tuple[float | None, ...]:
     part = (quantile * whole - (below[border] - at_border)) / np.maximum(at_border, 1)
     lacking = np.cumsum(blocks, axis=1)[:, border] - blocks[:, border] * (1 - part) - np.outer(weight, quantile)
     within = at_border * part * (1 - part) * whole / independent
-    is_known = [independent >= (LEAST_BEYOND / (1 - q) if q > 0.5 else LEAST_INDEPENDENT) for q in QUANTILES]
-    return tuple(
-        _half_width(of_one, weight, max(alike, _alike(of_one, weight)), chance) if known else None
-        for of_one, chance, known in zip(lacking.T, within.tolist(), is_known, strict=True)
+    off = tuple(
+        _half_width(of_one, weight, max(alike, _alike(of_one, weight)), chance)
+        if independent >= least_independent(q)
+        else None
+        for of_one, chance, q in zip(lacking.T, within.tolist(), QUANTILES, strict=True)
     )
+    return off, independent
 
 
 def _alike(swing: Floats, weight: Floats) -> float:

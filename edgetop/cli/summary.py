@@ -225,7 +225,7 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
     if tool is not None:
         yield f"           as printed by {clean(tool)}: single inferences are not known"
     if "?" in marks:
-        yield "           ? not settled: too few inferences, or too many equal ones"
+        yield "           ? not settled: too few inferences, or too few independent ones"
     intervals = [
         f"{_percentile_name(name)} {_ms(interval[0])} to {_ms(interval[1])}"
         for name in PERCENTILES

@@ -1,5 +1,6 @@
 """Warnings about how far the numbers may be trusted: each code, with what to do about it."""
 
+import numpy as np
 import pytest
 
 from edgetop.session.batch import Batch
@@ -74,6 +75,17 @@ def test_percentiles_that_are_not_settled_are_told_when_the_session_is_over(coun
     assert which in notice.message
     assert "662" in notice.advice
     assert codes(count=count, is_over=False) == []
+
+
+def test_that_many_inferences_count_as_few_is_said_in_numbers() -> None:
+    latency_ms = np.repeat(np.where(np.arange(40) % 4, 10, 14), 100)  # spells of a second
+    inferences = back_to_back(0, latency_ms * 1_000_000)
+    end = ended_event(50 * NS, "duration", last_end_ns=50 * NS, warmup_runs=50)
+    notices = folded([START, Batch(50 * NS, inferences, seconds_of(inferences), events=(end,))]).notices()
+    (notice,) = (notice for notice in notices if notice.code == "not-settled")
+    assert 1 < notice.data["independent"] < 500
+    assert f"so 4000 count as {notice.data['independent']} independent ones" in notice.message
+    assert notice.advice == "run longer: p99 needs 500 independent inferences"
 
 
 def test_from_662_inferences_p99_is_settled() -> None:
