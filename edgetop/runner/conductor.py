@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 TICK_S = 0.5
 BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # so many at once: the pipe holds a second of the fastest models
+END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
 FINGERPRINT_PATIENCE_S = 1.0
 STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
@@ -200,9 +201,10 @@ class Conductor:
         if self._session_state.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
             gc.freeze()  # what is there by now stays: to look through it for garbage takes 50 ms each time
-        if self.began_measuring.is_set():
-            self._tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
         self._hand_on(self._batch(update, sensed))
+        if self.began_measuring.is_set():
+            tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
+            self._tick_s = min(tick_s, max(self._session_state.time_left_s(), END_TICK_S))
         self._end_if_overdue()
 
     def _sense(self, found: Found) -> None:

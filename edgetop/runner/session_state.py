@@ -4,6 +4,7 @@ The conductor's memory. It turns what the engine says into events and manifest f
 notices when the wall clock steps.
 """
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -95,6 +96,7 @@ class SessionState:
         self._last_end_ns = 0  # of all inferences
         self._engine_ended_ns: int | None = None
         self.is_measuring = False
+        self._measuring_since_ns = 0
         self.has_ended = False  # what is told from then on is in no recording
 
     @property
@@ -104,6 +106,16 @@ class SessionState:
 
     def now_ns(self) -> int:
         return self._clock.monotonic_ns() - self._origin_ns
+
+    def time_left_s(self) -> float:
+        """Of the measurement, by its duration or at the pace of its runs so far; infinite where it has no known end."""
+        ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._measured_runs
+        left_ns = [math.inf]
+        if self._spec.duration_ns:
+            left_ns.append(self._spec.duration_ns - ran_ns)
+        if self._spec.runs and runs:
+            left_ns.append((self._spec.runs - runs) * ran_ns / runs)
+        return max(0.0, min(left_ns) / 1e9)
 
     def tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
         """Note an event, now. Safe from any thread."""
@@ -320,6 +332,7 @@ class SessionState:
             data["runs"] = self._spec.warmup_runs
         elif message.phase == "measure":
             self.is_measuring = True
+            self._measuring_since_ns = message.monotonic_ns - self._origin_ns
             data.update(runs=self._spec.runs, duration_ns=self._spec.duration_ns)
         text = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}[
             message.phase

@@ -1,5 +1,6 @@
 """The story: what the engine says and the clocks do, as events and fields of the manifest."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from edgetop.sensors.protocol import Missing, sensor
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event
 from edgetop.session.manifest import TensorInfo
-from edgetop.session.records import FIRST, WARMUP
+from edgetop.session.records import FIRST, MEASURE, WARMUP
 from tests.support.clocks import NS, ManualClock
 from tests.support.manifests import begun
 from tests.support.scripted_engine import inferences
@@ -149,6 +150,20 @@ def test_a_phase_is_told_at_the_time_at_which_it_began(phase: str, data: dict[st
     (event,) = told(session_state)
     assert (event.t_ns, event.kind, event.data) == (3 * NS, "phase", data)
     assert session_state.is_measuring == (phase == "measure")
+
+
+def test_how_long_the_measurement_goes_on_is_known_by_its_duration_or_its_pace() -> None:
+    session_state, clock = state_and_clock(runs=100, duration_ns=60 * NS)
+    endless, _ = state_and_clock()
+    for state in (session_state, endless):
+        state.engine_said(PhaseBegan("measure", clock.monotonic_ns()))
+    clock.advance(10)
+    assert (session_state.time_left_s(), endless.time_left_s()) == (50.0, math.inf)
+    for run in range(40):
+        session_state.inferences_came(inferences([run * NS // 4], 40_000_000, MEASURE))
+    assert session_state.time_left_s() == 15.0  # 60 more runs, at 4 a second
+    clock.advance(60)
+    assert session_state.time_left_s() == 0.0
 
 
 def test_sensors_stand_in_the_manifest_and_what_is_missing_is_told_with_its_fix() -> None:
