@@ -13,7 +13,7 @@ from edgetop.sweep.plan import FILE, read_plan
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until
 
-MODELS = Path(__file__).parents[2] / "edgetop/probe"
+MODELS = Path(__file__).parents[2] / "edgetop/roofline_models"
 SHORT = ("--runs", "40", "--warmup-runs", "10", "--profile-every", "0")
 VIRTUAL = ("--scenario", "healthy", "--speed", "300x", "--cooldown-max", "2s")
 
