@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from edgetop.cli.comparison_text import gate_lines, ranking_lines, ratio_cells, row_label, value_text
-from edgetop.cli.page import COLOURS, GREY, MOST_SERIES, plain, section, write_page
+from edgetop.cli.page import COLOURS, GREY, MOST_SERIES, plain, put_legend_above, section, write_page
 from edgetop.comparison.compare import Comparison
 from edgetop.comparison.gates import RelativeResult
 from edgetop.formatting import clean
@@ -80,7 +80,7 @@ def _histograms(comparison: Comparison) -> Iterator[Any]:
             top=share, bottom=0, left=edges[:-1] / 1e6, right=edges[1:] / 1e6, legend_label=clean(name),
             fill_color=COLOURS[number], line_color=COLOURS[number], fill_alpha=0.35,
         )  # fmt: skip
-    chart.legend.background_fill_color, chart.legend.label_text_color, chart.legend.click_policy = None, GREY, "hide"
+    put_legend_above(chart)
     yield plain(chart)
 
 

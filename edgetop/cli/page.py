@@ -136,10 +136,15 @@ def add_line(chart: Any, name: str, points: Points, column: str, scale: float, n
     )
     hover.visible = False
     chart.add_tools(hover)
+
+
+def put_legend_above(chart: Any) -> None:
+    """A click on a name hides its line."""
     legend = chart.legend[0]
     legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
-    legend.click_policy, legend.location, legend.orientation = "hide", "top_left", "horizontal"
-    legend.label_text_font_size = "9pt"
+    legend.click_policy, legend.orientation, legend.ncols = "hide", "horizontal", 4
+    legend.label_text_font_size, legend.padding, legend.margin = "9pt", 0, 0
+    chart.add_layout(legend, "above")
 
 
 def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:

@@ -7,7 +7,18 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import Report
 from edgetop.analysis.thermal import view_thermal
 from edgetop.analysis.timeline import Axis, Points
-from edgetop.cli.page import COLOURS, MOST_SERIES, add_line, plain, seconds, shade, shown_lines, timeline, write_page
+from edgetop.cli.page import (
+    COLOURS,
+    MOST_SERIES,
+    add_line,
+    plain,
+    put_legend_above,
+    seconds,
+    shade,
+    shown_lines,
+    timeline,
+    write_page,
+)
 from edgetop.cli.summary import summary
 from edgetop.formatting import clean, shortened
 from edgetop.recording.export.protocol import NamedOutput
@@ -42,6 +53,7 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
         for number, (name, points, column) in enumerate(found):
             assert points
             add_line(chart, name, points, column, 1e6 if title.startswith("latency") else 1.0, number, unit)
+        put_legend_above(chart)
         for level in levels:
             chart.add_layout(Span(location=level, dimension="width", line_color=COLOURS[1], line_dash="dashed"))
         yield chart

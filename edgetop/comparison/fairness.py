@@ -7,6 +7,7 @@ provider, its threads.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from edgetop.analysis.load_words import load_words
 from edgetop.comparison.sample import Group, Sample
 from edgetop.session.events import Notice
 
@@ -22,9 +23,10 @@ AB = "measure them in turns, so that heat and neighbours hit both alike: edgetop
 AGAIN = "measure again under the same conditions"
 
 
-def _load(one: Sample) -> object:
+def _load(one: Sample) -> str:
     load = one.session.load
-    return (load.mode, load.rate_hz, load.streams, load.batch or 1, load.deadline_ns, load.delay_ns, load.duty_on_ns)
+    deadline = f", deadline {load.deadline_ns / 1e6:g} ms" if load.deadline_ns else ""
+    return f"{load_words(load) or 'back to back'}, batch {load.batch or 1}{deadline}"
 
 
 def _placement(one: Sample) -> object:
@@ -49,7 +51,7 @@ class Condition:
 CONDITIONS = (
     Condition("board-differs", "board", lambda one: (one.session.board.model, one.session.board.cpu),
               "the ratio is that of the boards too"),
-    Condition("simulated-differs", "simulated", lambda one: one.session.board.simulated,
+    Condition("simulated-differs", "kind of board", lambda one: "simulated" if one.session.board.simulated else "real",
               "compare real boards with real ones"),
     Condition("governor-differs", "governor", lambda one: one.session.board.governor, "set the same governor"),
     Condition("power-mode-differs", "power mode", lambda one: one.session.board.power_mode, "set the same power mode"),
@@ -120,6 +122,10 @@ def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
     empty = [one.session.name for _, one in everyone if not one.report.latency.count and not one.report.latency.told_by]
     if empty:
         yield Notice("nothing-measured", f"{_named(empty)}: nothing was measured", "see edgetop report for why")
+    mixed = [one.session.name for _, one in everyone if one.session.ab]
+    if mixed:
+        text = f"{_named(mixed)}: an A/B session, of which both variants are compared together"
+        yield Notice("both-variants", text, "edgetop report tells the ratio of the two")
     ids = [one.session.id for _, one in everyone]
     if len(set(ids)) < len(ids):
         yield Notice("same-session", "a session is compared with itself", "name two sessions")

@@ -7,6 +7,7 @@ alike, Welch 1947, The generalization of Student's problem when several populati
 is to be a wide one.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,6 +78,7 @@ _PLACES = 20_001
 _MOST_FREEDOM = 1e4
 
 
+@functools.lru_cache(64)
 def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
     """Places of t from 0 on, and the two-sided share beyond each.
 
