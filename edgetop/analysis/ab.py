@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference
+from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, undisturbed
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
@@ -27,7 +27,7 @@ GROWING = ("throughput",)  # of which more is faster
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are kept of each quad
 ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
 LEAST_RESOLVING = 20  # quads: before, an interval that is narrow by chance would end the session
-SAME_WITHIN = 0.1  # an interval that reaches further tells nothing
+SAME_WITHIN = 0.05  # an interval that reaches further tells nothing
 
 # What follows a switch: caches of another, threads asleep. So long after it, latencies are compared with those of the
 # second half of the turn.
@@ -226,6 +226,7 @@ class VariantFigures:
 class AbView:
     plan: Plan
     quads: int  # that are over
+    disturbed: int  # of them: too far off to count for the ratio of p50
     variants: tuple[VariantFigures, ...]  # none before the first quad
     ratios: Mapping[str, Ratio | None]  # by METRICS; None: not known (yet)
     smallest: Mapping[str, float | None]  # of A alone: the difference that can be told, as a share
@@ -275,12 +276,14 @@ class AbFold:
         return self._view
 
     def _make(self, plan: Plan, until: float, names: Sequence[str]) -> AbView:
-        known = {name: difference(_log_ratios(self._quads, key)) for name, key in METRICS.items()}
+        ratios = {name: _log_ratios(self._quads, key) for name, key in METRICS.items()}
+        known = {name: difference(undisturbed(values)) for name, values in ratios.items()}
         p50, spent_s = known["p50"], len(self._quads) * 4 * plan.turn_ns / NS
         figures = tuple(_figures(name, side, self._quads) for name, side in zip(names, "ab", strict=False))
         return AbView(
             plan=plan,
             quads=len(self._quads),
+            disturbed=len(ratios["p50"]) - len(undisturbed(ratios["p50"])),
             variants=figures if self._quads else (),
             ratios={name: None if d is None else _ratio(name, d, until, spent_s) for name, d in known.items()},
             smallest={name: self._smallest(key, len(plan.order) // 4) for name, key in METRICS.items()},
@@ -292,8 +295,8 @@ class AbFold:
 
     def _smallest(self, key: str, quads: int) -> float | None:
         """Half the interval that quads as those of A alone would give, were there as many as are to come."""
-        values = _log_ratios(self._alone, key)
-        if len(values) < LEAST_PAIRS or not np.isfinite(values).all():
+        values = undisturbed(_log_ratios(self._alone, key))
+        if len(values) < LEAST_PAIRS - 2:
             return None
         return float(2 * values.std(ddof=1) / math.sqrt(max(quads, 1)))
 

@@ -87,7 +87,8 @@ def ab_lines(view: AbView) -> Iterator[str]:
         yield f"{metric:<10} {values[0]:>10} {values[1]:>10}   {words}"
     if words := needs_words(view):
         yield f"           {words}"
-    yield f"           {view.quads} quads of turns of {view.plan.turn_ns / 1e9:g} s; {_left_out(view)}"
+    disturbed = f", {view.disturbed} of them disturbed and left out of p50" if view.disturbed else ""
+    yield f"           {view.quads} quads{disturbed}, of turns of {view.plan.turn_ns / 1e9:g} s; {_left_out(view)}"
     if (smallest := view.smallest["p50"]) is not None:
         yield f"           by A alone, {_share(smallest)} can be told apart at p50 in the time that was given"
 
@@ -130,6 +131,7 @@ def ab_document(view: AbView | None) -> Mapping[str, Any] | None:
         "ratios": {name: ratio and _ratio(ratio) for name, ratio in view.ratios.items()},
         "smallest": {name: rounded(view.smallest[name], 6) for name in METRICS},
         "quads": view.quads,
+        "disturbed": view.disturbed,
         "turn_s": rounded(view.plan.turn_ns / 1e9, 6),
         "left_out_ms": rounded(None if view.left_out_ns is None else view.left_out_ns / 1e6),
         "until": view.until,

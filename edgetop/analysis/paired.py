@@ -17,6 +17,8 @@ Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.96  # who stops when an interval is narrow enough has a 95 % one of it (tests/analysis/test_paired.py)
 LEAST_PAIRS = 6  # under them no interval is 95 % sure: 2 / 2^5 > 5 %
 MOST_PAIRS = 200  # more are joined, neighbours with neighbours: the averages of all pairs grow with their square
+FAR_OFF = 5 * 1.4826  # medians of absolute deviations: five standard deviations of a normal law
+SMALLEST = 1e-6  # of these: where most are equal, nothing is far off
 EXACT_PAIRS = 50  # up to which the distribution of ranks is counted out
 
 
@@ -29,6 +31,19 @@ class Difference:
     @property
     def half_width(self) -> float:
         return (self.high - self.low) / 2
+
+
+def undisturbed(values: Floats) -> Floats:
+    """Without those that lie so far off that something came between the two that were compared.
+
+    On a CPU that others want too, a median can jump to several times its value in one turn and not in the next. The
+    limit is far enough out to leave 95 % intervals what they are, for heavy tails too (tests/analysis/test_paired.py).
+    """
+    if len(values) < LEAST_PAIRS:
+        return values
+    off = np.abs(values - np.median(values))
+    kept: Floats = values[off <= FAR_OFF * max(float(np.median(off)), SMALLEST)]
+    return kept
 
 
 def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | None:

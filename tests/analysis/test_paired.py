@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from edgetop.analysis.paired import CONFIDENCE, Difference, difference
+from edgetop.analysis.paired import CONFIDENCE, Difference, difference, undisturbed
 
 
 def by_definition(values: list[float], level: float) -> tuple[float, float]:
@@ -46,7 +46,7 @@ def test_too_few_or_unknown_ones_give_nothing(values: list[float]) -> None:
 def stopped_by_width(values: np.ndarray, until: float) -> Difference:
     """As a session stops: looked at after each quad from the twentieth on."""
     for count in range(20, len(values) + 1):
-        found = difference(values[:count])
+        found = difference(undisturbed(values[:count]))
         assert found is not None
         if found.half_width <= until:
             break
@@ -74,3 +74,19 @@ def test_a_difference_of_five_percent_is_found_in_a_minute_of_noise() -> None:
     random = np.random.default_rng(3)
     found = [difference(np.log(1.05) + random.standard_t(3, 57) * 0.03) for _ in range(200)]
     assert sum(one is not None and one.low > 0 for one in found) >= 0.95 * 200
+
+
+def test_what_lies_far_off_is_left_out_and_nothing_else() -> None:
+    """Of quads, a third of which was disturbed: by as much as a CPU that is shared makes of a median."""
+    random = np.random.default_rng(5)
+    values = random.normal(0.05, 0.005, 60)
+    values[::3] += random.choice([-1, 1], 20)
+    kept = undisturbed(values)
+    assert len(kept) == 40
+    assert len(undisturbed(kept)) == 40
+    wide, narrow = difference(values), difference(kept)
+    assert wide
+    assert narrow
+    assert narrow.low <= 0.05 <= narrow.high
+    assert narrow.half_width < 0.003 < wide.half_width
+    assert len(undisturbed(np.full(30, 0.02))) == 30
