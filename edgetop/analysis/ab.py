@@ -27,6 +27,7 @@ GROWING = ("throughput",)  # of which more is faster
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are kept of each quad
 ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
 LEAST_RESOLVING = 20  # quads: before, an interval that is narrow by chance would end the session
+LOADS = 0.005  # what two loads of one model may differ by, by where its memory lies: less is no difference
 SAME_WITHIN = 0.05  # an interval that reaches further tells nothing
 
 # What follows a switch: caches of another, threads asleep. So long after it, latencies are compared with those of the
@@ -333,7 +334,7 @@ def _verdict(name: str, low: float, high: float, until: float) -> str:
     within = max(abs(low - 1), abs(high - 1))
     if within <= until:
         return "same"
-    if low <= 1 <= high:
+    if low - LOADS <= 1 <= high + LOADS:
         return "same" if within <= max(SAME_WITHIN, until) else "unknown"
     if name == "energy":
         return "higher" if low > 1 else "lower"

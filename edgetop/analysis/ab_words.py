@@ -23,7 +23,7 @@ def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Ve
         brief = words if view.ratios["p50"] else verdict.brief
         plain = verdict.at_end in (MEASURING, STEADY, UNSETTLED)
         past = () if plain else verdict.past
-        return replace(verdict, details=(*verdict.details, words), past=past, brief=brief, level=_level(verdict))
+        return replace(verdict, details=(words, *verdict.details), past=past, brief=brief, level=_level(verdict))
     if verdict.word in (MEASURING, STEADY, UNSETTLED):
         details = (words, view.turn(progress.now_ns))
         return Verdict(WORD, "good", details, verdict.also, verdict.past)

@@ -34,7 +34,7 @@ def vitals(view: "MonitorView") -> tuple[Vital, ...]:
 def _tail(view: "MonitorView") -> Iterator[Vital]:
     """p99 of the deadline, or of what it was at first."""
     window, deadline = view.latency.window, view.deadline
-    if window is None:
+    if window is None or view.ab is not None:  # of two models together it would be that of nothing
         return
     p99_ns = window.percentile_ns(0.99)
     doubt = "" if window.is_settled(0.99) else "?"

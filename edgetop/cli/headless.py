@@ -184,7 +184,7 @@ def progress_line(view: MonitorView) -> str:
     if view.manifest and view.manifest.board.simulated:
         words.insert(1, "SIMULATED")
     window, session = view.latency.window, view.latency.session
-    if window:
+    if window and view.ab is None:
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
         if window.throughput_hz is not None:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from edgetop import formatting
+from edgetop.analysis.ab_words import p50_words
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.vitals import Vital, elapsed, vitals
@@ -74,7 +75,7 @@ def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
 
 def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     window = view.latency.window
-    if window is None or view.progress.phase not in ("measure", "over"):
+    if window is None or view.ab is not None or view.progress.phase not in ("measure", "over"):
         return
     p50_ns, burst = window.percentile_ns(0.50), view.slowdowns.burst
     change = ""
@@ -101,7 +102,8 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     parts = (engine.runtime, engine.version, "+".join(engine.providers))
     runtime = " ".join(part for part in parts if part) if engine.runtime else absent
     board = manifest.board.model or manifest.board.cpu or ""
-    names = (PurePath(manifest.model.path).name, runtime, board)
+    models = [one.name for one in manifest.ab.variants] if manifest.ab else [PurePath(manifest.model.path).name]
+    names = (" or ".join(models), runtime, board)
     text = "   ".join(area.clean(name) for name in names if name)
     many = len(view.notices)
     warned = f"  ! {many} warning{'s' if many > 1 else ''}: 7" if many else ""
@@ -155,6 +157,8 @@ def readout_line(view: MonitorView, second: float, area: Area) -> Line:
 def tiny_lines(view: MonitorView) -> list[Line]:
     """Three numbers, for a screen that has room for nothing else."""
     session = view.latency.session
+    if view.ab is not None:
+        return [line((p50_words(view.ab), "text"))]
     if session is None:
         return [line(("no samples yet", "dim"))]
     rate = formatting.UNKNOWN if session.throughput_hz is None else formatting.rate(session.throughput_hz)

@@ -16,6 +16,7 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
+from edgetop.ui.panes.ab import ab_body, ab_line, ab_title
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import end_labels, plot, with_axis
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
@@ -45,12 +46,16 @@ STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 
 
 def title(view: MonitorView, _: Area) -> str:
+    if view.ab is not None:
+        return ab_title(view.ab, view.progress)
     window = view.latency.window
     shown = "all" if view.latency.window_ns is None else f"window {formatting.span(view.latency.window_ns)}"
     return f"{shown}   ? n too small" if window is not None and not window.is_settled(0.99) else shown
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
+    if view.ab is not None:
+        return ab_line(view.ab, area.width)
     window = view.latency.window
     if window is None:
         return as_fits(area.width, ("latency  ", "dim"), "no samples yet")
@@ -60,6 +65,8 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    if view.ab is not None:
+        return ab_body(view.ab, area)
     if area.height >= TABLE_ROWS and not area.is_stacked:
         lines = _table(view, area.width, is_whole=area.height >= WHOLE_ROWS)
     else:
