@@ -49,6 +49,7 @@ class Analysis(Folds):
             latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
             power = self.tracks.points(leading.track.info.id, axis) if leading else None
             return view.replaced(
+                axis=axis,
                 latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
                 thermal=replace(
                     thermal,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from edgetop.analysis.timeline import Axis, choose_axis
 
 ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
+LEAST_SPAN_S = 5
 STEPS = 30  # in a span: an axis that follows time moves so far at once, so that charts are redrawn as a whole seldom
 LEAST_STEP_S = 5
 PANS = 4  # in a span
@@ -14,6 +15,13 @@ PANS = 4  # in a span
 class Lens:
     span_s: int | None = None  # None: as it is chosen for the session's age
     back_s: int = 0  # how far the end of the axis lies before where it would be
+
+    @classmethod
+    def between(cls, begin_s: float, end_s: float, now_s: float) -> "Lens":
+        """The part of the session from then to then, and a little around it where it is short."""
+        span = max(LEAST_SPAN_S, round(end_s - begin_s))
+        to_s = max(span, round((begin_s + end_s + span) / 2))
+        return cls(span, max(0, _end(now_s, span) - to_s))
 
     @property
     def is_plain(self) -> bool:

@@ -15,9 +15,7 @@ from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.ui.layout import LAYOUTS
 from edgetop.ui.look import suitable_theme
-from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.settings import WINDOWS_NS
-from edgetop.ui.themes import load_theme
 
 NAME = "screen.json"
 MODE = 0o600
@@ -31,12 +29,16 @@ def remembered(home: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with contextlib.suppress(InputError):  # the user's own, removed or edited since
         if isinstance(theme, str):
+            from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual
+
             found["theme"] = load_theme(theme).name
     if isinstance(window, str) and window in WINDOWS_NS:
         found["window_ns"] = WINDOWS_NS[window]
     if isinstance(layout, str) and layout in LAYOUTS:
         found["layout"] = layout
     if isinstance(orders, dict):
+        from edgetop.ui.panes import DRAWINGS  # noqa: PLC0415  as above
+
         found["orders"] = {
             pane: order for pane, order in orders.items() if pane in DRAWINGS and order in DRAWINGS[pane].orders
         }

@@ -35,11 +35,12 @@ def screen_settings(
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415
     from edgetop.cli.remembered import remember, remembered  # noqa: PLC0415
     from edgetop.ui.settings import ScreenSettings  # noqa: PLC0415
-    from edgetop.ui.themes import load_theme  # noqa: PLC0415
 
     config = load_config(config_home(), config_file)
     theme = theme or config.theme
     if theme:
+        from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual: the engine is to start before that
+
         load_theme(theme)  # told before anything starts
     home = recordings_home()
     chosen = remembered(home)

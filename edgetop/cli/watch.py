@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
 BEGINNING_LOOK_S = 0.1
-LOADING_GRACE_S = 1.0  # a model that cannot be loaded is told before a screen opens, where that is quick
+LOADING_GRACE_S = 0.1  # a model that cannot be loaded is told before a screen opens, where that is quick
 TELLING = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
 

@@ -29,7 +29,7 @@ from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import is_flat
-from edgetop.ui.panes.status import status_line
+from edgetop.ui.panes.status import key_at, status_line
 from edgetop.ui.panes.thermal import shown_courses
 from edgetop.ui.panes.transport import time_at, transport_line
 from edgetop.ui.screenshot import Exports
@@ -40,6 +40,7 @@ from edgetop.ui.themes import Theme
 NS = 1_000_000_000
 OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not wait for a refresh
 ASKED_S = 3.0
+LEAST_DRAG_CELLS = 3
 LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
 
 
@@ -96,7 +97,7 @@ class MonitorScreen(Screen[None]):
         self._bindings = BindingsMap([Binding(c.keys, f"command({c.id!r})", c.words, id=c.id) for c in commands])
         self._leave_now = leave_now
         self._header = FrameWidget(self._header_lines, theme, id="header")
-        self._status = FrameWidget(self._status_lines, theme, id="status")
+        self._status = FrameWidget(self._status_lines, theme, on_cell=self._press_cell, id="status")
         self._transport = FrameWidget(self._transport_lines, theme, on_cell=self._seek_to_cell, id="transport")
         self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, look) for i, name in enumerate(PANES, 1)}
         self._selected = "events"
@@ -290,6 +291,15 @@ class MonitorScreen(Screen[None]):
         keys = footer_keys(self.present_commands(), self)
         return [status_line(self.live, Area(columns, rows, self.look), keys)]
 
+    def _press_cell(self, x: int) -> None:
+        """A click on a key of the last line presses it; of keys that stand together, the one that was hit."""
+        keys = footer_keys(self.present_commands(), self)
+        if found := key_at(self.live, Area(self.size.width, 1, self.look), keys, x):
+            key, words, place = found
+            commands = [command for command in self.present_commands() if command.footer_words(self) == words]
+            if len(commands) in (1, len(key)):
+                self.action_command(commands[place if len(commands) > 1 else 0].id)
+
     def _transport_lines(self, columns: int, rows: int) -> list[Line]:
         return [transport_line(self.transport, Area(columns, rows, self.look))] if self.transport else []
 
@@ -408,6 +418,17 @@ class MonitorScreen(Screen[None]):
         elif message.order:
             self.sort(self._panes[message.pane], message.order)
         self._status.redraw()
+
+    def on_pane_widget_pointed(self, message: PaneWidget.Pointed) -> None:
+        """At one moment: read it. Over a span: look at that alone."""
+        axis = self.view.axis
+        begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (message.begin, message.end))
+        if (message.end - message.begin) * self.size.width < LEAST_DRAG_CELLS:
+            self.point_at(begin_s)
+            return
+        self.point_at(None)
+        self.hold()
+        self.use_lens(Lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
 
     def sort(self, pane: PaneWidget, order: str = "") -> None:
         """In this order, or in the next one."""

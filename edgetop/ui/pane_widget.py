@@ -14,7 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from edgetop.analysis.analysis import MonitorView
-from edgetop.ui.layout import Place
+from edgetop.ui.charts import GUTTER
+from edgetop.ui.layout import TIMELINES, Place
 from edgetop.ui.look import Look, frame_glyphs
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
@@ -133,6 +134,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
         self._items: Sequence[Item] = ()  # of a list: the one that each line of the body belongs to
+        self._pressed: float | None = None  # where on the time axis a button of the mouse is held
         self._chosen: object = None  # the key of the item under the row cursor; None: there is none
         self._subject: object = None  # what the body was drawn of
         self._area: Area | None = None
@@ -299,6 +301,29 @@ class PaneWidget(LineWidget, can_focus=True):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
         self.scroll_lines(-3)
+
+    class Pointed(Message):
+        """At a part of the time axis, from 0 to 1: where the mouse was pressed, and where it was let go."""
+
+        def __init__(self, begin: float, end: float) -> None:
+            super().__init__()
+            self.begin, self.end = begin, end
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed = self._part_at(event.x) if event.button == 1 else None
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        end, begin = self._part_at(event.x), self._pressed
+        self._pressed = None
+        if begin is not None and end is not None:
+            self.post_message(self.Pointed(min(begin, end), max(begin, end)))
+
+    def _part_at(self, x: int) -> float | None:
+        """Of the time axis, where this pane has one."""
+        cells = self.size.width - 2 - GUTTER
+        place = x - 1 - GUTTER
+        is_chart = self.drawing.name in TIMELINES and self._body and 0 <= place < cells
+        return (place + 0.5) / cells if is_chart else None
 
     def on_click(self, event: events.Click) -> None:
         y = self._offset + event.y - 1

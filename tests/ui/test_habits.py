@@ -1,0 +1,183 @@
+"""What people do by habit: choose a row and open it, copy it, search, click and drag."""
+
+from pathlib import Path
+
+import pytest
+from textual.events import Click, MouseDown, MouseUp
+from textual.widgets import Static
+
+from edgetop.feeds.protocol import Can
+from edgetop.session.orders import Order
+from edgetop.ui.charts import GUTTER
+from edgetop.ui.dialogs import Dialog, TextDialog
+from tests.support.replays import replayed
+from tests.support.screens import Opened, opened
+from tests.support.scripts import Script, measured
+
+
+def eventful() -> Script:
+    script = measured(5).tell("mark", source="user", message="door").measure(5)
+    return (
+        script.tell("log", "warning", message="fan slow").measure(5).tell("records-lost", "critical", message="12 lost")
+    )
+
+
+def dialog(screen: Opened) -> str:
+    top = screen.app.screen
+    return top.heading if isinstance(top, Dialog) else ""
+
+
+async def mouse(screen: Opened, pane: str, *at: tuple[int, int], times: int = 1) -> None:
+    """A click; or a drag from the first place to the last. Places are within the pane."""
+    widget = screen.monitor._panes[pane] if pane in screen.monitor._panes else screen.monitor.query_one(f"#{pane}")
+    kinds: list[type] = [MouseDown, MouseUp, Click]
+    for kind, place in zip(kinds, (at[0], at[-1], at[-1]), strict=True):
+        if kind is not Click or len(at) == 1:
+            await screen.pilot._post_mouse_events([kind], widget, offset=place, button=1, times=times)
+    await screen.settle()
+
+
+def chosen(screen: Opened, pane: str = "events") -> str:
+    item = screen.monitor._panes[pane].item
+    return "" if item is None else item.detail()[0]
+
+
+async def test_a_row_is_chosen_opened_and_copied() -> None:
+    async with opened(eventful(), notifications=True) as screen:
+        await screen.press("5")
+        assert chosen(screen) == ""
+        await screen.press("down", "down")
+        assert "fan slow" in chosen(screen)
+        await screen.press("y")
+        assert screen.app.clipboard.endswith("fan slow")
+        await screen.press("enter")
+        assert (dialog(screen), "warning" in screen.text) == ("events", True)
+        await screen.press("y", "escape", "escape")
+        assert chosen(screen) == ""
+        await screen.press("end")
+        assert "engine" in chosen(screen)
+
+
+async def test_the_row_stays_the_one_that_was_chosen_while_others_come() -> None:
+    async with opened(eventful()) as screen:
+        await screen.press("5", "down", "down")
+        screen.script.tell("mark", message="new")
+        await screen.go_on(1)
+        assert "fan slow" in chosen(screen)
+
+
+async def test_without_a_row_y_copies_the_pane_or_the_verdict() -> None:
+    async with opened(eventful()) as screen:
+        await screen.press("y")
+        assert screen.app.clipboard.startswith("MEASURING  p50 5.0")
+        await screen.press("4", "y")
+        assert "engine RSS" in screen.app.clipboard
+
+
+@pytest.mark.parametrize(("pane", "key"), [("sensors", "6"), ("hotspots", "8")])
+async def test_tables_have_a_row_cursor_and_all_of_a_row(pane: str, key: str) -> None:
+    async with opened(measured(20).profile(), (100, 30)) as screen:
+        await screen.press(key, "down", "down", "up", "enter")
+        assert dialog(screen) == pane
+        shown = str(screen.app.screen.query_one("#text", Static).content)
+        assert ("source" if pane == "sensors" else "GFLOP/s") in shown
+
+
+async def test_in_a_replay_a_row_goes_to_its_time(tmp_path: Path) -> None:
+    async with replayed(eventful().measure(20).end(), tmp_path) as screen:
+        await screen.press("space", "end", "5", "down", "down", "down", "enter")
+        assert dialog(screen) == "events"
+        assert 10 < screen.at_s < 13
+        assert "fan slow" in screen.text
+
+
+async def test_help_is_searched_and_says_how_much_is_below(tmp_path: Path) -> None:
+    async with opened(measured(5)) as screen:
+        await screen.press("question_mark")
+        await screen.wait_for("more below")
+        await screen.press("slash", *"screenshot")
+        await screen.wait_for("save a screenshot")
+        top = screen.app.screen
+        assert isinstance(top, TextDialog)
+        assert len(top._found) == 1
+        await screen.press("enter", "y")
+        assert screen.app.clipboard.startswith("S ")
+        await screen.press("q")
+        assert dialog(screen) == ""
+    async with replayed(measured(5).end(), tmp_path) as replay:
+        await replay.press("question_mark")
+        assert "asks whether" not in "\n".join(replay.app.screen.lines)  # type: ignore[attr-defined]
+
+
+async def test_what_is_searched_is_listed_while_it_is_typed() -> None:
+    async with opened(eventful()) as screen:
+        await screen.press("5", "slash", *"door")
+        assert "with: door" in screen.text
+        await screen.press("escape")
+        assert "with:" not in screen.text
+
+
+async def test_the_severity_goes_round() -> None:
+    async with opened(eventful()) as screen:
+        await screen.press("5")
+        seen = []
+        for _ in range(3):
+            await screen.press("exclamation_mark")
+            seen.append([name for name in ("door", "fan slow", "12 lost") if name in screen.text])
+        assert seen == [["fan slow", "12 lost"], ["12 lost"], ["door", "fan slow", "12 lost"]]
+
+
+@pytest.mark.parametrize("key", ["d", "x"])
+async def test_a_key_that_throws_something_away_wants_to_be_pressed_again(key: str, tmp_path: Path) -> None:
+    async with opened(measured(20), more=Can.DETACH, recording=tmp_path, notifications=True) as screen:
+
+        def is_done() -> bool:
+            return screen.app._exit or bool(screen.monitor.live.latency.since_ns)
+
+        await screen.press(key)
+        assert f"{key} again: " in screen.text
+        await screen.press("w", key)
+        assert not is_done()
+        await screen.press(key)
+        assert is_done()
+
+
+async def test_p_answers_at_once() -> None:
+    async with opened(measured(20).profile(), notifications=True) as screen:
+        await screen.press("p")
+        assert screen.feed.asked == [Order("profile")]
+        assert "a burst is asked for" in screen.text
+
+
+async def test_clicks_choose_a_pane_a_row_an_order_and_a_key() -> None:
+    async with opened(eventful().profile().measure(5), (120, 40)) as screen:
+        await mouse(screen, "events", (20, 1))
+        assert screen.app.focused is screen.monitor._panes["events"]
+        assert "run-level profiling" in chosen(screen)
+        await screen.press("escape", "6")
+        await mouse(screen, "sensors", (5, 1))
+        assert "by name" in screen.rows[3]
+        await mouse(screen, "sensors", (30, 1))
+        assert "highest first" in screen.rows[3]
+        for key in ("w", "space"):
+            await mouse(screen, "status", (screen.rows[-1].index(f" {key} ") + 1, 0))
+        assert screen.monitor.window_ns == 60 * 10**9
+        assert screen.monitor.is_frozen
+        await mouse(screen, "status", (screen.rows[-1].index("edgetop") + 2, 0))
+        assert dialog(screen) == ""
+
+
+async def test_a_click_on_a_timeline_reads_it_and_dragging_zooms_it() -> None:
+    async with opened(measured(50), (120, 40)) as screen:
+        axis, pane = screen.monitor.view.axis, screen.monitor._panes["latency"]
+        cells = pane.size.width - 2 - GUTTER
+        at_20s = 1 + GUTTER + 20 * cells // (axis.to_s - axis.from_s)
+        at_40s = 1 + GUTTER + 40 * cells // (axis.to_s - axis.from_s)
+        await mouse(screen, "latency", (at_20s, 6))
+        assert screen.monitor.cursor_s == pytest.approx(20, abs=2)
+        await mouse(screen, "latency", (at_20s, 6), (at_40s, 6))
+        seen = screen.monitor.view.axis
+        assert (seen.from_s, seen.to_s) == (pytest.approx(20, abs=2), pytest.approx(40, abs=2))
+        assert screen.monitor.is_frozen
+        await screen.press("0", "space")
+        assert screen.monitor.view.axis == axis
