@@ -48,8 +48,8 @@ class StageMemory:
     stage: str  # what it is taken at the end of: "interpreter", "runtime", "model", "first" or "steady"
     monotonic_ns: int
     rss_kib: int
-    anon_kib: int | None  # None: an old kernel does not say
-    file_kib: int | None
+    anon_kib: int | None = None  # None: an old kernel does not say
+    file_kib: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class SlowInference:
     preempted: int  # involuntary switches of the engine's threads
     major_faults: int
     minor_faults: int
-    waited_ns: int | None  # of the engine's loop for a CPU; None: the kernel keeps no account
+    waited_ns: int | None = None  # of the engine's loop for a CPU; None: the kernel keeps no account
 
 
 @dataclass(frozen=True, slots=True)

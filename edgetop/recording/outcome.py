@@ -13,6 +13,7 @@ from typing import Any
 
 from edgetop import __version__
 from edgetop.recording.files import MANIFEST, open_regular
+from edgetop.session.manifest import built
 
 FILE = "outcome.json"
 MAX_BYTES = 4096
@@ -32,10 +33,9 @@ def read_outcome(folder: Path) -> Outcome | None:
             document: Any = json.loads(file.read(MAX_BYTES))
         if document.pop("of") != _of(folder):
             return None
-        outcome = Outcome(**document)
+        return built(Outcome, document, FILE)
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
-    return outcome if _is_sound(outcome) else None
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
@@ -51,8 +51,3 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
 def _of(folder: Path) -> list[Any]:
     found = (folder / MANIFEST).stat()
     return [__version__, found.st_size, found.st_mtime_ns]
-
-
-def _is_sound(outcome: Outcome) -> bool:
-    times = (outcome.p50_ms, outcome.p99_ms)
-    return isinstance(outcome.verdict, str) and all(ms is None or isinstance(ms, float) for ms in times)

@@ -350,10 +350,14 @@ def from_json(document: Mapping[str, Any]) -> Manifest:
 
     Raises ValueError where the document is not a manifest, saying which key is wrong.
     """
-    return _build(Manifest, document, "session.json")
+    return built(Manifest, document, "session.json")
 
 
-def _build(cls: type[T], document: object, where: str) -> T:
+def built(cls: type[T], document: object, where: str) -> T:
+    """A dataclass from a JSON object with a key a field; other keys are ignored.
+
+    Raises ValueError that names `where` and the key that is missing or has a value of another type.
+    """
     if not isinstance(document, Mapping):
         raise ValueError(f"{where} is not an object")  # noqa: TRY004  a wrong value of a document
     hints = _hints_of(cls)  # type: ignore[arg-type]  # a class is hashable
@@ -389,7 +393,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:  # noqa: PLR0911  a case a
         _require(isinstance(value, Mapping), where)
         return {key: _value(arguments[1], item, where) for key, item in value.items()}
     if dataclasses.is_dataclass(hint):
-        return _build(hint, value, where)  # type: ignore[arg-type]
+        return built(hint, value, where)  # type: ignore[arg-type]
     return _scalar(hint, value, where)
 
 
