@@ -5,6 +5,8 @@ Nearly every source is a `Reader`: sensors, and the function that reads them. A 
 """
 
 import itertools
+import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
@@ -54,6 +56,13 @@ def attempt(read: Callable[[], T]) -> T | Gap:
         return read()
     except (OSError, ValueError) as error:
         return gap_of(error)
+
+
+def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
+    """Where its result will be. It runs on a thread that is never waited for: a driver may hang for ever."""
+    result: queue.SimpleQueue[T] = queue.SimpleQueue()
+    threading.Thread(target=lambda: result.put(call()), name=name, daemon=True).start()
+    return result
 
 
 @dataclass(frozen=True, slots=True)

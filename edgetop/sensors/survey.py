@@ -6,14 +6,14 @@ in D state cannot be cancelled, and must not keep the others from being told.
 
 import math
 import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Found, Gap, Source
+from edgetop.sensors.protocol import Found, Gap, Source, begin_call
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.session.manifest import Board, SensorInfo
@@ -92,7 +92,7 @@ class Survey:
         entry.read_at_s = self._now_s()
         patience_s = self._deadline_s
         if entry.answer is None:
-            entry.answer = _begin_read(entry.source)
+            entry.answer = begin_call(partial(_timed_read, entry.source), "survey")
         else:
             patience_s = 0.0  # it was waited for long enough the first time
         try:
@@ -111,16 +111,10 @@ def survey_board(root: Root) -> Survey:
     return Survey(read_board(root), discover_board(root), stands_still=not root.is_host)
 
 
-def _begin_read(source: Source) -> "queue.SimpleQueue[Answer]":
-    answer: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-
-    def read() -> None:
-        begin = time.perf_counter_ns()
-        values = read_source(source)
-        answer.put((values, (time.perf_counter_ns() - begin) / 1000))
-
-    threading.Thread(target=read, name="survey", daemon=True).start()
-    return answer
+def _timed_read(source: Source) -> Answer:
+    begin = time.perf_counter_ns()
+    values = read_source(source)
+    return values, (time.perf_counter_ns() - begin) / 1000
 
 
 def _all(source: Source, gap: Gap) -> Values:

@@ -13,16 +13,17 @@ import queue
 import re
 import shutil
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from edgetop import __version__
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.commands import FOLDER, file_name, run_command
+from edgetop.sensors.protocol import begin_call
 from edgetop.sensors.root import UNREADABLE, Root
 
 MAX_FILE_BYTES = 1 << 20
@@ -31,6 +32,7 @@ MAX_FILES = 20_000
 FILE_DEADLINE_S = 1.0
 DEADLINE_S = 60.0
 
+_Read = Callable[[str], bytes]  # raises OSError: TimeoutError where the file blocks
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # what the kernel calls its files
 _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
@@ -66,17 +68,17 @@ def collect(
 ) -> Capture:
     """Everything wanted that is there. Never raises for what a board does; its notes tell."""
     private, taken = Private(root), _Taken()
-    reader = _Reader(root, file_deadline_s, time.monotonic() + deadline_s)
+    read = _reader(root, file_deadline_s, time.monotonic() + deadline_s)
     try:
         for path in paths() if wanted is None else wanted:
-            _take(root, reader, private, taken, "", path)
+            _take(root, read, private, taken, "", path)
     except _Enough as enough:
         taken.notes.append(f"{enough}: what would have come after is missing")
     _take_commands(root, taken)
     return _finished(private, taken)
 
 
-def _take(root: Root, reader: "_Reader", private: Private, taken: _Taken, folder: str, rest: tuple[str, ...]) -> None:
+def _take(root: Root, read: _Read, private: Private, taken: _Taken, folder: str, rest: tuple[str, ...]) -> None:
     """What matches `rest` below `folder`, which is a path without links."""
     pattern, *deeper = rest
     names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
@@ -95,12 +97,12 @@ def _take(root: Root, reader: "_Reader", private: Private, taken: _Taken, folder
             if real != path:
                 taken.links[path] = real
             if deeper:
-                _take(root, reader, private, taken, real, tuple(deeper))
+                _take(root, read, private, taken, real, tuple(deeper))
             else:
-                _take_file(root, reader, private, taken, real)
+                _take_file(root, read, private, taken, real)
 
 
-def _take_file(root: Root, reader: "_Reader", private: Private, taken: _Taken, path: str) -> None:
+def _take_file(root: Root, read: _Read, private: Private, taken: _Taken, path: str) -> None:
     if path in taken.files:
         return
     if not root.is_file(path):
@@ -109,7 +111,7 @@ def _take_file(root: Root, reader: "_Reader", private: Private, taken: _Taken, p
     if len(taken.files) >= MAX_FILES or sum(map(len, taken.files.values())) >= MAX_BYTES:
         raise _Enough("the capture is as large as it may be")
     try:
-        content = reader.read(path)
+        content = read(path)
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, "EIO")
         taken.refused[path] = name
@@ -121,48 +123,28 @@ def _take_file(root: Root, reader: "_Reader", private: Private, taken: _Taken, p
     taken.files[path] = private.scrub(content)
 
 
-class _Reader:
-    """Reads on another thread, which is given up with a file that blocks."""
+def _reader(root: Root, deadline_s: float, until_s: float) -> _Read:
+    """Reads each file on a thread of its own, which is abandoned with a file that blocks."""
 
-    def __init__(self, root: Root, deadline_s: float, until_s: float) -> None:
-        self._root = root
-        self._deadline_s = deadline_s
-        self._until_s = until_s
-        self._begin()
-
-    def _begin(self) -> None:
-        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._answered: queue.SimpleQueue[bytes | OSError] = queue.SimpleQueue()
-        work = _worker(self._root, self._asked, self._answered)
-        threading.Thread(target=work, name="capture", daemon=True).start()
-
-    def read(self, path: str) -> bytes:
-        """Raises OSError: TimeoutError where the file blocks."""
-        if time.monotonic() > self._until_s:
+    def read(path: str) -> bytes:
+        if time.monotonic() > until_s:
             raise _Enough("the board took as long to read as it may")
-        self._asked.put(path)
         try:
-            answer = self._answered.get(timeout=self._deadline_s)
+            answer = begin_call(partial(_content, root, path), "capture").get(timeout=deadline_s)
         except queue.Empty:
-            self._begin()
-            raise TimeoutError(errno.ETIMEDOUT, f"blocked for {self._deadline_s:g} s and was left out") from None
+            raise TimeoutError(errno.ETIMEDOUT, f"blocked for {deadline_s:g} s and was left out") from None
         if isinstance(answer, OSError):
             raise answer
         return answer
 
+    return read
 
-def _worker(
-    root: Root, asked: "queue.SimpleQueue[str]", answered: "queue.SimpleQueue[bytes | OSError]"
-) -> Callable[[], None]:
-    def work() -> None:
-        while True:
-            path = asked.get()
-            try:
-                answered.put(root.read_bytes(path, MAX_FILE_BYTES))
-            except OSError as error:
-                answered.put(error)
 
-    return work
+def _content(root: Root, path: str) -> bytes | OSError:
+    try:
+        return root.read_bytes(path, MAX_FILE_BYTES)
+    except OSError as error:
+        return error
 
 
 def _take_commands(root: Root, taken: _Taken) -> None:
