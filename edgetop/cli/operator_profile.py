@@ -169,10 +169,8 @@ def _loading_notices(loaded: Loaded) -> Iterator[Notice]:
     """The warnings of a session about how the model was loaded."""
     for sentence in loaded.assumptions:
         yield Notice("assumed-shape", sentence, ADVICE["assumed-shape"])
-    if loaded.dropped_providers:
-        dropped, have = ", ".join(loaded.dropped_providers), ", ".join(loaded.providers)
-        text = f"{dropped} was asked for, but the runtime left it out and runs on {have}"
-        yield Notice("provider-dropped", text, ADVICE["provider-dropped"])
+    if loaded.dropped:
+        yield Notice("provider-dropped", loaded.dropped, ADVICE["provider-dropped"])
     if loaded.left:
         yield Notice("partly-accelerated", loaded.left, ADVICE["partly-accelerated"])
 

@@ -101,16 +101,12 @@ class Disk:
 
 
 def check_disk(facts: Facts) -> list[Check]:
-    folder = _existing(facts.recordings)
+    folder = next(path for path in (facts.recordings, *facts.recordings.parents) if path.is_dir())
     try:
         return [judge_disk(measure(folder, file_system(folder, facts.root.read_text("proc/self/mountinfo"))))]
     except OSError as error:
         finding = f"{clean(str(folder))} cannot be written: {error.strerror or error}"
         return [problem(DISK, finding, "record elsewhere with -o PATH", "export XDG_STATE_HOME=PATH")]
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
 
 
 def file_system(folder: Path, mountinfo: str) -> str | None:

@@ -153,7 +153,8 @@ def _judge_mode(facts: Facts, mode: str, *, is_profile: bool) -> Check:
     # No other name becomes part of a command that somebody may paste.
     ids = {each.name: str(number) for number, each in modes.items() if re.fullmatch(r"[\w-]+", each.name)}
     declared = facts.power_mode
-    if declared is not None and not _is_same(declared, name, ids):
+    # by name, whatever its case, or by number
+    if declared is not None and _plain(declared) not in {_plain(name), ids.get(name, name)}:
         fix = _set_profile(declared) if is_profile else _set_mode(declared, ids)
         return problem(
             POWER_MODE, f"{mode}, but {declared} is declared", "measure in the mode that production runs", fix
@@ -170,11 +171,6 @@ def _judge_mode(facts: Facts, mode: str, *, is_profile: bool) -> Check:
     if declared is None:
         return ok(POWER_MODE, mode, "if production runs another, say so with --power-mode NAME")
     return ok(POWER_MODE, f"{mode}, as declared")
-
-
-def _is_same(declared: str, name: str, ids: dict[str, str]) -> bool:
-    """By name, whatever its case, or by number."""
-    return _plain(declared) in {_plain(name), ids.get(name, name)}
 
 
 def _plain(name: str) -> str:

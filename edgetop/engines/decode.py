@@ -29,7 +29,6 @@ from edgetop.engines.protocol import (
     StageMemory,
     Started,
 )
-from edgetop.session.events import Severity
 from edgetop.session.manifest import built
 from edgetop.session.operators import Operator
 from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences
@@ -162,7 +161,10 @@ class LineReader:
         informative = [text for text in texts if not _STACK.match(text)]
         if informative:
             self.last_line = informative[-1]
-        lines = [LogLine(_severity(text), self._source, text) for text in texts[:MAX_LINES_A_POLL]]
+        lines = [
+            LogLine("warning" if _TROUBLE.search(text) else "info", self._source, text)
+            for text in texts[:MAX_LINES_A_POLL]
+        ]
         if len(texts) > MAX_LINES_A_POLL:
             skipped = len(texts) - MAX_LINES_A_POLL
             lines.append(LogLine("warning", self._source, f"{skipped} more lines in this moment, not kept"))
@@ -186,7 +188,3 @@ class LineReader:
 def _decode(line: bytes) -> str:
     text = _COLOURS.sub("", line.decode("utf-8", "backslashreplace")).strip()
     return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
-
-
-def _severity(text: str) -> Severity:
-    return "warning" if _TROUBLE.search(text) else "info"

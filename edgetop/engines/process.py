@@ -113,7 +113,7 @@ class ProcessEngine:
             return EngineUpdate()
         exit_status = self._process.poll()  # before the read: what it sent before it went is still read
         update = decode(self._reader.feed(self._read()))
-        messages: list[Message] = [*self._log_lines(), *update.messages]
+        messages: list[Message] = [*[line for log in self._logs for line in log.read()], *update.messages]
         self._follow(update.messages)
         if exit_status is not None and not self._over:
             self._over = True
@@ -143,9 +143,6 @@ class ProcessEngine:
                 break
             pieces.append(piece)
         return b"".join(pieces)
-
-    def _log_lines(self) -> list[Message]:
-        return [line for log in self._logs for line in log.read()]
 
     def _died(self, exit_status: int) -> Message:
         last_words = self._logs[1].last_line

@@ -31,6 +31,12 @@ class Loaded:
     left: str = ""  # that an accelerator does not run all of it, in a sentence; "": not known before it runs
     whole: bool = False  # they do: the runtime would not have taken the model otherwise
 
+    @property
+    def dropped(self) -> str:
+        """In a sentence, which providers were asked for and are not there; "": none."""
+        asked, have = ", ".join(self.dropped_providers), ", ".join(self.providers)
+        return f"{asked} was asked for, but the runtime left it out and runs on {have}" if asked else ""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamsSeen:

@@ -94,7 +94,8 @@ class Conversation:
             raise
 
     def _begin(self, position: Position | None, hello_s: float) -> None:
-        self._compare(self._next(hello_s))
+        if why := wire.misfit(self._next(hello_s), f"on {self._where}"):
+            raise InputError(why)
         self._link.answered()
         self._link.write(wire.hello(position=position))
         begin = self._next(hello_s)
@@ -109,10 +110,6 @@ class Conversation:
     def _ended(self, why: str) -> str:
         said = self._quoted()
         return (why or f"{self._where} ended without an answer") + (f"; it said {said.rstrip(', ')}" if said else "")
-
-    def _compare(self, hello: Frame) -> None:
-        if why := wire.misfit(hello, f"on {self._where}"):
-            raise InputError(why)
 
     def _next(self, timeout_s: float) -> Frame:
         """Raises TimeoutError also where only noise comes for so long."""

@@ -75,7 +75,8 @@ def read_text(text: str) -> Times | Summary:
     if mean is None:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
     one_run(_MEAN.findall(text), "onnxruntime_perf_test")
-    figures = _latencies(text) | {"mean_ms": time_ms(mean)}
+    figures: dict[str, JsonValue] = {f"{name.lower()}_ms": time_ms(s, _S) for name, s in _LATENCY.findall(text)}
+    figures["mean_ms"] = time_ms(mean)
     if (requests := found(_COUNT, text)) is not None:
         figures["count"] = count(requests)
     if (rate := found(_RATE, text)) is not None:
@@ -91,10 +92,6 @@ def read_text(text: str) -> Times | Summary:
     )
     each = _EACH.findall(text)
     return _times([int(run) - 1 for run, _ in each], [seconds for _, seconds in each], summary) if each else summary
-
-
-def _latencies(text: str) -> dict[str, JsonValue]:
-    return {f"{name.lower()}_ms": time_ms(seconds, _S) for name, seconds in _LATENCY.findall(text)}
 
 
 def _more(text: str) -> dict[str, JsonValue]:

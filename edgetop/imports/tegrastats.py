@@ -81,12 +81,12 @@ def read_text(text: str, interval_ns: int) -> SensorLog:
     if not columns.times:
         raise ValueError("no line of it is whole")
     t_ns = _t_ns(columns.times, interval_ns)
-    note = _how(columns.times[0], interval_ns) + (f"; {_lines(passed_over)} passed over" if passed_over else "")
+    note = _how(columns.times[0], interval_ns) + (
+        f"; {passed_over} line{'s' if passed_over != 1 else ''} of other text, or cut off, passed over"
+        if passed_over
+        else ""
+    )
     return columns.log(t_ns, note)
-
-
-def _lines(number: int) -> str:
-    return f"{number} line{'s' if number != 1 else ''} of other text, or cut off,"
 
 
 def _how(began: datetime | None, interval_ns: int) -> str:

@@ -178,13 +178,13 @@ def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> It
     for types, those in places.items():
         costs = [cost for cost in left if cost.operator.op_type in types]
         pairs = list(zip(those, costs, strict=False))
-        fits = all(cost.operator.op_type == "DEPTHWISE_CONV_2D" for place, cost in pairs if _is_depthwise(infos[place]))
+        fits = all(
+            cost.operator.op_type == "DEPTHWISE_CONV_2D"
+            for place, cost in pairs
+            if infos[place].op_type.endswith("DWConv")
+        )
         if len(those) == len(costs) and fits:
             yield from pairs
-
-
-def _is_depthwise(info: OperatorInfo) -> bool:
-    return info.op_type.endswith("DWConv")
 
 
 def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:

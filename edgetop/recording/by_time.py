@@ -14,10 +14,9 @@ import numpy.typing as npt
 
 from edgetop.recording.pieces import START, Piece, Place, TimedTable
 from edgetop.recording.reader import Recording
-from edgetop.recording.rows import give_memory_back
+from edgetop.recording.rows import give_memory_back, times
 from edgetop.recording.soundness import MAX_SESSION_NS
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
 from edgetop.session.records import INFERENCE, READING, Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate, summed
@@ -134,9 +133,9 @@ class RecordingByTime:
         self.manifest = recording.manifest
         self._seconds = SecondsTable(recording.pieces("seconds", SECONDS_AT_ONCE))
         self._inferences = TimedTable(recording.pieces("inferences"), _ends, KEPT_INFERENCES)
-        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), _starts, KEPT_READINGS)
-        self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), _event_times, KEPT_EVENTS)
-        self._operators = TimedTable(recording.pieces("operators", OPERATORS_AT_ONCE), _event_times, KEPT_OPERATORS)
+        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), times, KEPT_READINGS)
+        self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), times, KEPT_EVENTS)
+        self._operators = TimedTable(recording.pieces("operators", OPERATORS_AT_ONCE), times, KEPT_OPERATORS)
         tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
         self.end_ns = min(recording.end_ns or max(table.last_ns for table in tables), MAX_SESSION_NS)
 
@@ -215,12 +214,3 @@ class RecordingByTime:
 def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
     ends: npt.NDArray[np.int64] = inferences["t_ns"] + inferences["latency_ns"]
     return ends
-
-
-def _starts(rows: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-    starts: npt.NDArray[np.int64] = rows["t_ns"]
-    return starts
-
-
-def _event_times(events: tuple[Event | Burst, ...]) -> npt.NDArray[np.int64]:
-    return np.array([event.t_ns for event in events], np.int64)

@@ -133,7 +133,7 @@ def carry_out(folder: Path, order: Order) -> Done:
             path = journal / segment_name(number)
             segment = SegmentReader(Descriptor(open_regular(path)), before=done.tally)
             _append(segment, path.name, tables, missing)
-            is_spoilt = bool(segment.damaged_bytes or segment.tail_bytes())
+            is_spoilt = bool(segment.damaged_bytes or segment.frames.tail_bytes())
             done = replace(done, tally=segment.tally, missing=done.missing.with_more(segment.missing))
             if order.manifest is not None:
                 left[path.name] = is_spoilt

@@ -261,7 +261,7 @@ class SegmentReader:
     def __init__(self, file: Descriptor, end: int | None = None, before: Tally | None = None) -> None:
         """`end`: read no further, whatever is appended. `before`: what the segments before it hold, where known."""
         self.file = file
-        self._frames = FrameReader(file.fd, end)
+        self.frames = FrameReader(file.fd, end)
         self._earlier: EarlierFrames | None = None
         self._references: dict[int, Frame] = {}
         self._dictionary: tuple[Frame | None, bytes] = (None, b"")  # the reference used last, inflated
@@ -274,28 +274,16 @@ class SegmentReader:
 
     @property
     def offset(self) -> int:
-        return self._frames.offset
+        return self.frames.offset
 
     @property
     def damaged_bytes(self) -> int:
         """What was passed over."""
-        return self._frames.damaged_bytes + self._undecoded_bytes
-
-    def tail_bytes(self) -> int:
-        """What lies behind the last whole frame."""
-        return self._frames.tail_bytes()
-
-    def is_torn(self) -> bool:
-        """Whether that is the beginning of a frame that was never written to its end."""
-        return self._frames.is_torn()
-
-    @property
-    def longest_frame(self) -> int:
-        return self._frames.longest
+        return self.frames.damaged_bytes + self._undecoded_bytes
 
     def read(self, wanted: Collection[str] = tuple(KINDS), most_inferences: int | None = None) -> Iterator[Batch]:
         """Every batch that is whole by now, with what is wanted of it; of more than so many inferences, the last."""
-        for frame in self._frames.read():
+        for frame in self.frames.read():
             if frame.is_reference:
                 self._references[frame.run] = frame
                 continue
@@ -316,7 +304,7 @@ class SegmentReader:
         return batch
 
     def _reference_frame(self, run: int) -> Frame:
-        reference = self._references.get(run) or self._frames.next_reference(run)
+        reference = self._references.get(run) or self.frames.next_reference(run)
         if reference is None:
             raise ValueError("its reference is missing")
         self._references = {run: reference}
@@ -357,7 +345,7 @@ class SegmentReader:
 
     def skip(self) -> None:
         """To the end of what is whole by now, without unpacking it."""
-        for _ in self._frames.read():
+        for _ in self.frames.read():
             pass
 
     def skip_to(self, offset: int) -> None:

@@ -57,7 +57,8 @@ def pack_part(kind: int, data: bytes) -> bytes:
 def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
     """Those first that are alike in each batch: a reference is the beginning of one."""
     if len(batch.readings):
-        yield READINGS, _pack_readings(batch.readings)
+        rows = batch.readings
+        yield READINGS, pack_steps(rows["t_ns"]) + pack_steps(rows["sensor"]) + rows["value"].tobytes()
     if batch.events:
         yield EVENTS, _json(list(map(_plain_event, batch.events)))
     if len(batch.seconds):
@@ -151,10 +152,6 @@ def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.A
     if len(inferences) and inferences["phase"].max() >= len(PHASES):
         raise ValueError("an inference of no known phase")
     return inferences
-
-
-def _pack_readings(readings: Readings) -> bytes:
-    return pack_steps(readings["t_ns"]) + pack_steps(readings["sensor"]) + readings["value"].tobytes()
 
 
 def _read_readings(data: bytes, most: int = MAX_NUMBERS) -> Readings:

@@ -91,7 +91,10 @@ class Recording:
         self._is_played = span == WHOLE
         if not inferences:
             self._check_inferences()
-        yield Batch(until_ns=end_ns, manifest=None if self.lost == self.manifest.lost else self._with_losses())
+        yield Batch(
+            until_ns=end_ns,
+            manifest=None if self.lost == self.manifest.lost else replace(self.manifest, lost=self.lost),
+        )
 
     def _check_inferences(self) -> None:
         """Whether they could be read: all of them where they are few, else the index of their table."""
@@ -122,9 +125,6 @@ class Recording:
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
         return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")
-
-    def _with_losses(self) -> Manifest:
-        return replace(self.manifest, lost=self.lost)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
         """The rows that can be believed, in pieces, as a batch has them; where one ends, a burst may be cut."""

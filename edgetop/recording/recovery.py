@@ -98,13 +98,13 @@ def _recover(folder: Path) -> None:
     tables.commit()
     write_manifest(folder, closing.manifest)
     sources = {segment_name(number): snapshot.is_spoilt(number) for number in snapshot.segments}
-    settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.is_catalog_spoilt()})
+    settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.catalog.is_spoilt})
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Closing:
     """`manifest`: the one in the folder."""
     last = _Last(manifest)
-    last.damaged_bytes = snapshot.damaged_bytes()
+    last.damaged_bytes = snapshot.catalog.damaged_bytes
     before = Tally() if min(snapshot.segments, default=0) == 1 else None
     for number in snapshot.segments:
         segment = snapshot.again(number, before)
@@ -175,7 +175,7 @@ class _Last:
         self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
         self.begun = soundness.sound_seconds(segment.begun) if len(segment.begun) else self.begun
         self.damaged_bytes += segment.damaged_bytes
-        self.longest_frame = max(self.longest_frame, segment.longest_frame)
+        self.longest_frame = max(self.longest_frame, segment.frames.longest)
         self.missing = self.missing.with_more(segment.missing)
         self.tally = segment.tally
         self.first_tally = self.first_tally or segment.first_tally

@@ -46,22 +46,14 @@ def _registered(home: Path) -> list[Path]:
     except OSError:
         return []
     for link in links:
-        try:
+        with contextlib.suppress(InputError, OSError):
             folder = link.readlink()
             if read_manifest(folder).id == link.name:
                 folders.append(folder)
                 continue
-        except (InputError, OSError):
-            pass
-        _forget(link)
+        with contextlib.suppress(OSError):  # another has done it, or it may not be
+            link.unlink()
     return folders
-
-
-def _forget(link: Path) -> None:
-    try:
-        link.unlink()
-    except OSError:  # another has done it, or it may not be
-        return
 
 
 def live(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:

@@ -110,7 +110,7 @@ class Snapshot:
         self.sensor_ids = [info.id for info in manifest.sensors]  # what readings are told apart by
         self._infos: dict[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = {}  # of bursts, held once
         self.segments: dict[int, SegmentReader] = {}  # each up to what is whole in it now
-        self._catalog = Held([], 0, 0)
+        self.catalog = Held([], 0, 0)
         self._pieces: dict[tuple[str, int], Descriptor] = {}
         if has_journal(folder):
             self._open_segments()
@@ -137,27 +137,20 @@ class Snapshot:
         """The row groups that hold beside the opened segments, and the files that they are in."""
         try:
             present = {*names_in(self._journal), *map(segment_name, self.segments)}
-            self._catalog = read_catalog(self._journal, present)
-            for key in {(group.table, group.piece) for group in self._catalog.groups}:
+            self.catalog = read_catalog(self._journal, present)
+            for key in {(group.table, group.piece) for group in self.catalog.groups}:
                 self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
         except FileNotFoundError:
             raise
         except OSError as error:
             self.problems.tell(self._journal, f"cannot be read: {error.strerror}")
 
-    def damaged_bytes(self) -> int:
-        """Of the catalog; the readers of segments count their own."""
-        return self._catalog.damaged_bytes
-
-    def is_catalog_spoilt(self) -> bool:
-        return self._catalog.is_spoilt
-
     def torn_bytes(self) -> int:
-        return sum(segment.tail_bytes() for segment in self.segments.values())
+        return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
         """Whether what was written last was not written to its end."""
-        return bool(self.segments) and self.segments[max(self.segments)].is_torn()
+        return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def again(self, number: int, before: Tally | None = None) -> SegmentReader:
         """A segment, from its beginning to where it ended at the moment of this snapshot.
@@ -170,11 +163,11 @@ class Snapshot:
     def is_spoilt(self, number: int) -> bool:
         """Whether there are bytes in a segment that could not be read."""
         segment = self.segments[number]
-        return bool(segment.damaged_bytes or segment.tail_bytes())
+        return bool(segment.damaged_bytes or segment.frames.tail_bytes())
 
     def catalogued_inferences(self) -> int | None:
         """In the tables that are not published; None where the first of them were dropped for want of room."""
-        groups = [group for group in self._catalog.groups if group.table == "inferences"]
+        groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
@@ -237,7 +230,7 @@ class Snapshot:
 
     def _unpublished(self, name: str) -> Iterator["TableFile"]:
         """Each piece, which can be read whatever has become of it meanwhile."""
-        held = [group for group in self._catalog.groups if group.table == name]
+        held = [group for group in self.catalog.groups if group.table == name]
         for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue

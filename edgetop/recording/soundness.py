@@ -59,11 +59,11 @@ def sound_data(value: object) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         return {}
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
-    return {k: v for k, v in finite.items() if not isinstance(v, dict | list) and not _is_too_large(v)}
-
-
-def _is_too_large(value: object) -> bool:
-    return isinstance(value, int) and abs(value) >= 2**62
+    return {
+        k: v
+        for k, v in finite.items()
+        if not isinstance(v, dict | list) and not (isinstance(v, int) and abs(v) >= 2**62)
+    }
 
 
 def sound_seconds(seconds: Seconds) -> Seconds:

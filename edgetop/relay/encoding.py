@@ -23,7 +23,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table
 from edgetop.session.events import Event
 from edgetop.session.operators import Burst, OperatorInfo
-from edgetop.session.records import STRETCH, Inferences, Readings, Stretches
+from edgetop.session.records import STRETCH, Readings, Stretches
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 # Where a viewer stands: a segment of the journal, the bytes of it that were sent, and the session's time.
@@ -182,16 +182,13 @@ READINGS_AT_ONCE, STRETCHES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_
 
 def thinned(batch: Batch, span_s: float) -> Batch:
     """`span_s`: how long it took to become what it is."""
+    is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
         batch,
-        inferences=_few(batch.inferences, span_s),
+        inferences=batch.inferences if is_few else batch.inferences[-1:],
         readings=_extremes(batch.readings) if len(batch.readings) > READINGS_HZ * span_s else batch.readings,
         events=tuple(_with_fewer_lines(batch.events, max(1, int(LOG_HZ * span_s)))),
     )
-
-
-def _few(inferences: Inferences, span_s: float) -> Inferences:
-    return inferences if len(inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE) else inferences[-1:]
 
 
 def _extremes(readings: Readings) -> Readings:

@@ -298,10 +298,8 @@ class SessionState:
     def _tell_of_loading(self, loaded: Loaded, who: str = "") -> None:
         for sentence in loaded.assumptions:
             self.tell("assumed-shape", "warning", "engine", who + sentence)
-        if loaded.dropped_providers:
-            dropped, have = ", ".join(loaded.dropped_providers), ", ".join(loaded.providers)
-            text = f"{who}{dropped} was asked for, but the runtime left it out and runs on {have}"
-            self.tell("provider-dropped", "critical", "engine", text)
+        if loaded.dropped:
+            self.tell("provider-dropped", "critical", "engine", who + loaded.dropped)
         if loaded.left:
             self.tell("partly-accelerated", "warning", "engine", who + loaded.left)
 

@@ -38,14 +38,15 @@ _JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
 
 def read_board(root: Root) -> Board:
     """What can be known; the rest is None."""
+    memory_kib = read_meminfo(root).get("MemTotal")
     return Board(
         model=_model(root),
-        soc=_soc(root),
+        soc=(root.line("proc/device-tree/compatible") or "").split("\0")[-1] or None,
         kernel=root.line("proc/sys/kernel/osrelease"),
         os=_os(root),
         cpu=_cpu(root),
         cores=_cores(root),
-        memory_bytes=_memory_bytes(root),
+        memory_bytes=memory_kib and memory_kib * 1024,
         power_mode=str(mode) if (mode := read_power_mode(root)) else None,
         governor=read_governor(root),
     )
@@ -64,11 +65,6 @@ def _dmi(root: Root, vendor: str, product: str) -> str | None:
     if names[1] and not model:
         return None
     return " ".join(name for name in (maker, model) if name) or None
-
-
-def _soc(root: Root) -> str | None:
-    compatible = root.line("proc/device-tree/compatible")
-    return compatible.split("\0")[-1] if compatible else None
 
 
 def _os(root: Root) -> str | None:
@@ -125,11 +121,6 @@ def _cores(root: Root) -> int | None:
     folders = root.names("sys/devices/system/cpu")
     listed = [name for name in folders if name.startswith("cpu") and name[3:].isdigit()]
     return len(listed) or None
-
-
-def _memory_bytes(root: Root) -> int | None:
-    kib = read_meminfo(root).get("MemTotal")
-    return None if kib is None else kib * 1024
 
 
 def read_governor(root: Root) -> str | None:

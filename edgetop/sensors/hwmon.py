@@ -65,8 +65,8 @@ def discover(root: Root) -> Found:
         absences = [(each, each.absence()) for each in _inputs(root, folder, chip, label)]
         missing += [Missing(each.info.id, reason) for each, reason in absences if reason]
         if wired := [each for each, reason in absences if not reason]:
-            read = partial(_values, wired)
-            found.append(Reader(tuple(each.info for each in wired), read, name=f"hwmon {label}"))
+            infos = tuple(each.info for each in wired)
+            found.append(Reader(infos, partial(_values, wired), name=f"hwmon {label}"))
     if not zone_types(root) and all(info.kind != "temp" for chip in found for info in chip.sensors):
         why = f"no thermal zone in {root.absolute(THERMAL)}, no chip in {root.absolute(CHIPS)} that tells one"
         missing.append(Missing("temperature", why))

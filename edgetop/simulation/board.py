@@ -88,7 +88,8 @@ class VirtualBoard:
             self._folder.write({**self._family.FIXED, **self._family.files(self.machine)})
             self.page_path = str(self._folder.path / "page")
             self._page = page.create(self.page_path)
-            self._page.integers[page.LEAK_LIMIT] = _leak_limit()
+            available_kib = read_meminfo(Root()).get("MemAvailable", 0)
+            self._page.integers[page.LEAK_LIMIT] = min(LEAK_AT_MOST, available_kib * 1024 // LEAK_SHARE)
             if self._scenario.competes:
                 self._rival = Rival(self._cpus)
         except BaseException:
@@ -204,8 +205,3 @@ def marked(found: Found) -> Found:
     return Found(
         tuple(replace(each, sensors=tuple(replace(s, simulated=True) for s in each.sensors)) for each in readers)
     )
-
-
-def _leak_limit() -> int:
-    available_kib = read_meminfo(Root()).get("MemAvailable", 0)
-    return min(LEAK_AT_MOST, available_kib * 1024 // LEAK_SHARE)

@@ -63,12 +63,8 @@ LOCK = "lock"
 def home() -> Path:
     """Where boards are kept: rewritten five times a second, they would wear an SD card."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
-    usable = (Path(place) for place in places if place and _is_usable(Path(place)))
-    return next(usable, None) or Path(tempfile.gettempdir())
-
-
-def _is_usable(place: Path) -> bool:
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    usable = (place for place in places if place and Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK))
+    return Path(next(usable, tempfile.gettempdir()))
 
 
 class BoardFolder:

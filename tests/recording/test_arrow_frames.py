@@ -46,7 +46,7 @@ def test_damage_is_told(tmp_path: Path, path: Path) -> None:
     reader = SegmentReader(open_segment(segment).file, before=Tally())
     read = list(reader.read())
     assert len(read) == len(whole) - 1
-    assert reader.damaged_bytes or reader.tail_bytes()
+    assert reader.damaged_bytes or reader.frames.tail_bytes()
 
 
 def test_what_is_not_compressed_is_refused() -> None:

@@ -103,7 +103,7 @@ def test_a_journal_torn_at_any_byte_of_its_last_batches_gives_all_before_them(
         segment = open_segment(torn)
         count = sum(end <= cut for end in ends)
         assert [batch.until_ns for batch in segment.read()] == [batch.until_ns for batch in batches[:count]]
-        assert segment.tail_bytes() == cut - ends[count - 1]
+        assert segment.frames.tail_bytes() == cut - ends[count - 1]
         assert segment.damaged_bytes == 0
 
 

@@ -104,7 +104,7 @@ class _Wide:
             done -= done % self._grid.per_second  # whole seconds, which are what tells whether inferences are missing
             yield from self._rows(waiting, begin, done)
             begin = max(begin, done)
-            waiting = self._from(waiting, begin)
+            waiting = self._between(waiting, begin, 2**62)
         yield from self._rows(waiting, begin, end)
 
     def _rows(self, batch: Batch, begin: int, end: int) -> Iterator[pa.Table]:
@@ -113,9 +113,6 @@ class _Wide:
         for first in range(begin, end, most):
             last = min(end, first + most)
             yield self._table(self._between(batch, first, last), first, last)
-
-    def _from(self, batch: Batch, begin: int) -> Batch:
-        return self._between(batch, begin, 2**62)
 
     def _between(self, batch: Batch, begin: int, end: int) -> Batch:
         def held(t_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

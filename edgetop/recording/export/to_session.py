@@ -102,13 +102,14 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
     anchors = [Anchor(0, wall.utc(span.begin_ns))] if wall else []
     later = (a for a in whole.clock.anchors if span.begin_ns < a.t_ns < span.end_ns)
     anchors += [replace(anchor, t_ns=anchor.t_ns - span.begin_ns) for anchor in later]
+    begin, end = formatting.clock_time(span.begin_ns), formatting.clock_time(span.end_ns)
     origin_ns = whole.clock.origin_monotonic_ns + span.begin_ns
     methodology = replace(
         whole.methodology,
         warmup_runs=_warmup_runs(whole, span, counts),
         measure_runs=counts.measured,
         stream_runs=_stream_runs(whole, span, end_ns, counts),
-        notes=(*whole.methodology.notes, _what(whole, span)),
+        notes=(*whole.methodology.notes, f"cut from {whole.name} ({whole.id}): {begin} to {end}"),
     )
     return replace(
         whole,
@@ -137,11 +138,6 @@ def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> t
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
         return runs
     return tuple(counts.by_stream[: len(runs)].tolist()) if counts.inferences else ()
-
-
-def _what(whole: Manifest, span: Span) -> str:
-    begin, end = formatting.clock_time(span.begin_ns), formatting.clock_time(span.end_ns)
-    return f"cut from {whole.name} ({whole.id}): {begin} to {end}"
 
 
 def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[tuple[Event, ...]]:

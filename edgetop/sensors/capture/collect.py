@@ -228,7 +228,7 @@ def _members(capture: Capture) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
     made: set[str] = set()
     for path in sorted([*capture.files, *capture.links]):
         inside = f"{TREE}/{path}"
-        for folder in _folders(inside):
+        for folder in _and_parents(inside)[:-1]:
             if folder not in made:
                 made.add(folder)
                 yield _member(folder, tarfile.DIRTYPE, mode=0o755), b""
@@ -236,11 +236,6 @@ def _members(capture: Capture) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
             yield _member(inside, tarfile.REGTYPE, size=len(capture.files[path])), capture.files[path]
         else:
             yield _member(inside, tarfile.SYMTYPE, target=capture.links[path]), b""
-
-
-def _folders(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target: str = "") -> tarfile.TarInfo:

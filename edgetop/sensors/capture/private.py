@@ -124,14 +124,6 @@ def _vocabulary(root: Root) -> set[str]:
     return {*types, *re.split(r"[\s,;:=\"'()\0]+", told), *re.split(r"[\W_]+", "\n".join([told, *types]))}
 
 
-def _without_serial(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Serial"))
-
-
-def _known_parameters(text: str) -> str:
-    return " ".join(word for word in text.split() if _PARAMETERS.fullmatch(word)) + "\n"
-
-
 def _plain_swaps(text: str) -> str:
     """Paths of swap files, which may lie in somebody's home, become `/swapfile`."""
     head, *lines = text.splitlines() or [""]
@@ -152,8 +144,8 @@ def _plain_interfaces(text: str) -> str:
 
 # Files of which a part is private by its place, not by its form.
 FILTERS: dict[str, Callable[[str], str]] = {
-    "proc/cpuinfo": _without_serial,
-    "proc/cmdline": _known_parameters,
+    "proc/cpuinfo": lambda text: "".join(line for line in text.splitlines(True) if not line.startswith("Serial")),
+    "proc/cmdline": lambda text: " ".join(word for word in text.split() if _PARAMETERS.fullmatch(word)) + "\n",
     "proc/swaps": _plain_swaps,
     "proc/net/dev": _plain_interfaces,
 }

@@ -69,9 +69,8 @@ def _sensors(chip: str, alarms: Sequence[int], slowing: Sequence[int]) -> Iterat
 
 def discover(root: Root) -> Found:
     """Xavier's driver of the same chip name has other files, and gives nothing here."""
-    found = [(folder, _alarms(root, folder)) for folder in chips_named(root, CHIP)]
+    found = [
+        (folder, [n for n in range(1, 10) if root.exists(f"{folder}/oc{n}_event_cnt")])
+        for folder in chips_named(root, CHIP)
+    ]
     return Found(tuple(over_current_of(root, folder, alarms) for folder, alarms in found[:1] if alarms))
-
-
-def _alarms(root: Root, folder: str) -> list[int]:
-    return [n for n in range(1, 10) if root.exists(f"{folder}/oc{n}_event_cnt")]
