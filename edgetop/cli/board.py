@@ -26,6 +26,7 @@ from edgetop.sensors.root import Root
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 
+LINE_EVERY_S = 5.0  # of a cool-down, where no line can be drawn over
 CAPTURED = "tree"  # the files of the board in a capture (edgetop sensors --capture)
 
 
@@ -114,9 +115,15 @@ def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | 
     board.live(lambda text: say(f"edgetop: {text}"))
     say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
 
+    shown_s = time.monotonic()
+
     def show(heat: Heat) -> None:
+        nonlocal shown_s
         if sys.stderr.isatty():
             click.echo(f"\r  {clean(heat.sensor)} {heat.celsius:.1f} C\x1b[K", nl=False, err=True)
+        elif time.monotonic() > shown_s + LINE_EVERY_S:
+            shown_s = time.monotonic()
+            say(f"edgetop: cooling down: {heat.sensor} {heat.celsius:.1f} °C of {target_c:.1f}")
 
     done = cool_down(found, target_c, longest_s, SystemClock(), time.sleep, show)
     if sys.stderr.isatty():

@@ -83,6 +83,8 @@ OWN_OPTIONS = (
     option("--detach", is_flag=True, help="Return at once; edgetop attach shows what runs, --resume the result."),
     option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help sweep)."),
     option("--csv", "csv_file", type=run.PATH, metavar="FILE", help="The table as CSV as well."),
+    option("--html", type=run.PATH, metavar="FILE", help="The comparison as one page, for a browser offline."),
+    option("--force", is_flag=True, help="Replace files that exist.", cls=Companion, rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
@@ -101,7 +103,19 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     given = given_names(ctx)
     if options["resume"]:
-        others = {"resume", "as_json", "csv_file", "detach", "goal", "max_temp", "max_rss", "deadline", "dry_run"}
+        others = {
+            "resume",
+            "as_json",
+            "csv_file",
+            "html",
+            "force",
+            "detach",
+            "goal",
+            "max_temp",
+            "max_rss",
+            "deadline",
+            "dry_run",
+        }
         if wrong := [name for name in given if name not in others]:
             raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
     if options["as_json"] and options["detach"]:

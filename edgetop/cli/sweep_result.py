@@ -1,6 +1,7 @@
 """What came of a sweep: its table, the comparison of its combinations, and which of them to take."""
 
 import csv
+import io
 import json
 import shlex
 import statistics
@@ -12,11 +13,13 @@ import click
 
 from edgetop.cli import options as text
 from edgetop.cli.compare import read_samples
+from edgetop.cli.comparison_text import ranking_lines
 from edgetop.cli.tell import raise_problems, table, tell
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
-from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, OutputError
+from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED
 from edgetop.formatting import UNKNOWN, clean
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.sweep.choice import GOALS, KEYS, Candidate, Choice, Wanted, choose
 from edgetop.sweep.plan import Plan
 
@@ -26,8 +29,10 @@ _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib"
 _RANKED_BY = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz", "energy": "gross_mj"}
 
 
-def print_result(folder: Path, plan: Plan, *, as_json: bool, csv_file: Path | None) -> int:
-    """To the standard output, and to a file as CSV where one is asked for. Gives the exit code."""
+def print_result(
+    folder: Path, plan: Plan, *, as_json: bool, csv_file: NamedOutput | None, page: NamedOutput | None
+) -> int:
+    """To the standard output, and to files where these are asked for. Gives the exit code."""
     groups, candidates, problems = _read(folder, plan)
     wanted = _wanted(plan)
     choice = choose(candidates, wanted)
@@ -36,6 +41,10 @@ def print_result(folder: Path, plan: Plan, *, as_json: bool, csv_file: Path | No
     as_good = _as_good(plan, comparison, choice)
     if csv_file:
         _write_csv(csv_file, candidates)
+    if page and comparison:
+        from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415  it loads Bokeh
+
+        write_comparison(page, comparison, ())
     if as_json:
         click.echo(json.dumps(_document(folder, plan, candidates, choice, comparison, as_good), indent=1))
     else:
@@ -121,10 +130,7 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
     """The ranking, and what makes the comparison unfair."""
     if comparison is None:
         return
-    yield ""
-    for rank in comparison.ranking:
-        tied = "  not told apart" if len(rank.sessions) > 1 else ""
-        yield f"rank {rank.rank:<6}{clean(', '.join(rank.sessions))}{tied}"
+    yield from ranking_lines(comparison)
     for notice in comparison.fair:
         yield f"unfair     {clean(notice.message)}"
         yield f"           {clean(notice.advice)}"
@@ -230,14 +236,12 @@ def _document(
     }
 
 
-def _write_csv(path: Path, candidates: Sequence[Candidate]) -> None:
-    keys = ("model", "threads", "provider", "batch", "rate_hz")
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow([*keys, "sessions", *KEYS, "failed"])
-            for one in candidates:
-                named = [getattr(one.settings, key) for key in keys]
-                writer.writerow([*named, len(one.sessions), *(one.figures[key] for key in KEYS), one.reason])
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+def _write_csv(output: NamedOutput, candidates: Sequence[Candidate]) -> None:
+    keys, written = ("model", "threads", "provider", "batch", "rate_hz"), io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow([*keys, "sessions", *KEYS, "failed"])
+    for one in candidates:
+        named = [getattr(one.settings, key) for key in keys]
+        writer.writerow([*named, len(one.sessions), *(one.figures[key] for key in KEYS), clean(one.reason or "")])
+    with output.stream(is_text=True) as file:
+        file.write(written.getvalue().encode("utf-8", "backslashreplace"))

@@ -19,6 +19,7 @@ from edgetop import formatting
 from edgetop.cli import demo, run
 from edgetop.cli.board import open_board
 from edgetop.cli.child_run import ChildRun
+from edgetop.cli.page import refuse_html
 from edgetop.cli.sweep import REST_C, models_of
 from edgetop.cli.sweep_result import print_result
 from edgetop.cli.tell import tell
@@ -27,6 +28,7 @@ from edgetop.control.wire import NotRunningError, give
 from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import recordings_home
+from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.files import is_live
 from edgetop.runner.cooldown import hottest
 from edgetop.sensors.protocol import Closable
@@ -37,6 +39,7 @@ LOOK_S = 0.5
 STARTING_S = 10.0  # of a run: interpreter, runtime, model and warm-up, in round figures
 ENDING_S = 30.0
 LOG = "sweep.log"
+ELSEWHERE = "name another place with --csv"
 BOARD = "board.json"  # the heat of a virtual board
 WANTED = ("goal", "deadline", "max_temp", "max_rss")
 
@@ -170,6 +173,10 @@ class Sweep:
         self._took_s: list[float] = []  # of the runs that this process has made
 
     def run(self, options: Mapping[str, Any]) -> int:
+        """To the end, or until it is stopped. Gives the exit code."""
+        force = options["force"]
+        csv_file = NamedOutput(options["csv_file"], force=force, elsewhere=ELSEWHERE) if options["csv_file"] else None
+        page = refuse_html(options["html"], force=force) if options["html"] else None
         if self._plan.next_run:
             self._write()
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -188,7 +195,7 @@ class Sweep:
             text = f"stopped after {done} of {len(self._plan.runs)} runs; edgetop sweep --resume {self._folder} goes on"
             self._say(f"edgetop: {text}")
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
-        return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=options["csv_file"])
+        return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=csv_file, page=page)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
