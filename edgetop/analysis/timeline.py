@@ -41,10 +41,11 @@ def choose_axis(now_s: float, whole: bool) -> Axis:
         while now_s >= step * 60:
             step *= 2
         return Axis(0, (int(now_s) // step + 1) * step)
-    span = next((s for s in SPANS_S if now_s < s), SPANS_S[-1])
-    step = max(1, span // 30)
-    to_s = max(span, (int(now_s) // step + 1) * step)
-    return Axis(to_s - span, to_s)
+    if now_s < SPANS_S[-1]:
+        return Axis(0, next(span for span in SPANS_S if now_s < span))
+    step = SPANS_S[-1] // 30
+    to_s = (int(now_s) // step + 1) * step
+    return Axis(to_s - SPANS_S[-1], to_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,10 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     window, deadline = view.latency.window, view.deadline
     if window is None or view.ab is not None:  # of two models together it would be that of nothing
         return
-    p99_ns = window.percentile_ns(0.99)
-    doubt = "" if window.is_settled(0.99) else "?"
+    felt = view.latency.window_response if deadline else None  # from the intended start, where there is a rate
+    counted = felt or window
+    p99_ns = counted.percentile_ns(0.99)
+    doubt = "" if counted.is_settled(0.99) else "?"
     if deadline:
         share = p99_ns / deadline.deadline_ns
         text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms"

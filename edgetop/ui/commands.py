@@ -274,7 +274,7 @@ COMMANDS = (
             replaced_with=Can.SEEK),
     Command("cursor-on", "right,l", "read all values at a later moment", lambda s: s.step_cursor(1), help=_CURSOR,
             replaced_with=Can.SEEK),
-    Command("layout", "v", "next layout: overview, latency, thermal, operators", lambda s: s.use_next_layout(),
+    Command("layout", "v", "next layout", lambda s: s.use_next_layout(),
             footer="layout"),
     Command("timeline-whole", "0", "reset the timelines", timeline.reset,
             footer=lambda s: "" if s.lens.is_plain else "reset timeline"),

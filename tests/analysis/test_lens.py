@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.lens import ZOOMS_S, Lens
-from edgetop.analysis.timeline import Axis, choose_axis
+from edgetop.analysis.timeline import Axis, choose_axis, SPANS_S
 
 steps = st.lists(st.sampled_from(("closer", "wider", "back", "on")), max_size=30)
 
@@ -56,7 +56,7 @@ def test_the_axis_always_lies_in_the_session(todo: list[str], now_s: float, whol
     axis = lens.axis(now_s, whole=whole)
     assert 0 <= axis.from_s < axis.to_s
     assert axis.from_s <= now_s
-    assert lens.span_s is None or lens.span_s in ZOOMS_S or "back" in todo or "on" in todo
+    assert lens.span_s is None or lens.span_s in (*ZOOMS_S, *SPANS_S) or "back" in todo or "on" in todo
     if not lens.back_s:
         assert axis.to_s >= now_s
 

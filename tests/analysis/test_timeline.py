@@ -229,8 +229,8 @@ def test_otherwise_an_axis_shows_ten_minutes_once_there_are_so_many() -> None:
 
 
 def test_a_young_session_has_a_short_axis() -> None:
-    assert [choose_axis(now_s, whole=False).to_s for now_s in (0, 59.9, 60, 119.9, 120, 300)] == [
-        60, 60, 120, 120, 300, 600,
+    assert [choose_axis(now_s, whole=False).to_s for now_s in (0, 9.9, 10, 59.9, 60, 120, 300)] == [
+        10, 10, 20, 60, 100, 150, 600,
     ]  # fmt: skip
 
 

@@ -6,118 +6,97 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.ui.layout import HEADER_ROWS, PANES, STATUS_ROWS, Place, arrange, is_tiny
+from edgetop.ui.layout import HEADER_ROWS, LAYOUTS, PANES, STATUS_ROWS, Place, arrange, is_tiny
 
+SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 50), (200, 60), (300, 80)]
 widths, heights = st.integers(1, 300), st.integers(1, 100)
-panes = st.sampled_from(PANES)
-ALL_BARE = [frozenset(names) for names in ((), ("heat",), ("power",), ("heat", "power"))]
-bare_panes = st.sampled_from(ALL_BARE)
+panes, layouts = st.sampled_from(PANES), st.sampled_from(list(LAYOUTS))
+courses = st.fixed_dictionaries({"heat": st.integers(0, 2), "power": st.integers(0, 1), "memory": st.integers(0, 1)})
 
-examples = settings(deadline=None, max_examples=300)
+examples = settings(deadline=None, max_examples=400)
 
 
 def overlap(a: Place, b: Place) -> bool:
     return a.x < b.x + b.width and b.x < a.x + a.width and a.y < b.y + b.height and b.y < a.y + a.height
 
 
-def names(width: int, height: int, selected: str = "events", zoomed: str | None = None) -> set[str]:
-    return {place.name for place in arrange(width, height, selected, zoomed)}
+def placed(
+    width: int, height: int, selected: str = "events", layout: str = "overview", **moving: int
+) -> dict[str, Place]:
+    places = arrange(width, height, selected, None, layout=layout, courses=moving or None)
+    return {place.name: place for place in places}
 
 
 @examples
-@given(widths, heights, panes, st.none() | panes, bare_panes)
+@given(widths, heights, panes, st.none() | panes, layouts, st.none() | courses, st.integers(0, 1))
 def test_places_are_inside_the_screen_and_never_overlap(
-    width: int, height: int, selected: str, zoomed: str | None, bare: frozenset[str]
+    width: int, height: int, selected: str, zoomed: str | None, layout: str, moving: dict[str, int] | None, more: int
 ) -> None:
-    places = arrange(width, height, selected, zoomed, bare=bare)
+    places = arrange(width, height, selected, zoomed, layout=layout, courses=moving, more_rows=more)
+    top, bottom = (1, height - more) if is_tiny(width, height) else (HEADER_ROWS, height - STATUS_ROWS - more)
     assert all(place.width >= 1 and place.height >= 1 for place in places)
     assert all(place.x >= 0 and place.x + place.width <= width for place in places)
-    assert all(place.y >= 0 and place.y + place.height <= height for place in places)
+    assert all(place.y >= top and place.y + place.height <= bottom for place in places)
     assert not any(overlap(a, b) for a, b in combinations(places, 2))
     assert len({place.name for place in places}) == len(places)
-
-
-@examples
-@given(widths, heights, panes, st.none() | panes)
-def test_the_rows_of_the_header_and_of_the_status_line_are_left_alone(
-    width: int, height: int, selected: str, zoomed: str | None
-) -> None:
-    places = arrange(width, height, selected, zoomed)
-    if is_tiny(width, height):
-        assert all(place.y >= 1 for place in places)
-    else:
-        assert all(place.y >= HEADER_ROWS for place in places)
-        assert all(place.y + place.height <= height - STATUS_ROWS for place in places)
+    if places:
+        assert sum(place.width * place.height for place in places) == width * (bottom - top)  # all of it is used
 
 
 @examples
 @given(widths, heights, panes, panes)
-def test_a_zoomed_pane_is_alone_and_fills_what_there_is(width: int, height: int, selected: str, zoomed: str) -> None:
-    places = arrange(width, height, selected, zoomed)
-    if is_tiny(width, height):
-        assert places == ((Place(zoomed, 0, 1, width, height - 1),) if height > 2 else ())
-    else:
-        assert places == (Place(zoomed, 0, HEADER_ROWS, width, height - HEADER_ROWS - STATUS_ROWS),)
+def test_a_zoomed_pane_is_alone(width: int, height: int, selected: str, zoomed: str) -> None:
+    names = [place.name for place in arrange(width, height, selected, zoomed)]
+    assert names == ([zoomed] if height > 2 else [])
 
 
-@examples
-@given(st.integers(60, 300), st.integers(16, 100), panes)
-def test_latency_heat_power_memory_and_the_selected_pane_are_seen_on_every_screen_that_is_not_tiny(
-    width: int, height: int, selected: str
-) -> None:
-    assert {"latency", "heat", "power", "memory", selected} <= names(width, height, selected)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_selected_pane_and_those_that_say_how_the_board_is_are_on_every_screen(size: tuple[int, int]) -> None:
+    for selected in PANES:
+        assert {"latency", "heat", "power", "memory", selected} <= {*placed(*size, selected), "memory"}
+    for layout, selected in product(LAYOUTS, PANES):
+        assert {LAYOUTS[layout][0], selected} <= set(placed(*size, selected, layout))
 
 
-def test_a_small_screen_shows_latency_three_lines_and_the_selected_pane() -> None:
-    places = arrange(80, 24, "events", None)
-    assert [place.name for place in places] == ["latency", "heat", "power", "memory", "events"]
-    assert [place.height for place in places] == [10, 1, 1, 1, 8]
-    assert names(80, 24, "session") == {"latency", "heat", "power", "memory", "session"}
-    assert [(place.name, place.height) for place in arrange(80, 24, "heat", None)] == [
-        ("latency", 10), ("power", 1), ("memory", 1), ("heat", 9),
-    ]  # fmt: skip
-    assert [(place.name, place.height) for place in arrange(80, 24, "latency", None)] == [
-        ("latency", 18), ("heat", 1), ("power", 1), ("memory", 1),
-    ]  # fmt: skip
+def test_a_small_screen_has_the_pane_that_matters_a_line_for_each_other_and_the_selected_one() -> None:
+    def heights(selected: str, layout: str = "overview") -> dict[str, int]:
+        return {name: place.height for name, place in placed(80, 24, selected, layout).items()}
+
+    assert heights("events") == {"latency": 8, "hotspots": 1, "heat": 1, "power": 1, "memory": 1, "events": 8}
+    assert heights("latency") == {"latency": 16, "hotspots": 1, "heat": 1, "power": 1, "memory": 1}
+    assert heights("heat") == {"latency": 8, "hotspots": 1, "power": 1, "memory": 1, "heat": 9}
+    assert heights("events", "operators") == {
+        "hotspots": 8, "latency": 1, "heat": 1, "power": 1, "memory": 1, "events": 8,
+    }  # fmt: skip
 
 
-def test_a_medium_screen_has_latency_over_its_whole_width() -> None:
-    places = {place.name: place for place in arrange(120, 40, "events", None)}
-    assert set(places) == {"latency", "heat", "power", "memory", "events", "session"}
-    assert places["latency"].width == 120
-    assert names(120, 40, "sensors") == {"latency", "heat", "power", "memory", "events", "sensors"}
+@pytest.mark.parametrize("size", [(120, 40), (160, 50), (200, 60)])
+def test_a_large_screen_has_a_stack_of_timelines_and_hotspots_beside_it(size: tuple[int, int]) -> None:
+    places = placed(*size)
+    stack = [places[name] for name in ("latency", "heat", "power")]
+    assert {(place.x, place.width, place.is_stacked) for place in stack} == {(0, size[0] * 11 // 20, True)}
+    assert [place.is_last for place in stack] == [False, False, True]
+    rows = {name: places[name].height for name in ("latency", "heat", "power")}
+    assert rows["heat"] >= 2 * 4
+    assert rows["power"] - 1 >= 4  # a title and three rows, less the line that closes the frame
+    assert rows["latency"] >= 2 + 1 + 3
+    assert {"hotspots", "memory", "events"} <= set(places)
 
 
-def test_a_wide_screen_shows_every_pane_with_the_timelines_above_one_another() -> None:
-    places = {place.name: place for place in arrange(200, 60, "events", None)}
-    assert set(places) == set(PANES)
-    assert len({(places[name].x, places[name].width) for name in ("latency", "heat", "power", "memory")}) == 1
+def test_what_does_not_move_is_a_line_and_what_moves_has_its_room() -> None:
+    full, calm = placed(120, 40), placed(120, 40, heat=1, power=0)
+    assert calm["power"].height == 2  # with the line that closes the frame
+    assert calm["latency"].height > full["latency"].height
+    leaking = placed(120, 40, heat=1, power=0, memory=1)
+    assert leaking["memory"].is_stacked
+    assert not placed(120, 40)["memory"].is_stacked
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
-@pytest.mark.parametrize("bare", ALL_BARE)
-def test_what_the_board_has_no_sensor_of_is_one_line_and_others_have_its_room(
-    size: tuple[int, int], bare: frozenset[str]
-) -> None:
-    full, places = (
-        {place.name: place for place in arrange(*size, "events", None, bare=of)} for of in (frozenset(), bare)
-    )
-    assert set(places) == set(full)
-    assert all(places[name].height == 1 for name in bare)
-    smaller = {name for name in places if places[name].height < full[name].height - 1}
-    assert smaller <= bare
-
-
-def test_the_whole_screen_is_used() -> None:
-    for width, height in ((80, 24), (120, 40), (160, 50), (200, 60)):
-        for name, bare in product(PANES, ALL_BARE):
-            places = arrange(width, height, name, None, bare=bare)
-            for column in (0, width - 1):
-                rows = [place.height for place in places if place.x <= column < place.x + place.width]
-                assert sum(rows) == height - HEADER_ROWS - STATUS_ROWS
+def test_a_wide_screen_shows_every_pane() -> None:
+    assert set(placed(200, 60)) == set(PANES)
 
 
 def test_a_tiny_screen_has_no_panes_until_one_is_zoomed() -> None:
     assert arrange(59, 24, "events", None) == ()
     assert arrange(80, 15, "events", None) == ()
-    assert names(50, 12, zoomed="latency") == {"latency"}
+    assert arrange(50, 12, "events", "latency") == (Place("latency", 0, 1, 50, 11),)

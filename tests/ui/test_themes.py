@@ -7,11 +7,13 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 from edgetop.errors import InputError
-from edgetop.ui.themes import BUILT_IN, STYLES, Theme, load_theme, parse_theme, theme_files
+from edgetop.ui.themes import BUILT_IN, ROLES, SHADED, STYLES, Theme, load_theme, parse_theme, theme_files
 
 BUILT_IN_NAMES = ("16", "colour-blind", "contrast", "dark", "light", "mono", "paper", "solarized")
 OF_THE_TERMINAL = ("16", "mono")
 WHOLE = "[styles]\n" + "".join(f'{name} = "#ffffff on #000000"\n' for name in STYLES)
+GRAPHICS = 3.0  # the same standard, 1.4.11: what is drawn and means something
+SEEN = 1.15  # what only lies behind it: frames, bands, shaded time
 AA = 4.5  # WCAG 2.1, success criterion 1.4.3: contrast of normal text
 
 
@@ -40,7 +42,7 @@ def test_every_built_in_theme_is_in_order(own: Path) -> None:
     for name in BUILT_IN_NAMES:
         theme = load_theme(name)
         assert theme.name == name
-        assert set(theme.styles) == set(STYLES)
+        assert {key for key in theme.styles if not key.endswith(SHADED)} == {*STYLES, *ROLES}
 
 
 def luminance(colour: Color | None) -> float:
@@ -67,7 +69,12 @@ def test_black_on_white_has_the_contrast_that_the_standard_says() -> None:
 @pytest.mark.parametrize("name", [name for name in BUILT_IN_NAMES if name not in OF_THE_TERMINAL])
 def test_every_style_can_be_read_also_with_256_colours(name: str, system: ColorSystem) -> None:
     found = {key: contrast(style, system) for key, style in built_in()[name].styles.items()}
-    assert {key: ratio for key, ratio in found.items() if ratio < AA} == {}
+    background = {key for key in found if key.partition(SHADED)[0] in ("frame", "band", "shade")}
+    texts = {key for key in found if not key.endswith(SHADED)} - background
+    assert {key: found[key] for key in texts if found[key] < AA} == {}
+    lines = {key for key in found if key.endswith(SHADED)} - background
+    assert {key: found[key] for key in lines if found[key] < GRAPHICS} == {}
+    assert {key: found[key] for key in background if found[key] < SEEN} == {}
 
 
 def test_themes_of_few_colours_leave_the_background_to_the_terminal() -> None:

@@ -50,6 +50,7 @@ def title(view: MonitorView, _: Area) -> str:
         return ab_title(view.ab, view.progress)
     window = view.latency.window
     shown = "all" if view.latency.window_ns is None else f"window {formatting.span(view.latency.window_ns)}"
+    shown += ", since x" if view.latency.since_ns else ""
     return f"{shown}   ? n too small" if window is not None and not window.is_settled(0.99) else shown
 
 
@@ -70,9 +71,11 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if area.height >= TABLE_ROWS and not area.is_stacked:
         lines = _table(view, area.width, is_whole=area.height >= WHOLE_ROWS)
     else:
-        lines = [_figures(view, area.width)]
+        lines = [_figures(view.latency.window, area.width)]
     is_whole = area.height >= WHOLE_ROWS and not area.is_stacked
-    if area.height >= STRIP_ROWS and not is_whole:
+    if area.height < TABLE_ROWS or area.is_stacked:
+        lines += [_figures(view.latency.window_response, area.width, "response ")] * bool(view.latency.window_response)
+    if area.height >= STRIP_ROWS and not is_whole and len(lines) != 2:
         lines.append(_strip(view, area))
     room = area.height - len(lines)
     if room < 2:
@@ -81,12 +84,11 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _timeline(view, of)), *below]
 
 
-def _figures(view: MonitorView, cells: int) -> Line:
+def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
     """The percentiles of the window in a line, named in the colours of their lines."""
-    window = view.latency.window
     if window is None:
         return line(("no samples yet", "dim"))
-    pieces: list[Piece] = []
+    pieces: list[Piece] = [(label, "dim")]
     for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
         value = formatting.milliseconds(window.percentile_ns(quantile))
         doubt = "" if window.is_settled(quantile) else "?"

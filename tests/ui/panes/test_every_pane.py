@@ -8,11 +8,11 @@ from rich.cells import cell_len
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.panes import DRAWINGS
-from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
+from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.status import status_line
 from edgetop.ui.text import Line, width
-from edgetop.ui.themes import STYLES
+from edgetop.ui.themes import load_theme
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import (
     HOSTILE,
@@ -78,6 +78,7 @@ def drawn(view: MonitorView, area: Area) -> dict[str, list[Line]]:
     titles = {f"{name} title": drawing.title(view, area) for name, drawing in DRAWINGS.items()}
     assert all(title.isprintable() for title in titles.values())
     lines["header"] = [verdict_line(view, area, 12_000_000_000), identity_line(view, area, "REC")]
+    lines["vitals"] = [vitals_line(view, area), readout_line(view, 60.0, area)]
     lines["status"] = [status_line(view, area, KEYS)]
     lines["tiny"] = list(tiny_lines(view))
     return lines
@@ -120,7 +121,7 @@ def test_where_hardly_anything_fits_nothing_breaks(state: str) -> None:
 @every_state
 def test_every_style_is_one_that_themes_have(state: str) -> None:
     spans = [span for line in every_line(view(state), area(80, 18)) for span in line]
-    assert {span.style for span in spans} <= set(STYLES)
+    assert {span.style for span in spans} <= set(load_theme("dark").styles)
 
 
 @every_state
