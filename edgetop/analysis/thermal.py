@@ -61,7 +61,7 @@ def view_thermal(tracks: Tracks, axis: Axis, board_model: str | None = None) -> 
     groups = tuple(_clock_groups(tracks.views("freq")))
     throttling = [track for track in tracks.views("cooling") if track.info.throttles]
     limits = tuple(_limits(tracks.views("throttle")))
-    trips = [(zone, trip) for zone in zones if (trip := throttles_at_c(zone.info, board_model)) is not None]
+    trips = [(zone, trip) for zone in zones if not zone.is_lost and (trip := throttles_at_c(zone.info, board_model))]
     # By the highest ever read, which seldom changes: a course that is of another zone each second cannot be read.
     zone, trip_c = min(trips, key=lambda pair: pair[1] - (pair[0].max or 0.0), default=(hottest, None))
     view = ThermalView(

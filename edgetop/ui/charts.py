@@ -200,7 +200,9 @@ def time_line(
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s
     tick = "'" if look.ascii_only else "\u2575" if look.boxes else "\u2803"
-    for place in np.flatnonzero(~np.isnan(bursts.middle)).tolist() if cells > 0 else ():
+    known = ~np.isnan(bursts.middle)
+    known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # a second has several places
+    for place in np.flatnonzero(known).tolist() if cells > 0 else ():
         row[place * cells // len(bursts.middle)] = Span(tick, "dim")
     for second in marks_s:
         if axis.from_s <= second < axis.to_s and cells > 0:

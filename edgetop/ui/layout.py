@@ -20,6 +20,7 @@ TITLE_ROWS = 1
 COURSE_ROWS = 3  # at least, of a course in a stack
 FIGURE_ROWS = 2  # of latency, above its course
 
+ABSENT = -1  # instead of the number of courses: the board has no such sensor
 # What a layout shows: the pane that a small screen has room for, the stack on the left, what stands on the right.
 LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "overview": ("latency", TIMELINES[:3], ("hotspots", "memory", "events", "sensors", "session")),
@@ -67,9 +68,9 @@ def arrange(
     """`selected` fills what a small screen has left; `zoomed` fills any screen.
 
     `courses`: how many timelines each of heat, power and memory has that are not flat; by default as many as there can
-    be, of memory none. Without one, that pane is a line, and the others have its room. `more_rows` of the frame stand
-    above the status line, or last where that is absent. The places never overlap, and leave the rows of header and
-    status line alone.
+    be, of memory none. Without one, that pane is a line, and the others have its room; where it is ABSENT, it has no
+    place. `more_rows` of the frame stand above the status line, or last where that is absent. The places never
+    overlap, and leave the rows of header and status line alone.
     """
     if is_tiny(width, height):
         rows = height - 1 - more_rows
@@ -80,8 +81,11 @@ def arrange(
     main, left, right = LAYOUTS[layout]
     if layout == "overview" and courses and courses.get("memory"):
         left, right = TIMELINES, tuple(name for name in right if name != "memory")
+    shown = {name for name in PANES if name in (main, selected) or (courses or {}).get(name) != ABSENT}
     if width < MEDIUM_WIDTH or height < MEDIUM_HEIGHT:
-        return tuple(_column(0, top, width, rows, _small(rows, main, selected), is_closed=False))
+        wants = [want for want in _small(rows, main, selected) if want.name in shown]
+        return tuple(_column(0, top, width, rows, wants, is_closed=False))
+    left, right = (tuple(name for name in names if name in shown) for names in (left, right))
     cells = width * 11 // 20
     is_stack = all(name in TIMELINES for name in left)
     wants = [_stacked(name, courses or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
@@ -107,7 +111,7 @@ def _small(rows: int, main: str, selected: str) -> list[Want]:
 def _stacked(name: str, courses: Mapping[str, int]) -> Want:
     if name == "latency":
         return Want(name, TITLE_ROWS + FIGURE_ROWS + COURSE_ROWS, 2)
-    count = courses.get(name, {"heat": 2}.get(name, 1))
+    count = max(0, courses.get(name, {"heat": 2}.get(name, 1)))
     return Want(name, max(1, count * (TITLE_ROWS + COURSE_ROWS)), count)
 
 

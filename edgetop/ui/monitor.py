@@ -22,7 +22,7 @@ from edgetop.analysis.lens import Lens
 from edgetop.feeds.protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.keys import Command, footer_keys
-from edgetop.ui.layout import HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
+from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
 from edgetop.ui.look import Look
 from edgetop.ui.pane_widget import FrameWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
@@ -45,9 +45,10 @@ LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant 
 
 
 def courses(view: MonitorView) -> dict[str, int]:
-    """How many timelines these have that are worth a chart: with none, a line says it all."""
-    heat, power, memory = sum(shown_courses(view)), view.power.points, view.memory.rss_points
-    return {"heat": heat, "power": int(not is_flat(power, "W")), "memory": int(not is_flat(memory, "MiB"))}
+    """How many timelines these have that are worth a chart: with none, a line says it all. ABSENT: no sensor of it."""
+    heat, memory = sum(shown_courses(view)), int(not is_flat(view.memory.rss_points, "MiB"))
+    power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
+    return {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
 
 
 def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.lens import ZOOMS_S, Lens
-from edgetop.analysis.timeline import Axis, choose_axis, SPANS_S
+from edgetop.analysis.timeline import SPANS_S, Axis, choose_axis
 
 steps = st.lists(st.sampled_from(("closer", "wider", "back", "on")), max_size=30)
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.ui.layout import HEADER_ROWS, LAYOUTS, PANES, STATUS_ROWS, Place, arrange, is_tiny
+from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, STATUS_ROWS, Place, arrange, is_tiny
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 50), (200, 60), (300, 80)]
 widths, heights = st.integers(1, 300), st.integers(1, 100)
 panes, layouts = st.sampled_from(PANES), st.sampled_from(list(LAYOUTS))
-courses = st.fixed_dictionaries({"heat": st.integers(0, 2), "power": st.integers(0, 1), "memory": st.integers(0, 1)})
+courses = st.fixed_dictionaries({"heat": st.integers(-1, 2), "power": st.integers(-1, 1), "memory": st.integers(0, 1)})
 
 examples = settings(deadline=None, max_examples=400)
 
@@ -90,6 +90,12 @@ def test_what_does_not_move_is_a_line_and_what_moves_has_its_room() -> None:
     leaking = placed(120, 40, heat=1, power=0, memory=1)
     assert leaking["memory"].is_stacked
     assert not placed(120, 40)["memory"].is_stacked
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_the_board_has_no_sensor_of_takes_no_room(size: tuple[int, int]) -> None:
+    assert not {"heat", "power"} & set(placed(*size, heat=ABSENT, power=ABSENT))
+    assert "heat" in placed(*size, "heat", heat=ABSENT)  # which says why
 
 
 def test_a_wide_screen_shows_every_pane() -> None:

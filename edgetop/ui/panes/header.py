@@ -118,7 +118,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     while shown and _cells(shown) > area.width:
         shown.pop()
     if not shown:
-        return line((" no vital signs yet", "dim"))
+        return as_fits(area.width, (" no vital signs yet", "dim"))
     gauges = sum(vital.share is not None for vital in shown)
     spare = (area.width - _cells(shown)) // gauges - 1 if gauges else 0
     bars = min(spare, BAR_CELLS[1]) if spare >= BAR_CELLS[0] else 0

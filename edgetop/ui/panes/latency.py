@@ -51,7 +51,7 @@ def title(view: MonitorView, _: Area) -> str:
     window = view.latency.window
     shown = "all" if view.latency.window_ns is None else f"window {formatting.span(view.latency.window_ns)}"
     shown += ", since x" if view.latency.since_ns else ""
-    return f"{shown}   ? n too small" if window is not None and not window.is_settled(0.99) else shown
+    return f"{shown}   ? = n too small" if window is not None and not window.is_settled(0.99) else shown
 
 
 def one_line(view: MonitorView, area: Area) -> Line:

@@ -39,7 +39,7 @@ def title(view: MonitorView, area: Area) -> str:
         return "no sensor"
     energy = f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else ""
     part = "" if view.power.total else ", a part of the board"
-    return f"{_now(leading)} W, mean {_watts(leading.mean_w)}{energy}   {_label(leading, area)}{part}"
+    return f"{_now(leading)} W{energy}   {_label(leading, area)}, {_accuracy(leading)}{part}"
 
 
 def _label(rail: RailView, area: Area) -> str:

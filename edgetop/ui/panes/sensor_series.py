@@ -18,7 +18,7 @@ NS = 1e9
 # What is not magnified: differences that are noise.
 LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
 # A course that moves by less than this, or than this share of its height, is a number.
-FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (4.0, 0.1)}
+FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (16.0, 0.15)}
 STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
 JOINS = {"MHz": np.fmin}  # of a column the lowest: that is when it was slow
 CHART_MIN_ROWS = 4

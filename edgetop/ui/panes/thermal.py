@@ -36,16 +36,17 @@ NAMED_IN_LINE = 2  # of the limits in force, where the pane is one line
 def title(view: MonitorView, area: Area) -> str:
     thermal = view.thermal
     zone = thermal.zone
-    if zone is None or zone.value is None:
+    if zone is None or zone.value is None or zone.is_lost:
         return ""
-    left = "" if thermal.trip_c is None else f", {_headroom(thermal.trip_c - zone.value)} {thermal.trip_c:g}"
-    return f"{_celsius(zone.value)} C{left}   {_name(zone, area)}"
+    left = "" if thermal.trip_c is None else f", {_headroom(thermal.trip_c - zone.value)} of {thermal.trip_c:g}"
+    ahead = "".join(f", {text}" for text in (time_left(view.forecast),) if text)
+    return f"{_celsius(zone.value)} C{left}{ahead}   {_name(zone, area)}"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
     thermal, zone = view.thermal, view.thermal.zone
     pieces: list[Piece] = [("heat     ", "dim")]
-    if zone is None or zone.value is None:
+    if zone is None or zone.value is None or zone.is_lost:
         pieces.append((_why_no_heat(view, area), "dim"))
         if width(line(*pieces)) > area.width:  # words may be cut, and nothing behind them is seen
             return fit(line(*pieces), area.width)
@@ -53,7 +54,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
         pieces.append(f"{_celsius(zone.value)} C {_name(zone, area)}")
         if thermal.trip_c is not None:
             left = thermal.trip_c - zone.value
-            pieces.append((f", {_headroom(left)} {thermal.trip_c:g}", _level(left)))
+            pieces.append((f", {_headroom(left)} of {thermal.trip_c:g} C", _level(left)))
     if words := _clock_words(view, area):
         pieces.append(f"   {words} MHz")
     if text := time_left(view.forecast):
@@ -61,7 +62,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
     in_force = _in_force(thermal, area)
     if in_force:
         more = f" +{len(in_force) - NAMED_IN_LINE}" if len(in_force) > NAMED_IN_LINE else ""
-        pieces.append((f"   limits: {', '.join(in_force[:NAMED_IN_LINE])}{more}", "warning"))
+        pieces.append((f"   limits: {', '.join(in_force[:NAMED_IN_LINE])}{more}", "critical"))
     return as_fits(area.width, *pieces)
 
 

@@ -7,10 +7,12 @@ import pytest
 
 from edgetop.cli.headless import progress_line
 from edgetop.session.manifest import Load
-from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line
+from edgetop.ui.look import Look
+from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line, vitals_line
+from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import width
 from tests.support.screens import area, plain, view_of
-from tests.support.scripts import Script, manifest, measured, sensor
+from tests.support.scripts import Script, hot, manifest, measured, sensor
 
 NS = 10**9
 
@@ -69,7 +71,7 @@ def test_p50_and_the_elapsed_time_are_never_pushed_out() -> None:
         text = header(script, cells)
         assert text.startswith(" SLOWED  44 % since 00:01:01"), text
         assert "p50 7.184 ms" in text, text
-        assert text.endswith(" 00:01:31 ")
+        assert text.endswith(" 1:31 ")
     assert "MISSING DEADLINE 100.0 % of its 6 ms deadline" in header(script, 120)
 
 
@@ -99,7 +101,7 @@ def test_level_and_simulation_have_their_styles() -> None:
 
 
 def test_the_clock_stands_at_the_right_end() -> None:
-    assert header(measured(75), 80).endswith("00:01:16 ")
+    assert header(measured(75), 80).endswith(" 1:16 ")
     assert len(header(measured(75), 80)) == 80
 
 
@@ -109,7 +111,7 @@ def test_no_number_is_ever_cut() -> None:
         text = plain(verdict_line(view, area(cells, 1), None))
         assert len(text) == cells
         assert "p50" not in text or " ms" in text
-        assert ":" not in text or "00:00:21" in text
+        assert ":" not in text or "0:21" in text
 
 
 def test_a_long_reason_is_cut_before_a_figure_goes() -> None:
@@ -154,3 +156,42 @@ def test_what_is_wrong_with_the_feed_stands_out() -> None:
     line = identity_line(view_of(measured(5)), area(80, 1), "LINK LOST, reconnecting in 4 s", is_trouble=True)
     assert plain(line).endswith("  LINK LOST, reconnecting in 4 s ")
     assert line[-1].style == "warning"
+
+
+def timed(**begin: int) -> Script:
+    return Script(manifest()).load().warm_up().begin(**begin).measure(75)
+
+
+def test_where_a_duration_was_asked_for_the_end_has_its_time_of_day() -> None:
+    eight_hours = timed(duration_ns=8 * 3600 * NS)
+    assert re.search(r" 1:16 of 8h, until \d\d:\d\d $", header(eight_hours, 120))
+    assert header(eight_hours, 80).endswith(" 1:16 of 8h ")
+
+
+def gauges(script: Script, cells: int, **look: bool) -> str:
+    return plain(vitals_line(view_of(script), Area(cells, 1, Look(**look))))
+
+
+def test_the_vital_signs_say_how_far_each_is_from_its_limit() -> None:
+    text = gauges(measured(75, hot), 120)
+    assert re.match(r" p99 5\.\d+ ms [+-]\d+ %  heat 86 of 85 C! ", text)
+    assert "  memory 6.1 GiB free " in text
+    assert gauges(measured(75, hot), 80).split("  ")[:2] == text.split(" \u28ff")[0].split("  ")[:2]
+    load = Load(mode="fixed", rate_hz=100.0, deadline_ns=6_000_000)
+    late = Script(manifest(load=load)).load().warm_up().begin(duration_ns=300 * NS).measure(75, median_ms=7.2)
+    assert re.match(r" p99 7\.\d+ of 6 ms! ", gauges(late, 120))
+    assert "  missed 100.0 %!  " in gauges(late, 120)
+    assert "  done 25 %" in gauges(late, 200)
+
+
+def test_what_a_board_has_not_got_has_no_gauge() -> None:
+    text = gauges(Script(manifest(sensors=())).load().warm_up().begin().measure(75), 120)
+    assert re.fullmatch(r" p99 5\.\d+ ms [+-]\d+ % *", text)
+    assert gauges(Script(), 120).startswith(" no vital signs yet")
+
+
+def test_gauges_are_drawn_with_what_the_terminal_has() -> None:
+    assert "\u2588" in gauges(measured(75), 160, boxes=True)
+    assert "#" in gauges(measured(75), 160, ascii_only=True)
+    for cells in range(8, 200):
+        assert len(gauges(measured(20, hot), cells)) <= cells

@@ -1,12 +1,15 @@
 """The latency pane: figures in their places, the course of p50 and p99, the distribution."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.timeline import POINTS
 from edgetop.session import histogram
-from edgetop.ui.panes.latency import LATENCY, _binned
+from edgetop.ui.charts import GUTTER
+from edgetop.ui.panes.latency import LATENCY, _binned, smoothed
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, measured, paced
 
@@ -57,9 +60,13 @@ def test_after_a_reset_no_row_is_called_the_session() -> None:
     assert not any("session" in row for row in rows)
 
 
-def test_the_whole_session_as_a_window_is_one_row() -> None:
-    rows = [plain(line) for line in LATENCY.body(view_of(measured(5), None), area(80, 7))]
-    assert [row.split()[0] for row in rows[1:3]] == ["session", "10.00"]
+def test_a_low_pane_has_its_figures_in_a_line_and_the_distribution_in_another() -> None:
+    rows = body(measured(75), 80, 12)
+    assert rows[0].split()[::2][:5] == ["p50", "p90", "p95", "p99", "max"]
+    assert rows[1].startswith("spread  4.200 ")
+    assert not any("spread" in row for row in body(measured(75), 80, 9))
+    waiting = body(paced(60), 80, 12)
+    assert [row.split()[0] for row in waiting[:2]] == ["p50", "response"]
 
 
 def test_one_line_tells_the_percentiles_that_fit() -> None:
@@ -71,23 +78,38 @@ def test_one_line_tells_the_percentiles_that_fit() -> None:
         assert not text[-1:].isdigit()
 
 
-def test_a_second_that_was_slow_stands_out_of_the_course() -> None:
-    rows = body(measured(30).measure(1, median_ms=9).measure(9), 80, 9, ascii_only=True)[3:-1]
-    assert max(row.count(":") for row in rows[:-2]) in (1, 2)  # one second of sixty on 71 columns
-    assert rows[-1].count(":") > 40
+def test_p50_and_p99_are_lines_and_the_least_to_the_longest_a_band_behind_them() -> None:
+    lines = LATENCY.body(view_of(measured(75)), area(80, 12))[2:-1]
+    assert {"p50", "p99", "band"} <= {span.style for row in lines for span in row[1:]}
+    slow = body(measured(60).measure(15, median_ms=9), 80, 13, ascii_only=True)[2:]
+    higher = min(y for y, row in enumerate(slow) if "*" in row)
+    assert slow[higher].index("*") - GUTTER == pytest.approx(61 * (80 - GUTTER) / 100, abs=2)
 
 
 def test_a_single_stall_does_not_flatten_all_the_rest() -> None:
     rows = body(measured(30).measure(1, median_ms=300, rate_hz=3).measure(9), 80, 12)
-    assert float(rows[3].split()[0]) <= 12
+    assert float(rows[2].split()[0]) <= 12
+
+
+def test_p99_is_the_median_of_five_seconds_so_that_a_step_stays_one_and_a_spike_is_left_to_the_band() -> None:
+    seconds = np.array([1.0] * 20 + [9.0] + [1.0] * 9 + [4.0] * 30)
+    drawn = smoothed(np.repeat(seconds, POINTS // 60), 60)[:: POINTS // 60]
+    assert drawn.tolist() == [1.0] * 30 + [4.0] * 30
+    assert np.isnan(smoothed(np.full(POINTS, np.nan), 60)).all()
+    assert smoothed(seconds, 3_600) is seconds
+
+
+def test_a_deadline_that_is_near_is_a_line_of_the_chart() -> None:
+    rows = body(paced(60, median_ms=25.0), 100, 16)
+    assert any(row.startswith("    33 ") for row in rows)
+    assert not any(row.startswith("    33 ") for row in body(paced(60, median_ms=5.0, late_ms=0.1), 100, 16))
 
 
 def test_chart_and_histogram_have_their_axes() -> None:
-    side = body(measured(75), 120, 14)
-    assert side[-1].split() == ["00:00:00", "00:02:00", "4.200", ">=6.000"]
-    stacked = body(measured(75), 80, 30)
-    assert [row.split() for row in stacked if "00:00:00" in row] == [["00:00:00", "00:02:00"]]
-    assert stacked[-1].split() == ["4.200", ">=6.000"]
+    assert body(measured(75), 120, 14)[-1].split() == ["0:00", "0:50", "1:40"]
+    whole = body(measured(75), 80, 30)
+    assert [row.split() for row in whole if " 0:50 " in row] == [["0:00", "0:50", "1:40"]]
+    assert whole[-1].split() == ["4.200", ">=6.000"]
 
 
 latencies = st.lists(st.integers(20_000, 50_000_000), min_size=1, max_size=400)
@@ -130,17 +152,12 @@ def test_where_there_is_no_room_for_a_chart_there_are_figures() -> None:
     assert "p50" in text_of(LATENCY.body(view_of(measured(5)), area(80, 3)))
 
 
-def test_bursts_are_marked_under_the_timeline_where_there_is_room() -> None:
+def test_bursts_are_ticks_on_the_time_axis() -> None:
     script = measured(10).profile().measure(10).profile().measure(10)
-    (row,) = [row for row in body(script) if row.lstrip().startswith("bursts")]
-    assert row.count("\u2803") == 2
-    (plain_row,) = [row for row in body(script, ascii_only=True) if row.lstrip().startswith("bursts")]
-    first, second = (place for place, char in enumerate(plain_row) if char == "^")
-    width = 80 - 9  # of a minute
-    assert abs((second - first) - width / 6) <= 1
-    assert len(body(script)) == len(body(measured(30)))
-    assert not any("bursts" in row for row in body(measured(30)))
-    assert not any("bursts" in row for row in body(script, height=6))
+    axis = body(script, ascii_only=True)[-1]
+    first, second = (place for place, char in enumerate(axis) if char == "'")
+    assert second - first == pytest.approx((80 - GUTTER) / 6, abs=1)
+    assert "'" not in body(measured(30), ascii_only=True)[-1]
 
 
 def test_under_a_rate_response_time_stands_below_service_time() -> None:

@@ -116,18 +116,18 @@ def test_one_line_tells_whose_memory_ends_first() -> None:
     assert whole == "memory   engine 104.9 MiB, GPU 740.4, peak 106.4   its cgroup has 13.8 left"
 
 
-def test_the_course_stands_under_the_figures_or_beside_them() -> None:
-    assert rows(measured(75), 60, 12)[-1].split() == ["00:00:00", "00:02:00"]
-    beside = rows(measured(75), 120, 8)
+def test_the_course_stands_under_the_figures_or_beside_them_where_it_moves() -> None:
+    moving = Script(manifest(), lambda second: {"mem/rss": 100 + second}).load().warm_up().begin().measure(75)
+    assert rows(moving, 60, 12)[-1].split() == ["0:00", "0:50", "1:40"]
+    beside = rows(moving, 120, 8)
     assert "engine RSS" in beside[0]
-    assert beside[-1].split() == ["00:00:00", "00:02:00"]
+    assert beside[-1].split()[:3] == ["0:00", "0:50", "1:40"]
     assert len(beside) == 8
 
 
-def test_a_resident_set_that_hardly_changes_is_not_magnified() -> None:
+def test_a_resident_set_that_hardly_changes_is_a_number() -> None:
     script = Script(manifest(), lambda second: {"mem/rss": 100 + second % 2 / 10}).load().warm_up().begin().measure(30)
-    top, bottom = (float(row.split()[0]) for row in (rows(script, 60, 12)[4], rows(script, 60, 12)[-2]))
-    assert top - bottom >= 10
+    assert not any("0:15" in row for row in rows(script, 60, 12))
 
 
 def growing(mib_per_h: float, seconds: float = 400) -> Script:

@@ -45,11 +45,12 @@ def test_time_in_which_the_board_was_slowed_is_shaded_in_every_course() -> None:
         for span in row
         if span.style.endswith("~")
     }
-    assert {"hot", "clock", "limit"} <= shaded
+    assert {"hot", "clock"} <= shaded
     rows = drawn(limited(), "heat", rows=60)
     at = next(row.index("\u2840") for row in rows if "\u2840" in row)
-    assert at - GUTTER == pytest.approx(61 * (100 - GUTTER) / 120, abs=1)
-    assert not [row for row in drawn(measured(75), "heat") if "\u2840" in row]
+    assert at - GUTTER == pytest.approx(61 * (100 - GUTTER) / 100, abs=1)
+    calm = DRAWINGS["heat"].body(alone(measured(75), "heat"), area(100, 60))
+    assert not [span for row in calm for span in row if span.style.endswith("~") or span.style == "shade"]
 
 
 def test_zones_keep_their_places_while_they_change_ranks() -> None:
