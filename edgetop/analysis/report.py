@@ -16,8 +16,8 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.words import alerts_document
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds, once
-from edgetop.analysis.forecast.document import forecast
 from edgetop.analysis.forecast.forecast import ForecastView
+from edgetop.analysis.forecast.words import forecast
 from edgetop.analysis.gates import GateResult, judge_gate
 from edgetop.analysis.power import PowerView
 from edgetop.analysis.report_energy import EnergyFigures, PowerFigures, energy_figures, power_figures

@@ -282,10 +282,11 @@ class Spans:
             return
         # Of several CPUs the one that is fastest just then runs the model.
         clock = np.fmax.reduce(tracks.held(board.clocks, begin_s, end_s)[0], axis=0, initial=np.nan)
-        heat = np.fmax.reduce(tracks.read(board.zones, begin_s, end_s), axis=0, initial=np.nan)
-        second = np.arange(begin_s, end_s)
+        second, spans = np.arange(begin_s, end_s), self._since(begin_s * NS)
+        zones = board.zones if spans else ()
+        heat = np.fmax.reduce(tracks.read(zones, begin_s, end_s), axis=0, initial=np.nan)
         is_free = np.full(len(second), self.began_ns is not None) & (second * NS >= (self.began_ns or 0))
-        for span in self._since(begin_s * NS):
+        for span in spans:
             is_in = span.touches(second)
             is_early = is_in & (second < span.start_ns // NS + BEGIN_S)
             is_free &= ~is_in

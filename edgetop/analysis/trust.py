@@ -109,11 +109,13 @@ class Trust:
 
 
 def _warming(known: Known) -> Iterator[Notice]:
+    if not known.is_over:
+        return
     tracks = known.tracks
     places = [place for place, info in enumerate(tracks.infos) if info.kind == "temp"]
     heat = tracks.read(places, tracks.newest_s - SECONDS + 1, tracks.newest_s + 1)
     read = np.flatnonzero(~np.isnan(heat).all(axis=0))
-    if not known.is_over or not len(read):
+    if not len(read):
         return
     heat = heat[:, max(0, int(read[-1]) + 1 - HEAT_S) : int(read[-1]) + 1]
     hottest = int(np.nanargmax(np.fmax.reduce(heat[:, -HEAT_PART_S:], axis=1)))

@@ -65,6 +65,3 @@ class Alert:
 class AlertsView:
     newest_first: tuple[Alert, ...]  # by their beginnings
     now_ns: int
-
-
-NO_ALERTS = AlertsView((), 0)

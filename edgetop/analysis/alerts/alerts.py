@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
-from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
+from edgetop.analysis.alerts.alert import KEPT, AlertsView
 from edgetop.analysis.alerts.excursions import Excursions
 from edgetop.analysis.alerts.found import Findings, Incidents, found, of_throttling
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
@@ -85,10 +86,6 @@ class Alerts(TracksReader):
                 alerts += of_throttling(excursions.rule, findings.throttles, self._now_ns)
             else:
                 alerts += excursions.alerts()
-        alerts.sort(key=_begin, reverse=True)
+        alerts.sort(key=attrgetter("begin_ns"), reverse=True)
         told = tuple(alert for place, alert in enumerate(alerts) if place < KEPT or alert.end_ns is None)
         return AlertsView(told, self._now_ns)
-
-
-def _begin(alert: Alert) -> int:
-    return alert.begin_ns

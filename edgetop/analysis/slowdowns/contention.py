@@ -61,6 +61,9 @@ def taken(known: dict[str, Floats], seconds: int, machine: Machine) -> Taken:
     values = {name: known.get(name, unknown) for name in ROWS}
     beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
     values[OTHERS] = np.where(np.isnan(values[OTHERS]), beside, values[OTHERS])
+    if (values[OTHERS] < LEAST_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
+        much = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
+        return Taken(np.zeros(seconds, np.bool_), much)
     with np.errstate(invalid="ignore"):  # what is compared with something unknown is not so
         wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
         is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)

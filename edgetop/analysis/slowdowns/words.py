@@ -1,8 +1,19 @@
-"""A slowdown in words, the same in verdict, events and report."""
+"""A slowdown in words and as events, the same in verdict, report and event log.
+
+The events are derived and not recorded: whoever analyses the recording finds them again, or better.
+"""
+
+from collections.abc import Iterator
 
 from edgetop.analysis.slowdowns.causes import LIMITS
-from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.formatting import clock_time
+from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
+from edgetop.analysis.slowdowns.stages import Then
+from edgetop.formatting import clock_time, duration
+from edgetop.session.events import Event
+
+SOURCE = "analysis"
+
+_AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still after", "faster": "less slow after"}
 
 
 def is_throttling(slowdown: Slowdown) -> bool:
@@ -38,3 +49,17 @@ def told(slowdown: Slowdown) -> str:
     if slowdown.from_start:
         return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {why(slowdown)}"
     return f"{slower(slowdown)}: {why(slowdown)}"
+
+
+def slowdown_events(view: SlowdownsView) -> list[Event]:
+    """The newest first."""
+    return [event for slowdown in reversed(view.slowdowns) for event in _events(slowdown)]
+
+
+def _events(slowdown: Slowdown) -> Iterator[Event]:
+    """The newest first."""
+    cause = slowdown.cause
+    if slowdown.end_ns is not None:
+        lasted = duration(slowdown.end_ns - slowdown.start_ns)
+        yield Event(slowdown.end_ns, "slowdown-ended", "info", SOURCE, f"{_AFTER[slowdown.then]} {lasted} ({cause})")
+    yield Event(slowdown.start_ns, "slowdown-began", "warning", SOURCE, told(slowdown), {"cause": cause})

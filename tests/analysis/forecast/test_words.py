@@ -5,10 +5,9 @@ import math
 
 import pytest
 
-from edgetop.analysis.forecast.document import forecast
 from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.forecast.model import Estimate
-from edgetop.analysis.forecast.words import left, outlook, time_left
+from edgetop.analysis.forecast.words import forecast, left, outlook, time_left
 from tests.support.sessions import make_sensor
 
 ZONE = make_sensor("temp/cpu-thermal")

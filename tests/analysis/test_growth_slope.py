@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.trend import LEAST_POINTS, robust_slope, slope_between
+from edgetop.analysis.growth import LEAST_POINTS, robust_slope, slope_between
 
 T = np.arange(24.0)
 
