@@ -252,7 +252,7 @@ def command(**options: Any) -> int:
     """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL: the built-in demo model.
 
     Press ? on the screen for its keys. The session is recorded as it goes on;
-    `edgetop report` reads it again. `d` leaves it running, and so does a terminal that
+    `edgetop report` reads it again. `d` twice leaves it running, and so does a terminal that
     hangs up; `edgetop attach` comes back to it.
     """
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it

@@ -106,7 +106,7 @@ def test_d_gives_the_shell_its_prompt_back_and_who_attaches_can_mark_and_stop(ho
     other = None
     try:
         terminal.wait_for("p50")
-        terminal.send("d")
+        terminal.send("dd")
         terminal.wait_for("the run goes on", "edgetop attach one", "edgetop stop one", "back: 0")
         assert terminal.attributes() == terminal.attributes_before
         assert is_live(folder)
