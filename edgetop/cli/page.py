@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.timeline import POINTS, Points
+from edgetop.analysis.timeline import POINTS, Axis, Floats
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.recording.export.protocol import NamedOutput
@@ -118,24 +118,20 @@ def plain(chart: Any) -> Any:
     return chart
 
 
-def add_line(chart: Any, name: str, points: Points, column: str, scale: float, number: int, unit: str) -> None:
-    """`column`: which of the timeline; `scale`: what it is divided by."""
-    from bokeh.models import HoverTool  # noqa: PLC0415
+def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
+    """Values at the places of a timeline along the axis, all of which show together under the pointer."""
+    from bokeh.models import ColumnDataSource, HoverTool  # noqa: PLC0415
 
-    axis, values = points.axis, getattr(points, column) / scale
     t_s = axis.from_s + (np.arange(POINTS) + 0.5) * (axis.to_s - axis.from_s) / POINTS
-    known = ~np.isnan(values)
-    if not known.any():
-        return
-    name = clean(name)
-    line = chart.line(
-        t_s.astype(np.float32), values.astype(np.float32), color=COLOURS[number % MOST_SERIES], legend_label=name
-    )
-    hover = HoverTool(
-        renderers=[line], mode="vline", tooltips=[(name, f"@y{{0,0.000}} {unit}"), ("at", "@x{00:00:00}")]
-    )
-    hover.visible = False
-    chart.add_tools(hover)
+    columns = {f"y{number}": values.astype(np.float32) for number, (_, values) in enumerate(lines)}
+    source = ColumnDataSource({"x": t_s.astype(np.float32), **columns})
+    drawn = [
+        chart.line("x", column, source=source, color=COLOURS[number], legend_label=clean(lines[number][0]))
+        for number, column in enumerate(columns)
+    ]
+    told = [(clean(name), f"@y{number}{{0,0.000}} {unit}") for number, (name, _) in enumerate(lines)]
+    chart.add_tools(HoverTool(renderers=drawn[:1], mode="vline", tooltips=[("at", "@x{00:00:00}"), *told]))
+    put_legend_above(chart)
 
 
 def put_legend_above(chart: Any) -> None:

@@ -10,9 +10,8 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.cli.page import (
     COLOURS,
     MOST_SERIES,
-    add_line,
+    add_lines,
     plain,
-    put_legend_above,
     seconds,
     shade,
     shown_lines,
@@ -50,10 +49,8 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
             continue
         chart = timeline(title, unit, x_range, crosshair)
         shade(chart, spans)
-        for number, (name, points, column) in enumerate(found):
-            assert points
-            add_line(chart, name, points, column, 1e6 if title.startswith("latency") else 1.0, number, unit)
-        put_legend_above(chart)
+        scale = 1e6 if unit == "ms" else 1.0
+        add_lines(chart, axis, [(name, getattr(points, column) / scale) for name, points, column in found], unit)
         for level in levels:
             chart.add_layout(Span(location=level, dimension="width", line_color=COLOURS[1], line_dash="dashed"))
         yield chart
