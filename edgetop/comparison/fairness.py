@@ -49,7 +49,7 @@ class Condition:
 
 
 CONDITIONS = (
-    Condition("board-differs", "board", lambda one: (one.session.board.model, one.session.board.cpu),
+    Condition("board-differs", "board", lambda one: one.session.board.model or one.session.board.cpu,
               "the ratio is that of the boards too"),
     Condition("simulated-differs", "kind of board", lambda one: "simulated" if one.session.board.simulated else "real",
               "compare real boards with real ones"),
@@ -166,9 +166,8 @@ def _background(groups: Sequence[Group]) -> Iterator[Notice]:
     """Load of other processes, in percent of a core."""
     loads = [(one.others_pct, group.name) for group in groups for one in group.samples if one.others_pct is not None]
     if loads and max(loads)[0] >= OTHERS_PCT:
-        least, most = min(loads), max(loads)
-        text = f"other processes took {least[0]:.0f} % of a core beside {least[1]}, {most[0]:.0f} % beside {most[1]}"
-        yield Notice("background-load", text, f"stop them; or {AB}")
+        each = "; ".join(f"{pct:.0f} % of a core beside {name}" for pct, name in sorted({min(loads), max(loads)}))
+        yield Notice("background-load", f"other processes took {each}", f"stop them; or {AB}")
 
 
 def _caps(groups: Sequence[Group]) -> Iterator[Notice]:

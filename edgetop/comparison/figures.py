@@ -21,6 +21,7 @@ Z_975 = 1.96
 # lie, which cores it had. Kalibera and Jones 2013, Rigorous benchmarking in reasonable time, ISMM (their table 4: 0.1
 # to 2 % of the mean between executions).
 RUN_TO_RUN = 0.01
+BLIND = 0.4  # the same of times of which a session does not tell how they drift: only a gap over a factor of 4 is told
 SAME_WITHIN = 0.05
 
 
@@ -49,6 +50,7 @@ class Figure:
     run_to_run: Number = None  # of a figure without quarters; None: one session tells nothing of another
     is_lead: bool = False  # decided by in any case, and so not corrected for the number of rows
     is_judged: bool = True
+    is_operator: bool = False
     is_crowded: bool = True  # other processes change it
     least_count: int = 0  # inferences
 
@@ -77,13 +79,12 @@ class Figure:
         None: one session does not tell it.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
-        if (self.interval and error is None) or not (quarters or self.run_to_run):
-            return None
         crowding = sample.crowding if self.is_crowded else 0.0
-        if not quarters:
-            return math.hypot(self.run_to_run or 0.0, 2 * (error or 0.0), crowding)
-        if not self.is_settled(sample):
-            return None
+        if not self.quarters:
+            is_told = self.run_to_run is not None and (self.interval is None or error is not None)
+            return math.hypot(self.run_to_run or 0.0, 2 * (error or 0.0), crowding) if is_told else None
+        if not quarters or (self.interval and error is None) or not self.is_settled(sample):
+            return None if self.is_operator else math.hypot(BLIND, crowding)
         logs = np.log(quarters)
         half = abs(float(logs[2:].mean() - logs[:2].mean()))
         apart = max(float(logs.std(ddof=1)), error or 0.0)
@@ -277,4 +278,5 @@ def _operator(name: str) -> Figure:
     return Figure(
         key=f"operator/{name}", label=name, unit="us", more="slower", less="faster",
         read=lambda sample: operator_us(sample).get(name), quarters="p50_ms", interval=interval,
+        is_operator=True,
     )  # fmt: skip
