@@ -1,5 +1,6 @@
 """`edgetop ab`: two models, or one with two settings, in turns: is the difference real."""
 
+import contextlib
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from click import BadParameter, IntRange
 
 from edgetop.cli import options as text
 from edgetop.cli import run
+from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ Examples:
   edgetop ab fp32.onnx int8.onnx
   edgetop ab model.onnx --a '--threads 2' --b '--threads 4' --until 0.5%
   edgetop ab old.tflite new.tflite --headless --max-duration 60s --json > result.json
+  edgetop ab fp32.onnx int8.onnx --soak 10m -o hot
   edgetop ab old.onnx new.onnx --fail-if 'p50>+3%' --fail-if 'energy>+5%'
 """
 
@@ -32,8 +35,14 @@ _OF_A_SIDE = {
     *("engine", "providers", "delegates", "no_xnnpack", "threads", "batch", "engine_python", "inputs", "shapes"),
     *("seed", "engine_cpus"),
 }
+# What says how turns are taken.
+_OF_TURNS = ("until", "max_duration", "turn")
+# Of `run`, what is not of each session of a soak.
+_NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", "refresh", "theme", "ascii_only"}
 LEAST_DURATION_NS = 2_000_000_000
 RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # of edgetop.analysis.ab
+
+WRITTEN = "edgetop.written"  # a key of Click's meta
 
 SideOptions = tuple[str, dict[str, Any]]
 
@@ -94,6 +103,14 @@ PARAMS = (
         help="How long each runs before the other does. Default: 125ms to 2s, for fifty inferences.",
     ),
     click.Option(["--order-seed"], type=IntRange(0), default=0, show_default=True, help="Of the order of turns."),
+    Companion(
+        ["--soak"], type=text.duration, metavar="TIME", rules=[not_beside(*_OF_TURNS, "detach")],
+        help="Which is faster when hot: so long alone in each session, cooled down before, A and B in turn.",
+    ),
+    Companion(
+        ["--repeat"], type=IntRange(5, 1000), default=5, show_default=True, rules=[needs("soak")],
+        help="Sessions of each with --soak.",
+    ),
     click.Option(
         ["--fail-if", "ratio_gates"], type=ratio_gate, multiple=True, metavar="CHANGE",
         help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
@@ -102,7 +119,17 @@ PARAMS = (
 )  # fmt: skip
 
 
-@click.command("ab", params=list(PARAMS), epilog=EXAMPLES)
+class Command(click.Command):
+    """One that keeps what was written: the sessions of a soak are given it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click's hook."""
+        with contextlib.suppress(click.UsageError):  # which comes again below, and is reported there
+            ctx.meta[WRITTEN] = self.make_parser(ctx).parse_args(args=list(args))[0]
+        return super().parse_args(ctx, args)
+
+
+@click.command("ab", cls=Command, params=list(PARAMS), epilog=EXAMPLES)
 def command(**options: Any) -> int:
     """Run two models, A and B, in turns of about a second, and tell whether one is faster.
 
@@ -112,6 +139,8 @@ def command(**options: Any) -> int:
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
 
     options = _both(options)
+    if options["soak"]:
+        return _soak(options)
     terminal = terminal_for(options)
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
@@ -121,6 +150,13 @@ def command(**options: Any) -> int:
     if end.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_GATE_FAILED if end.gates_failed else EXIT_DONE
+
+
+def _soak(options: dict[str, Any]) -> int:
+    from edgetop.cli.ab_soak import as_written, soak  # noqa: PLC0415  where it is asked for
+
+    names = {param.name for param in run.command.params if param.name} - _NOT_OF_EACH - _NOT_OF_AB
+    return soak(options, list(as_written(run.command, click.get_current_context().meta[WRITTEN], names)))
 
 
 def _both(given: dict[str, Any]) -> dict[str, Any]:

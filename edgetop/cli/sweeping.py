@@ -66,7 +66,7 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
         return EXIT_DONE
     folder = _new_folder(options["output"])
     with _held(folder):
-        heat = _heat({**parsed, "board_state": folder / BOARD})
+        heat = heat_now({**parsed, "board_state": folder / BOARD})
         target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
         plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
         tell(_plan_words(plan, folder, heat), err=True)
@@ -91,7 +91,7 @@ def _parsed(run_options: list[str], arguments: list[str]) -> Mapping[str, Any]:
     return command.make_context(command.name, [*arguments, *run_options]).params
 
 
-def _heat(options: Mapping[str, Any]) -> tuple[str, float] | None:
+def heat_now(options: Mapping[str, Any]) -> tuple[str, float] | None:
     """The hottest zone of the board now."""
     scenario = options.get("scenario")
     ambient = options["ambient"] if options["ambient"] is not None or scenario is None else scenario.ambient_c

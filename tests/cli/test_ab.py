@@ -8,7 +8,9 @@ import click
 import duckdb
 import pytest
 
+from edgetop.cli import run
 from edgetop.cli.ab import max_duration, ratio_gate, share, side_options
+from edgetop.cli.ab_soak import as_written, counterbalanced
 from tests.cli.test_run import engine_of, wait_for_words
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
@@ -121,3 +123,59 @@ def test_shares_gates_and_times_are_read():
     for parse, text in ((share, "0%"), (ratio_gate, "p95>+1%"), (max_duration, "25h"), (side_options, "--threads '")):
         with pytest.raises(click.BadParameter):
             parse(text)
+
+
+def test_a_soak_is_counterbalanced():
+    for seed in range(4):
+        order = counterbalanced(5, seed)
+        assert (order.count("A"), order.count("B")) == (5, 5)
+        assert {order[k : k + 4] for k in (0, 4)} in ({"ABBA"}, {"BAAB"})
+    assert len({counterbalanced(5, seed) for seed in range(9)}) == 2
+
+
+@pytest.mark.benchmark  # half a minute
+def test_a_soak_runs_each_alone_and_compares_sessions(models):
+    """The board of a file tree has a zone, so each session begins with a cool-down."""
+    zone = models / "root/sys/class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    (zone / "type").write_text("cpu-thermal\n")
+    (zone / "temp").write_text("41000\n")
+    board = ("--sysroot", "root", "--threads", "1", "--warmup-runs", "5", "--no-raw")
+    done = edgetop(
+        "ab", "small.onnx", "--a", "--seed 1", "--b", "--seed 2", "--soak", "300ms", *board, "-o", "hot", "--json",
+        home=models, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [row["key"] for row in document["rows"] if row["key"] == "p50_ms"]
+    assert "before each a cool-down to 42.0 C (temp/cpu-thermal)" in done.stderr
+    sessions = sorted((models / "hot").iterdir())
+    assert len(sessions) == 10
+    manifests = [json.loads((folder / "session.json").read_text()) for folder in sessions]
+    assert [m["labels"]["variant"] for m in manifests] == list(counterbalanced(5, 0))
+    assert {m["methodology"]["cooldown_to_c"] for m in manifests} == {42.0}
+    assert {m["engine"]["threads"] for m in manifests} == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("--soak", "1s", "--until", "1%"), ("--repeat", "6")])
+def test_what_a_soak_has_no_use_for_is_refused(models, arguments):
+    done = edgetop("ab", "small.onnx", "large.onnx", *arguments, home=models)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.slow
+def test_a_session_of_a_soak_that_fails_ends_it_with_its_reason(models):
+    done = edgetop("ab", "small.onnx", "large.onnx", "--soak", "1s", "--shape", "none:1", "-o", "hot", home=models)
+    assert done.returncode == 2
+    assert "none" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("edgetop: 01-")
+
+
+def test_what_was_written_is_handed_on_to_each_session():
+    written = ["--threads", "2", "--provider", "CPU", "--provider", "CUDA:a=1", "--no-raw", "--label", "k=v", "--ascii"]
+    given = run.command.make_parser(click.Context(run.command)).parse_args(args=written)[0]
+    names = {"threads", "providers", "no_raw", "labels"}
+    assert sorted(as_written(run.command, given, names)) == [
+        "--label=k=v", "--no-raw", "--provider=CPU", "--provider=CUDA:a=1", "--threads=2",
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ def environment(home, **more):
     return {**os.environ, "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config"), **more}
 
 
-def edgetop(*arguments, home, **more):
+def edgetop(*arguments, home, timeout=60, **more):
     """Runs to the end, in the folder `home`."""
     return subprocess.run(  # noqa: PLW1510  callers look at the exit status
         [sys.executable, "-m", "edgetop", *map(str, arguments)],
@@ -19,7 +19,7 @@ def edgetop(*arguments, home, **more):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         env=environment(Path(home), **more),
     )
 

@@ -1,0 +1,138 @@
+"""`edgetop ab --soak`: which is faster when hot. Turns cancel heat; here each runs alone, session by session."""
+
+import contextlib
+import json
+import random
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetop import formatting
+from edgetop.cli import comparison_text
+from edgetop.cli.child_run import ChildRun
+from edgetop.cli.compare import read_samples
+from edgetop.cli.sweeping import heat_now
+from edgetop.cli.tell import tell
+from edgetop.comparison.compare import compare, comparison_document
+from edgetop.comparison.gates import judge_gates
+from edgetop.comparison.sample import grouped
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, EdgetopError, InputError, OutputError
+from edgetop.paths import recordings_home
+from edgetop.session.turns import SIDES
+
+ABOVE_START_C = 1.0  # how near to where the first began each begins
+LOOK_S = 0.5
+VARIANT = "variant"  # the label that says whose a session is
+
+
+def soak(options: dict[str, Any], written: Sequence[str]) -> int:
+    """Run the sessions, one after the other, and compare them. `written`: the options of both, as they were given."""
+    folder = _folder(options)
+    heat = heat_now(options)
+    cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]
+    order = counterbalanced(options["repeat"], options["order_seed"])
+    _tell_plan(options, folder, heat, len(order))
+    done: list[Path] = []
+    try:
+        for number, side in enumerate(order, 1):
+            variant = options["variants"][SIDES.index(side)]
+            session = folder / f"{number:02}-{side}.edgetop"
+            tell(f"  {number} of {len(order)}: {side}", err=True)
+            arguments = [
+                "run", str(variant["model"]), *written, *shlex.split(variant["written"]), *cool,
+                f"--duration={options['soak'] / 1e9:g}s", f"--label={VARIANT}={side}", "-o", str(session),
+            ]  # fmt: skip
+            _run(ChildRun(arguments, folder), session)
+            done.append(session)
+    except KeyboardInterrupt:
+        tell(f"edgetop: stopped after {len(done)} of {len(order)} sessions, in {folder}", err=True)
+        if {path.stem[-1] for path in done} == set(SIDES):
+            _compare(done, options)
+        return EXIT_INTERRUPTED
+    return _compare(done, options)
+
+
+def counterbalanced(repeat: int, seed: int) -> str:
+    """ABBAABBA..., or BAAB..., by lot: a drift over all of them falls on both alike."""
+    first = random.Random(seed).choice(("ABBA", "BAAB"))  # noqa: S311  the same for a seed
+    return (first * repeat)[: 2 * repeat]
+
+
+def _folder(options: dict[str, Any]) -> Path:
+    folder = options["output"] or recordings_home() / f"soak-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    try:
+        folder = Path(folder).absolute()
+        folder.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise InputError(f"{folder}: is there already", "name another folder with -o") from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+    return folder
+
+
+def _tell_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | None, count: int) -> None:
+    least, most = (count * (options["soak"] + more) for more in (0, options["cooldown_max"]))
+    tell(f"{count} sessions of {formatting.stopwatch(options['soak'])} in {folder}", err=True)
+    if heat is None:
+        tell(f"  no temperature can be read here: no cool-down; {formatting.stopwatch(least)} in all", err=True)
+        return
+    tell(
+        f"  before each a cool-down to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
+        f"{formatting.stopwatch(least)} without them, {formatting.stopwatch(most)} at most",
+        err=True,
+    )
+
+
+def _run(child: ChildRun, session: Path) -> None:
+    """Wait for its end. Raises EdgetopError where it failed, KeyboardInterrupt where it was stopped."""
+    try:
+        while not child.wait(LOOK_S):
+            if sys.stderr.isatty():
+                now = child.last_line.rpartition("\r")[2].strip()
+                click.echo(f"\r  {formatting.cut(formatting.clean(now), 70)}\x1b[K", nl=False, err=True)
+    except KeyboardInterrupt:
+        child.stop()
+        while not child.wait(LOOK_S):
+            pass
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            if sys.stderr.isatty():
+                click.echo("\r\x1b[K", nl=False, err=True)
+    outcome = child.outcome()
+    if not outcome.is_complete:
+        error = InputError if outcome.code == InputError.exit_code else EdgetopError
+        raise error(f"{session.name}: {outcome.reason or f'it ended: {outcome.end_reason}'}")
+
+
+def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
+    samples, _ = read_samples([str(path) for path in sorted(sessions, key=lambda path: path.stem[-1])])
+    found = compare(grouped(samples, VARIANT))
+    results = judge_gates(options["ratio_gates"], found, strict=False)
+    if options["as_json"]:
+        click.echo(json.dumps(comparison_document(found) | {"gates": [one.to_json() for one in results] or None}))
+    else:
+        tell(comparison_text.comparison_text(found, results))
+    failed = [one for one in results if not one.ok]
+    for one in failed:
+        tell(f"edgetop: gate failed: {one.reason}", err=True)
+    return EXIT_GATE_FAILED if failed else EXIT_DONE
+
+
+def as_written(command: click.Command, given: dict[str, Any], names: set[str]) -> Iterator[str]:
+    """The options with these names as a command line has them. `given`: as Click's parser gives them, not converted."""
+    for param in command.params:
+        value = given.get(param.name or "")
+        if param.name not in names or value is None:
+            continue
+        option = max(param.opts, key=len)
+        if isinstance(param, click.Option) and param.is_flag:
+            yield option
+        else:
+            for one in value if param.multiple or isinstance(value, list | tuple) else (value,):
+                yield f"{option}={one}"
