@@ -5,7 +5,7 @@ import io
 import json
 import shlex
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import click
 from edgetop.cli import options as text
 from edgetop.cli.compare import read_samples
 from edgetop.cli.comparison_text import ranking_lines
+from edgetop.cli.summary import wrapped
 from edgetop.cli.tell import raise_problems, table, tell
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
@@ -48,12 +49,10 @@ def print_result(
     if as_json:
         click.echo(json.dumps(_document(folder, plan, candidates, choice, comparison, as_good), indent=1))
     else:
-        parts = (
-            _table(candidates, choice, _ratios(comparison, ranked_by)),
-            _compared(folder, comparison),
-            _recommended(plan, candidates, choice, wanted, as_good),
-        )
-        tell("\n".join(line for part in parts for line in part))
+        told = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
+        whole = ("all rows", "           edgetop ")  # what is copied stands in one line
+        lines = (one for line in told for one in ((line,) if line.startswith(whole) else wrapped((line,))))
+        tell("\n".join([*_table(candidates, choice), *lines]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
 
@@ -113,23 +112,24 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
     return [other for other in tied if other != name and other not in choice.excluded]
 
 
-def _ratios(comparison: Comparison | None, key: str) -> dict[str, str]:
-    """By the name of a combination: how far it is from the first, in words."""
-    row = comparison.row(key) if comparison else None
-    if comparison is None or row is None:
-        return {}
-    words = {}
-    for name, one in zip(comparison.names, row.ratios, strict=True):
-        interval = f" ({one.ci95[0]:.3f} to {one.ci95[1]:.3f})" if one and one.ci95 else ""
-        ratio = f"x {one.value:.3f}{interval} " if one and one.value is not None else ""
-        words[name] = f"{ratio}{one.words}" if one else "the first"
-    return words
+def _ratios(comparison: Comparison) -> Iterator[str]:
+    """How far each combination is from the first."""
+    row = comparison.row(comparison.ranked_by)
+    for name, one in zip(comparison.names, row.ratios if row else (), strict=False):
+        if one is None:
+            yield f"{row.label if row else '':<10} against {clean(name)}, 95 %:"
+        else:
+            interval = f" ({one.ci95[0]:.3f} to {one.ci95[1]:.3f})" if one.ci95 else ""
+            ratio = f"x {one.value:.3f}{interval}  " if one.value is not None else ""
+            yield f"           {clean(name)}  {ratio}{one.words}"
 
 
 def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
     """The ranking, and what makes the comparison unfair."""
     if comparison is None:
         return
+    yield ""
+    yield from _ratios(comparison)
     yield from ranking_lines(comparison)
     for notice in comparison.fair:
         yield f"unfair     {clean(notice.message)}"
@@ -137,7 +137,7 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
     yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
 
 
-def _table(candidates: Sequence[Candidate], choice: Choice, ratios: Mapping[str, str]) -> Iterator[str]:
+def _table(candidates: Sequence[Candidate], choice: Choice) -> Iterator[str]:
     """The medians of each combination; those that failed at the end with their reason."""
     front = {one.name for one in choice.pareto}
     rows = [
@@ -146,14 +146,12 @@ def _table(candidates: Sequence[Candidate], choice: Choice, ratios: Mapping[str,
             clean(one.name),
             f"{len(one.sessions)}",
             *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
-            ratios.get(one.name, ""),
         ]
         for one in candidates
         if one.sessions
     ]
-    head = "against the first, 95 %"
     if rows:
-        yield from table(["", "settings", "n", *_HEADS.values(), head], rows, {"", "settings", head})
+        yield from table(["", "settings", "n", *_HEADS.values()], rows, {"", "settings"})
     if len(front) < len(rows) and choice.axes:
         axes = ", ".join(_AXES[axis] for axis in choice.axes)
         yield f"* none is better in one of {axes} and worse in none (Pareto front)"

@@ -130,31 +130,26 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: bool = False) -> str:
-    left = [one for one in plan.runs if one.state == "planned"]
+    """What is to run, how long it takes, and where. `folder` None: of a dry run, which knows nothing of the board."""
+    left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
-    lines = [
-        f"{len(left)} of {len(plan.runs)} runs to go: {combinations} combinations, {repetitions} times each, at random"
-    ]
+    times = "once" if repetitions == 1 else f"{repetitions} times"
+    lines = [f"{left} of {len(plan.runs)} runs to go: {combinations} combinations, {times} each, in random order"]
+    cools = folder is None or plan.cooldown_to_c is not None
     if plan.duration_s is None:
         lines.append("  how long is not known: each ends after so many inferences (--runs)")
     else:
-        least = len(left) * (plan.duration_s + STARTING_S)
-        most = least + len(left) * plan.cooldown_max_s
-        lines.append(
-            f"  {formatting.stopwatch(plan.duration_s * 1e9)} each: about {formatting.stopwatch(least * 1e9)} without "
-            f"cool-downs, {formatting.stopwatch(most * 1e9)} at most"
+        least_s = left * (plan.duration_s + STARTING_S)
+        each_s, about, most = (
+            formatting.stopwatch(s * 1e9) for s in (plan.duration_s, least_s, least_s + left * plan.cooldown_max_s)
         )
-    if heat:
-        lines.append(
-            f"  cool-down before each to {plan.cooldown_to_c:.1f} °C; {clean(heat[0])} is at {heat[1]:.1f} °C now"
-        )
-    elif folder:
-        cool = "no cool-down: no temperature can be read here"
-        lines.append(
-            f"  cool-down before each to {plan.cooldown_to_c:.1f} °C" if plan.cooldown_to_c is not None else f"  {cool}"
-        )
+        lines.append(f"  {each_s} each: about {about}" + (f" without cool-downs, {most} at most" if cools else ""))
     if folder:
-        lines.append(f"  in {clean(str(folder))}")
+        now = f"; {clean(heat[0])} is at {heat[1]:.1f} °C now" if heat else ""
+        target = "no cool-down: no temperature can be read here"
+        if plan.cooldown_to_c is not None:
+            target = f"cool-down before each to {plan.cooldown_to_c:.1f} °C{now}"
+        lines += [f"  {target}", f"  in {clean(str(folder))}"]
     if each:
         lines += [f"  {one.repetition}  {clean(one.settings.words(plan.varied))}" for one in plan.runs]
     return "\n".join(lines)
@@ -206,7 +201,7 @@ class Sweep:
             self._child.stop()
 
     def _run_all(self) -> None:
-        self._say(self._row("", "settings", ("p50 ms", "p99 ms", "1/s", "mJ", "MiB", "max °C", "start °C", "cooled s")))
+        self._say(self._row("", "settings", ("p50 ms", "p99 ms", "1/s", "mJ", "MiB", "max °C", "cool s")))
         for done in (one for one in self._plan.runs if one.state != "planned"):
             self._say(self._row_of(done))
         while self._stopped is None and (one := self._plan.next_run):
@@ -285,11 +280,11 @@ class Sweep:
         if one.state == "failed":
             return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
         figures = one.figures
-        keys = ("p50_ms", "p99_ms", "throughput_hz", "gross_mj", "rss_peak_mib", "max_c", "start_c", "cooldown_s")
+        keys = ("p50_ms", "p99_ms", "throughput_hz", "gross_mj", "rss_peak_mib", "max_c", "cooldown_s")
         return self._row(place, name, tuple(_number(figures.get(key)) for key in keys))
 
     def _row(self, place: str, name: str, cells: tuple[str, ...]) -> str:
-        return f"{place:>3}  {clean(name):<{self._width}}" + "".join(f"  {cell:>8}" for cell in cells)
+        return f"{place:>3}  {clean(name):<{self._width}}" + "".join(f" {cell:>7}" for cell in cells)
 
     def _write(self) -> None:
         try:

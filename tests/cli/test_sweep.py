@@ -144,7 +144,7 @@ def test_lists_and_what_each_run_is_given(home: Path) -> None:
 def test_a_dry_run_says_what_would_run_and_runs_nothing(home: Path) -> None:
     done = edgetop("sweep", "probe.onnx", "--threads", "1,2", "--duration", "1m", "--dry-run", home=home)
     first, second, *order = done.stdout.splitlines()
-    assert first == "6 of 6 runs to go: 2 combinations, 3 times each, at random"
+    assert first == "6 of 6 runs to go: 2 combinations, 3 times each, in random order"
     assert second == "  1:00 each: about 7:00 without cool-downs, 1:07:00 at most"
     assert sorted(order) == [f"  {n}  {t}" for n in (1, 2, 3) for t in ("1 thread", "2 threads")]
     assert not list(home.glob("**/*.sweep"))
