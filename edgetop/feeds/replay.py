@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from edgetop.feeds.protocol import Can, Mark, Transport
-from edgetop.recording.by_time import BEGINNING, Moment, RecordingByTime
+from edgetop.recording.by_time import BEGINNING, START, Moment, RecordingByTime
 from edgetop.recording.checkpoints import Checkpoints
-from edgetop.recording.pieces import START
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock

@@ -18,9 +18,8 @@ from edgetop.errors import InputError
 from edgetop.recording import soundness
 from edgetop.recording.files import has_journal, read_manifest
 from edgetop.recording.journal import Follower
-from edgetop.recording.pieces import Piece
 from edgetop.recording.recovery import Closing, closing_of, recover
-from edgetop.recording.rows import TABLES, WHOLE, Span, between, in_order, joined, times, within
+from edgetop.recording.rows import TABLES, WHOLE, Piece, Span, between, in_order, joined, times, within
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all

@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,16 @@ class Span:
 
 
 WHOLE = Span()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of a table, read when they are wanted. What cannot be read of them is left out."""
+
+    first_ns: int  # the earliest time in it
+    last_ns: int
+    rows: int  # at most
+    read: Callable[[], Any]
 
 
 def times(rows: Any) -> Any:

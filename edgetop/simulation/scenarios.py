@@ -12,8 +12,8 @@ KIB = 1024
 @dataclass(frozen=True, slots=True)
 class Scenario:
     name: str
-    family: str  # of boards, whose files the virtual one has: "jetson" or "raspberry-pi"
-    enclosure: str
+    family: str = "jetson"  # of boards, whose files the virtual one has; or "raspberry-pi"
+    enclosure: str = "open, with a fan"
     ambient_c: float = 25.0
     begins: str = ""  # what is told when the trouble begins, and when it ends
     ends: str = ""
@@ -30,16 +30,10 @@ class Scenario:
 
 
 _ALL = (
-    Scenario(
-        "healthy",
-        "jetson",
-        "open, with a fan",
-        trouble_s=0.0,
-    ),
+    Scenario("healthy", trouble_s=0.0),
     Scenario(
         "thermal",
-        "jetson",
-        "a closed box",
+        enclosure="a closed box",
         ambient_c=35.0,
         begins="the fan is stuck: heat builds up",
         ends="the fan runs again",
@@ -48,32 +42,26 @@ _ALL = (
     ),
     Scenario(
         "power-cap",
-        "jetson",
-        "open, with a fan",
         begins="the supply gives in at each peak: over-current protection slows the board",
         ends="the supply holds again",
         over_current_hz=600.0,
     ),
     Scenario(
         "under-voltage",
-        "raspberry-pi",
-        "open, with a fan, on a long thin USB cable",
+        family="raspberry-pi",
+        enclosure="open, with a fan, on a long thin USB cable",
         begins="the 5 V input sags: the firmware caps the clock",
         ends="the 5 V input is back",
         supply_sags=True,
     ),
     Scenario(
         "contention",
-        "jetson",
-        "open, with a fan",
         begins="another process (demo-rival) takes its share of the engine's CPU: a real one",
         ends="the other process rests",
         competes=True,
     ),
     Scenario(
         "leak",
-        "jetson",
-        "open, with a fan",
         begins="each inference keeps 1 KiB: really",
         calm_s=0.0,
         trouble_s=float("inf"),
@@ -81,8 +69,6 @@ _ALL = (
     ),
     Scenario(
         "crash",
-        "jetson",
-        "open, with a fan",
         begins="the engine is about to crash: really",
         trouble_s=float("inf"),
         crashes=True,

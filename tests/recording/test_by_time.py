@@ -14,9 +14,17 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.precision import Precision
 from edgetop.analysis.statistics import Totals
 from edgetop.recording import columns
-from edgetop.recording.by_time import KEPT_APART_S, LAST_INFERENCES, SUMMED_S, RecordingByTime, SecondsTable
-from edgetop.recording.pieces import START, Piece, TimedTable
+from edgetop.recording.by_time import (
+    KEPT_APART_S,
+    LAST_INFERENCES,
+    START,
+    SUMMED_S,
+    RecordingByTime,
+    SecondsTable,
+    TimedTable,
+)
 from edgetop.recording.reader import Recording
+from edgetop.recording.rows import Piece
 from edgetop.session.batch import merge
 from edgetop.session.operators import Operator
 from edgetop.session.records import READING, Readings

@@ -7,9 +7,8 @@ import pytest
 
 from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
-from edgetop.recording.by_time import BEGINNING
+from edgetop.recording.by_time import BEGINNING, START
 from edgetop.recording.checkpoints import Checkpoints
-from edgetop.recording.pieces import START
 from edgetop.session.batch import Batch, merge
 from tests.support import scripts
 from tests.support.scripts import Script

@@ -14,6 +14,7 @@ Files = Mapping[str, str | bytes]
 THERMAL = "sys/class/thermal"
 HWMON = "sys/class/hwmon"
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"
+ACTIVE_TRIPS = [("active", trip) for trip in FAN_TRIPS]
 
 
 def device_tree(model: str, *compatible: str) -> Files:
@@ -30,14 +31,6 @@ def zone(number: int, zone_type: str, trips: Sequence[tuple[str, Trip]]) -> File
         files[f"trip_point_{i}_temp"] = milli(trip.celsius)
         files[f"trip_point_{i}_hyst"] = milli(trip.hysteresis_c)
     return {f"{folder}/{name}": f"{text}\n" for name, text in files.items()}
-
-
-def critical(celsius: float) -> tuple[str, Trip]:
-    return "critical", Trip(celsius, 0.0)
-
-
-def fan_trips() -> list[tuple[str, Trip]]:
-    return [("active", trip) for trip in FAN_TRIPS]
 
 
 def cooling_device(number: int, device_type: str, max_state: int) -> Files:

@@ -6,11 +6,12 @@ frequency limit); what over-current protection does is in no clock (nvidia-oot, 
 
 from edgetop.simulation import families as common
 from edgetop.simulation.families import HWMON, THERMAL, Files
-from edgetop.simulation.machine import FAN_TRIPS, HARDWARE, Machine
+from edgetop.simulation.machine import FAN_TRIPS, HARDWARE, Machine, Trip
 
 _HARDWARE = HARDWARE["jetson"]
 assert _HARDWARE.passive
-_TRIPS = [("passive", _HARDWARE.passive), common.critical(_HARDWARE.critical_c), *common.fan_trips()]
+_CRITICAL = ("critical", Trip(_HARDWARE.critical_c, 0.0))
+_TRIPS = [("passive", _HARDWARE.passive), _CRITICAL, *common.ACTIVE_TRIPS]
 _CPUFREQ, _ALERT, _FAN = range(3)  # the numbers of the cooling devices
 _PWMFAN, _INA, _OC = range(3)  # of the hwmon chips
 _RAILS = ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC")
@@ -27,7 +28,7 @@ FIXED: Files = {
     "etc/nvpmodel.conf": "< POWER_MODEL ID=2 NAME=MAXN_SUPER >\n",
     "var/lib/nvpmodel/status": "pmode:0002\n",
     **common.zone(0, "cpu-thermal", _TRIPS),
-    **common.zone(1, "soc0-thermal", [common.critical(_HARDWARE.critical_c)]),
+    **common.zone(1, "soc0-thermal", [_CRITICAL]),
     **{f"{THERMAL}/thermal_zone0/cdev{i}_trip_point": f"{trip}\n" for i, (_, trip) in enumerate(_BOUND)},
     **common.cooling_device(_CPUFREQ, "cpufreq-cpu0", len(_HARDWARE.clocks_mhz) - 1),
     **common.cooling_device(_ALERT, "cpu-throttle-alert", 1),

@@ -5,7 +5,7 @@ What the firmware would answer lies in `commands/`, as in a captured board.
 
 from edgetop.simulation import families as common
 from edgetop.simulation.families import HWMON, THERMAL, Files
-from edgetop.simulation.machine import FAN_TRIPS, HARDWARE, Machine
+from edgetop.simulation.machine import FAN_TRIPS, HARDWARE, Machine, Trip
 
 _HARDWARE = HARDWARE["raspberry-pi"]
 _FAN = 0  # the number of the cooling device
@@ -33,7 +33,7 @@ FIXED: Files = {
         "Virtual board, after a Raspberry Pi 5", "edgetop,virtual-board", "raspberrypi,5-model-b", "brcm,bcm2712"
     ),
     "proc/device-tree/chosen/power/max_current": (3000).to_bytes(4, "big"),
-    **common.zone(0, "cpu-thermal", [common.critical(_HARDWARE.critical_c), *common.fan_trips()]),
+    **common.zone(0, "cpu-thermal", [("critical", Trip(_HARDWARE.critical_c, 0.0)), *common.ACTIVE_TRIPS]),
     **{f"{THERMAL}/thermal_zone0/cdev{i}_trip_point": f"{1 + i}\n" for i, _ in enumerate(FAN_TRIPS)},
     **common.cooling_device(_FAN, "pwm-fan", len(FAN_TRIPS)),
     **common.clocks(_HARDWARE, "cpufreq-dt", "ondemand", "0 1 2 3"),
