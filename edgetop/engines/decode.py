@@ -91,6 +91,11 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
 }
 
 
+# Records of several streams in the order in which their inferences began.
+# Each stream reports when its inferences are done, so one that takes long comes after others that began later. What
+# comes is pending until every stream has come so far; but no longer than PATIENCE_NS behind the newest, lest a stream
+# that hangs keep back what the others do.
+
 PATIENCE_NS = 5_000_000_000
 MAX_PENDING = 65_536
 
@@ -123,6 +128,8 @@ class InOrder:
         released: Inferences = pending[:cut]
         return released
 
+
+# What a runtime prints from native code, cut into lines: events, never the screen.
 
 MAX_LINE = 2_000  # characters of a line that are kept
 MAX_LINES_A_POLL = 50  # what a runtime in a printing loop may fill the event table with

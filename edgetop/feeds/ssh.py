@@ -24,6 +24,10 @@ from typing import Any, cast
 from edgetop.errors import InputError
 from edgetop.feeds.conversation import LinkEndedError
 
+# The terminal of this process, lent to another process group, which may so ask its user for a password.
+# As a shell does it (tcsetpgrp(3), credentials(7)): what the user types, Ctrl+C and Ctrl+Z too, goes to that group
+# alone, so what these do to it is done here as well.
+
 _PGRP = 2  # of what stands behind the name in /proc/PID/stat (proc_pid_stat(5))
 
 

@@ -152,6 +152,19 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
     return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))
 
 
+# What `trtexec` prints: the figures of its performance summary, and of no single inference.
+#
+# Source: TensorRT's samples/common/sampleReporting.cpp, printProlog and printEpilog, 7.0 to 11.0. Each line has
+# `[11/12/2024-10:00:00] [I] ` before it. From 8.0 on a line of each kind:
+#
+#       Throughput: 24.4584 qps
+#       Latency: min = 39.4 ms, max = 48.8 ms, mean = 42.6 ms, median = 42.4 ms, percentile(90%) = 45.2 ms, ...
+#       Total Host Walltime: 3.10731 s
+#
+# and before that `Host Latency`, then a line for each figure: `min: 4.34 ms (end to end 4.35 ms)`, `percentile: 5.46
+# ms at 99% (end to end ...)`, `throughput: 0 qps`, `walltime: 3.0 s`. There a model with an explicit batch counts as
+# 0.
+
 _HEAD = r"^(?:\[[^\]\n]{1,40}\] )?(?:\[[IVWE]\] )?"
 _MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:=== Performance summary ===|Host Latency)\s*$", re.MULTILINE)
 _FAILED = re.compile(r"&&&& FAILED TensorRT\.trtexec")

@@ -131,6 +131,10 @@ def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, .
     return array.reshape(shape) if array.size == math.prod(shape) else None
 
 
+# Operators whose work depends on the values they are given, and not on shapes alone.
+# With random input such a model does another amount of work than it does in deployment: no box survives, or all of
+# them do; a loop ends at once, or at its limit.
+
 # ONNX's operators (docs/Operators.md) whose outputs have as many elements as values decide, or that run a
 # branch or a body as values decide; ONNX's Where only chooses among elements, TFLite's WHERE finds them.
 _ONNX = frozenset({"NonMaxSuppression", "NonZero", "Unique", "Compress"})

@@ -20,6 +20,10 @@ from edgetop.models.limits import (
     MalformedError,
 )
 
+# FlatBuffers read in place: tables, vectors and strings, each offset checked before it is followed.
+# Source: https://flatbuffers.dev/internals/. Offsets of a hostile file may overlap or point at one thing many times
+# over; the budget of what is looked at ends that.
+
 _U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
 
 SCALARS = {
@@ -110,6 +114,8 @@ class Table:
         offset = _read(_U16, self._data, self._vtable + entry)
         return self._position + offset if offset else None
 
+
+# Names and numbers of tensorflow/lite/schema/schema.fbs, as LiteRT 2.3 has it: what the files hold as numbers.
 
 OPERATORS = """
 ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR

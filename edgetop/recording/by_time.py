@@ -22,6 +22,8 @@ from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
 from edgetop.session.records import INFERENCE, READING, Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate, summed
 
+# One table of a recording by time: which of its rows there are at a moment, without reading the others.
+
 Times = Callable[[Any], npt.NDArray[np.int64]]
 Place = tuple[int, int]  # the number of a piece, and of a row in it
 
@@ -101,6 +103,11 @@ class TimedTable:
             del self._kept[next(iter(self._kept))]
         return rows
 
+
+# The seconds of a recording by time: all their figures in memory, their histograms only of some.
+# A histogram is a thousand bytes and all else of a second a hundred. No view looks at a single second's histogram
+# once it is older than the longest window, so older ones are added up, SUMMED_S of them each: what an analysis makes
+# of them is the same to the last bit.
 
 KEPT_APART_S = 900  # more than the longest window
 # Seconds of one number when divided by this. `analysis.precision` cuts a session that is longer than KEPT_APART_S into

@@ -27,6 +27,8 @@ from edgetop.session.operators import Burst, Numbers, OperatorInfo, joined
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
 from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECOND, Seconds
 
+# Bursts into Arrow columns and back: a row an operator. What is not known (FLOPs, bytes, origin) is null.
+
 _INFO = ("name", "op_type", "provider", "flops", "bytes", "origin")  # the fields of an OperatorInfo
 
 MAX_KNOWN = 64  # a model runs in few ways

@@ -450,6 +450,10 @@ class JournalTail:
         return None
 
 
+# What the disk has not taken, noted so that it outlives a writer to whom the disk gives no byte any more.
+# The note is the name of an empty file in the journal, for a file can be renamed on a full disk:
+# `unwritten-INFERENCES-NS-UNTIL`. Nothing is written into it, and nothing else counts what is missing.
+
 _UNWRITTEN = re.compile(r"unwritten-(\d{1,17})-(\d{1,18})-(\d{1,18})")
 
 

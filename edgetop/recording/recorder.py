@@ -376,7 +376,10 @@ MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; beyond that the seconds are kept, an
 
 
 class BackgroundRecorder:
-    """The same calls as the recorder it has, which come back at once; `finish` and `discard` wait."""
+    """The same calls as the recorder it has, which come back at once; `finish` and `discard` wait.
+
+    An SD card that stalls for seconds delays nothing but its thread.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

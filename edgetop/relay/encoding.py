@@ -170,6 +170,12 @@ def _texts(info: OperatorInfo) -> dict[str, str]:
     return texts if info.origin is None else {**texts, "origin": info.origin}
 
 
+# What of a live session a screen needs: all of it where it is little, a bounded part where it is much.
+# Seconds, events other than log lines, and the manifest always pass. Single inferences pass while there are few; of
+# many only the last, which says that the engine lives: windows are then made of seconds, good to 1 %. Of readings
+# beyond any screen's resolution the first, the lowest, the highest and the last of each second pass: charts and
+# extremes are the same, means are near.
+
 # In a second.
 SINGLE_HZ = 120
 READINGS_HZ = 200

@@ -76,6 +76,10 @@ def _own_threads_s() -> float:
     return sum(parse_stat(text).cpu_ticks * TICK_S for text in texts if text)
 
 
+# Pressure stall information: in what share of the time something had to wait for CPU, memory or I/O.
+# Documentation/accounting/psi.rst. Shares are made of the totals, not of the kernel's averages over 10 s and more, so
+# that they belong to the interval they are shown for.
+
 FOLDER = "proc/pressure"
 SINCE = (4, 20)
 

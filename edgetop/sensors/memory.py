@@ -223,6 +223,10 @@ def client_mib(text: str, pid: int) -> float:
     return sum(int(match[2]) * _UNIT_MIB[match[3]] for match in own)
 
 
+# Memory pressure as traffic: pages swapped in and out, and major faults, which wait for a disk.
+# The system's come from vmstat under the root; the engine's faults from the real /proc. proc(5): `pswpin`, `pswpout`
+# (pages) and `pgmajfault` of /proc/vmstat, field 12 of /proc/PID/stat.
+
 VMSTAT = "proc/vmstat"
 COUNTERS = {"swap-in": "pswpin", "swap-out": "pswpout", "system-major-faults": "pgmajfault"}
 NOTES = {"swap-in": "pages", "swap-out": "pages"}

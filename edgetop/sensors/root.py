@@ -235,6 +235,10 @@ def _natural(name: str) -> tuple[str, int]:
     return stem, int(name[len(stem) :] or -1)
 
 
+# Monitoring chips and board identity, by content: what several sources look for in the same way.
+# ABI: Documentation/ABI/testing/sysfs-class-hwmon. The numbers of `hwmonN` move from boot to boot, so a chip is known
+# by the `name` its driver gives.
+
 CHIPS = "sys/class/hwmon"
 COMPATIBLE = "proc/device-tree/compatible"
 

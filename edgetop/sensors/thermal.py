@@ -203,6 +203,10 @@ def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str | Non
     return {root.line(f"{folder}/{name}") for name, kind in devices.items() if kind and throttles(kind)}
 
 
+# The Edge TPU on PCIe (Coral Dev Board, M.2 and Mini PCIe cards): its temperature, its trips, its throttling.
+# It is no thermal zone: the driver has a class of its own (google/gasket-driver, src/apex_driver.c). On USB the chip
+# tells no temperature. While it is shut down it reads -90 °C.
+
 APEX = "sys/class/apex"
 EDGE_TPU_NOTE = "its temperature is at the trip at which its driver halves the clock"
 

@@ -6,6 +6,12 @@ from dataclasses import dataclass, replace
 
 from edgetop.simulation.scenarios import Scenario
 
+# What heats the virtual board and what cools it: thermal stages, the kernel's governor, and a fan with its trips.
+# Heat: two thermal RC stages in a row, from the die to its heatsink and on to the air. A Foster network (JEDEC
+# JESD51-14, annex): each stage has a resistance in K/W and a capacitance in J/K, its temperature difference follows
+# power with the time constant R·C, and the differences add up to that between die and ambient. Under constant power a
+# step is exact, however long.
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

@@ -89,6 +89,8 @@ def _largest(values: Sequence[int]) -> tuple[int, int | None]:
     return values[position], position
 
 
+# Bytes an operator reads and writes: each tensor once, but for those of which it needs a part or nothing.
+
 # Runtimes give the output the input's own memory: ONNX Runtime by Alias(0, 0) in its kernels
 # (core/providers/cpu/tensor/reshape.cc), TFLite by kTfLiteInplaceOpDataUnmodified.
 VIEWS = {

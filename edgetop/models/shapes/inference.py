@@ -18,6 +18,8 @@ from edgetop.models.shapes.folding import FOLDS, folded
 from edgetop.models.shapes.node import Node, UnknownError
 from edgetop.models.shapes.onnx_rules import RULES as SIZES
 
+# The dtype of each output. Source: the type constraints of onnx/docs/Operators.md and ContribOperators.md.
+
 Rule = Callable[[Node], list[str | None]]
 
 

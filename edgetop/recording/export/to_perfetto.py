@@ -15,6 +15,10 @@ from edgetop.recording.packing import encodable
 from edgetop.session.records import PHASES
 from edgetop.session.wall_time import wall_time
 
+# A Perfetto trace, packet by packet: https://perfetto.dev/docs/reference/synthetic-track-event
+# A trace is one message with nothing but packets in it, so each is appended as it comes and nothing is held. The
+# classes are those of the `perfetto` package.
+
 _FIELD_PACKET = b"\x0a"  # field 1 of Trace, length-delimited
 _SEQUENCE = 1
 _REALTIME, _MONOTONIC, _BOOTTIME = 1, 3, 6  # protos/perfetto/common/builtin_clock.proto

@@ -189,6 +189,8 @@ def _and_parents(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
+# A capture as a compressed tar file that carries no owner, no time and no way out of its folder.
+
 TREE = "tree"
 NOTES = "notes.txt"
 MODE = 0o600
