@@ -2,9 +2,11 @@
 
 import importlib.util
 import os
+import shlex
 import shutil
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,9 +33,12 @@ from edgetop.session.manifest import (
     Methodology,
     Model,
     Variant,
+    Watched,
 )
+from edgetop.taps.program import WatchedProgram
 
 Options = Mapping[str, Any]
+PROGRAM_LOG = "program.log"  # in the session's folder: what a watched program printed
 
 
 def find_model(options: Options) -> ModelFile:
@@ -258,3 +263,27 @@ def _ab(options: Options) -> Ab:
         model = find_model(variant)
         variants.append(Variant(_model(model), _engine(options, engine_spec(variant, model)), variant["written"]))
     return Ab(tuple(variants), options["until"], options["order_seed"])
+
+
+def program_file(program: WatchedProgram) -> ModelFile:
+    """The program in the place of a model, until one is seen: the session is named after it."""
+    words = [word for word in program.spec.command if not word.startswith("-")]
+    named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
+    return ModelFile(Path(Path(named).name), "", 0, misnamed=False)
+
+
+def program_spec(options: Any, model: ModelFile) -> EngineSpec:
+    """What of an engine's limits holds for a program."""
+    return EngineSpec(str(model.path), "", runs=options["runs"], duration_ns=options["duration"], warmup_runs=0)
+
+
+def of_program(manifest: Manifest, program: WatchedProgram) -> Manifest:
+    """`manifest` of a session whose inferences the program makes."""
+    command = program.spec.command
+    return replace(
+        manifest,
+        model=Model(path=shlex.join(command)),
+        engine=EngineInfo(isolation=program.isolation),
+        load=replace(manifest.load, input="as the program gives it"),
+        watched=Watched(tuple(command)),
+    )

@@ -1,7 +1,5 @@
 """`edgetop sweep`: every combination of models and settings, measured so that heat decides nothing."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,7 +18,6 @@ Examples:
   edgetop sweep -f models.txt --batch 1,4 --goal throughput --max-temp 80C --dry-run
   edgetop sweep --resume ~/.local/state/edgetop/sweep-20261122-101502.sweep
 """
-REST_C = 2.0  # above where the first run began
 DEFAULT_DURATION = "60s"
 
 # Of `run`: what differs between runs, and what is not of each.
@@ -150,21 +147,3 @@ def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
         words.append(f"--scenario={scenario.name}")
         words += [f"--speed={ctx.params['speed']}"] if ctx.params["speed"] else []
     return words
-
-
-def models_of(options: dict[str, Any]) -> list[str]:
-    """Absolute paths. Raises InputError where there is none, or one is no file."""
-    paths = list(options["models"])
-    if listing := options["models_file"]:
-        try:
-            lines = listing.read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise InputError(f"-f {listing}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        paths += [listing.parent / line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    paths = [Path(part) for path in paths for part in ([path] if path.exists() else str(path).split(","))]
-    if not paths:
-        raise InputError("no model is given", "name one or more, or a file of them: -f models.txt")
-    for path in paths:
-        if not path.is_file():
-            raise InputError(f"{path}: no such file")
-    return list(dict.fromkeys(os.path.abspath(path) for path in paths))  # noqa: PTH100  links are kept

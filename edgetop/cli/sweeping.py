@@ -20,7 +20,6 @@ from edgetop.cli import demo, run
 from edgetop.cli.board import open_board
 from edgetop.cli.child_run import ChildRun
 from edgetop.cli.page import refuse_html
-from edgetop.cli.sweep import REST_C, models_of
 from edgetop.cli.sweep_result import print_result
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal, trim_log
@@ -36,6 +35,7 @@ from edgetop.session.orders import Order
 from edgetop.sweep.plan import SUFFIX, Plan, Run, combined, figures_of, hold, ordered, read_plan, write_plan
 
 LOOK_S = 0.5
+REST_C = 2.0  # above where the first run began
 STARTING_S = 10.0  # of a run: interpreter, runtime, model and warm-up, in round figures
 ENDING_S = 30.0
 LOG = "sweep.log"
@@ -307,3 +307,21 @@ def _clear(folder: Path) -> None:
             give(folder, Order("stop"))
         time.sleep(LOOK_S)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def models_of(options: dict[str, Any]) -> list[str]:
+    """Absolute paths. Raises InputError where there is none, or one is no file."""
+    paths = list(options["models"])
+    if listing := options["models_file"]:
+        try:
+            lines = listing.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise InputError(f"-f {listing}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        paths += [listing.parent / line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    paths = [Path(part) for path in paths for part in ([path] if path.exists() else str(path).split(","))]
+    if not paths:
+        raise InputError("no model is given", "name one or more, or a file of them: -f models.txt")
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))  # noqa: PTH100  links are kept

@@ -24,7 +24,6 @@ from edgetop.cli.request import Options
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings
-from edgetop.cli.watch_program import PROGRAM_LOG, of_program, program_file, program_spec
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
@@ -144,16 +143,19 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     """Everything the session is made of, ready to start."""
     clock = SystemClock()
     program: WatchedProgram | None = options.get("program")
-    model = program_file(program) if program else request.find_model(options)
+    model = request.program_file(program) if program else request.find_model(options)
     board = stack.enter_context(open_board(options))
-    spec = program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)
+    spec = request.program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)
     folder = request.recording_folder(options, model)
     name = folder.stem if folder else model.path.stem
     on_board = board.discover()
     cooldown = cool_board(options, board, on_board)
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     if program:
-        manifest, program.output = of_program(manifest, program), folder / PROGRAM_LOG if folder else None
+        manifest, program.output = (
+            request.of_program(manifest, program),
+            folder / request.PROGRAM_LOG if folder else None,
+        )
     engine = program or _engine(options, spec, stack, on_board)
     if options["require_full_delegation"]:
         if not spec.profile_every_ns:

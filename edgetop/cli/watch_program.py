@@ -1,18 +1,13 @@
 """`edgetop watch`: the inferences of a program that makes them itself, on the same screen."""
 
-import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from edgetop.cli import run
-from edgetop.engines.formats import ModelFile
-from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError
-from edgetop.session.manifest import EngineInfo, Manifest, Model, Watched
 from edgetop.taps.program import ProgramSpec, WatchedProgram
 
 EXAMPLES = """\b
@@ -22,7 +17,6 @@ Examples:
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
   edgetop help watch                            how the calls are seen
 """
-PROGRAM_LOG = "program.log"  # in the session's folder: what the program printed
 
 # Options of `run` that are about a model that edgetop runs itself.
 _NOT_OF_WATCH = {
@@ -99,27 +93,3 @@ def _writable(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"--app-output {path}: cannot be written: {error.strerror}") from None
     return path.absolute()
-
-
-def program_file(program: WatchedProgram) -> ModelFile:
-    """The program in the place of a model, until one is seen: the session is named after it."""
-    words = [word for word in program.spec.command if not word.startswith("-")]
-    named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
-    return ModelFile(Path(Path(named).name), "", 0, misnamed=False)
-
-
-def program_spec(options: Any, model: ModelFile) -> EngineSpec:
-    """What of an engine's limits holds for a program."""
-    return EngineSpec(str(model.path), "", runs=options["runs"], duration_ns=options["duration"], warmup_runs=0)
-
-
-def of_program(manifest: Manifest, program: WatchedProgram) -> Manifest:
-    """`manifest` of a session whose inferences the program makes."""
-    command = program.spec.command
-    return replace(
-        manifest,
-        model=Model(path=shlex.join(command)),
-        engine=EngineInfo(isolation=program.isolation),
-        load=replace(manifest.load, input="as the program gives it"),
-        watched=Watched(tuple(command)),
-    )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click import BadParameter, Context
 
-from edgetop.cli.sweep import command, models_of
+from edgetop.cli.sweep import command
+from edgetop.cli.sweeping import models_of
 from edgetop.errors import InputError
 from edgetop.sweep.plan import FILE, read_plan
 from tests.support.commands import edgetop, start_edgetop
