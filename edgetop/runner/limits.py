@@ -128,6 +128,9 @@ def _make(limit: Limit, root: Root) -> tuple[list[Path], str]:
     """Folders with that limit, and of which version they are. Raises InputError; what was made is removed then."""
     wanted = {name for name, value in (("memory", limit.memory_bytes), ("cpu", limit.quota_us)) if value is not None}
     memberships, mounts = root.text("proc/self/cgroup"), root.text("proc/self/mountinfo")
+    for controller in ("", "memory", "cpu"):
+        for parent in folders_of(memberships, mounts, controller):
+            _remove_abandoned(Path(root.real(parent)), root)
     levels = folders_of(memberships, mounts, "")
     newer = wanted & set(root.text(f"{levels[-1]}/cgroup.controllers").split()) if levels else set[str]()
     places = [("", newer, levels)] if newer else []
@@ -159,7 +162,6 @@ def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequen
     """The innermost that can be made: below the cgroup of edgetop or, where that may have none, beside it."""
     for parent in parents:
         above = Path(root.real(parent))
-        _remove_abandoned(above, root)
         folder = above / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         try:
             if not is_v1 and not controllers <= set(root.text(f"{parent}/cgroup.subtree_control").split()):

@@ -126,11 +126,14 @@ def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_a_killed_edgetop_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
     root = v2(tmp_path, enabled_in_own="cpu memory")
+    above = tmp_path / GROUPS / "edgetop-999999-7"
+    above.mkdir()
     left, living = (tmp_path / GROUPS / f"a/b/edgetop-{pid}-0" for pid in (999_999, 4711))
     for folder in (left, living, tmp_path / "proc/4711"):
         folder.mkdir()
     with enclosed(BOTH, root):
         assert not left.exists()
+        assert not above.exists()
         emptied(*made(tmp_path))
     assert made(tmp_path) == [living]
 
