@@ -27,11 +27,6 @@ def least_in_force(info: SensorInfo) -> float | None:
     return _LEAST_COUNTS.get(info.id)
 
 
-def throttling_sensors(infos: Sequence[SensorInfo]) -> frozenset[str]:
-    """The ids of those that read more than 0 only while something slows the board."""
-    return frozenset(info.id for info in infos if (least := least_in_force(info)) is not None and least <= SET)
-
-
 def cause_of(info: SensorInfo) -> Cause | None:
     """Of a signal; None: it does not say why."""
     return "thermal" if info.kind == "cooling" else cause_of_flag(info) or cause_of_count(info.id)

@@ -1,7 +1,7 @@
 """What every feed is: batches to read, and the few things it may be able to do."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import Any, Protocol
@@ -70,9 +70,6 @@ class Player(Protocol):
 
     def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
         """The state that all of `ahead` led to: the first batch after a later seek may bring a copy of it back."""
-
-    def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
-        """When one of these sensors first read more than that; None: never."""
 
 
 # A screen that does not read for so long gets the seconds of what it missed, not each inference.

@@ -1,10 +1,8 @@
 """A recorded session, played as fast as is wished, from wherever one goes in it."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from edgetop.feeds.protocol import Can, Mark, Transport
 from edgetop.recording.by_time import BEGINNING, START, Moment, RecordingByTime
@@ -111,17 +109,6 @@ class ReplayFeed:
         """In stops."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
-
-    def first_above(self, sensor_ids: Collection[str], level: float) -> int | None:
-        sensors = self._recording.manifest.sensors
-        wanted = [place for place, info in enumerate(sensors) if info.id in sensor_ids]
-        readings = self._recording.readings
-        for number in range(readings.end[0] if wanted else 0):
-            rows = readings.read(number)
-            found = rows["t_ns"][np.isin(rows["sensor"], wanted) & (rows["value"] > level)]
-            if len(found):
-                return int(found.min())
-        return None
 
     def order(self, order: Order) -> None:
         """A recorded session takes none."""

@@ -178,12 +178,16 @@ def _reset(screen: MonitorScreen) -> None:
 
 
 def _open_themes(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import ThemeDialog
+    from edgetop.ui.palette import Entry, PaletteDialog
 
-    host, before = screen.host, screen.host.theme_name
-    screen.app.push_screen(
-        ThemeDialog(host.theme_names, before, host.use_theme), lambda name: host.use_theme(name or before)
-    )
+    host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
+    dialog = PaletteDialog(
+        [Entry(name, "", partial(host.use_theme, name)) for name in names],
+        ascii_only=screen.look.ascii_only, heading="Theme", placeholder="its name; Enter keeps it",
+        first=names.index(before), seen=lambda entry: entry.run(),
+    )  # fmt: skip
+    dialog.add_class("right")
+    screen.app.push_screen(dialog, lambda entry: entry.run() if entry else host.use_theme(before))
 
 
 def _step_window(screen: MonitorScreen) -> None:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingsMap, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.scrollbar import ScrollBarRender
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Input, Static
 
 from edgetop.formatting import clean, clock_time, parse_clock_time, size
 from edgetop.paths import bytes_below
@@ -30,6 +30,7 @@ class Dialog(ModalScreen[T], Generic[T]):
         &:ansi { border: ascii ansi_default; padding: 0 1; }
     }
     Dialog.bottom { align: center bottom; & .box { padding: 0 2; } }
+    Dialog.right { align: right middle; & .box { width: 30; } }
     Dialog Static { width: 100%; height: auto; }
     Dialog .title { text-style: bold; padding-bottom: 1; }
     Dialog Input { background: $background; & > .input--placeholder { color: $secondary; } }
@@ -173,49 +174,6 @@ class PlainScrollBar(ScrollBarRender):
     """Whole cells only: the glyphs for parts of one are two cells wide in some terminals."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "]
-
-
-class ThemeDialog(Dialog[str]):
-    """Gives the theme that is kept; each is shown as the cursor comes to it."""
-
-    DEFAULT_CSS = """
-    ThemeDialog { align: right middle; &> .box { width: 30; } }
-    ThemeDialog OptionList {
-        height: auto; max-height: 100%; border: none; padding: 0; background: $surface; color: $foreground;
-        scrollbar-size-vertical: 1;
-        &:focus { border: none; }
-        & > .option-list--option-highlighted { text-style: reverse; color: $foreground; background: $surface; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t,j", "move(1)", "next", id="theme-next"),
-        Binding("T,k", "move(-1)", "previous", id="theme-previous"),
-        Binding("q", "dismiss(None)", "close", id="theme-close"),
-    ]
-    heading = "Theme"
-
-    def __init__(self, names: Sequence[str], now: str, show: Callable[[str], object]) -> None:
-        super().__init__()
-        self._names, self._now, self._show = names, now, show
-
-    def compose(self) -> ComposeResult:
-        listed = OptionList(*(clean(name) for name in self._names), compact=True, markup=False)
-        listed.highlighted = self._names.index(self._now)
-        listed.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
-        with Vertical(classes="box"):
-            yield Static(self.heading, classes="title", markup=False)
-            yield listed
-            yield Static("\nEnter keeps it, Esc as before", markup=False)
-
-    def action_move(self, by: int) -> None:
-        listed = self.query_one(OptionList)
-        listed.highlighted = ((listed.highlighted or 0) + by) % len(self._names)
-
-    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        self._show(self._names[event.option_index])
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._names[event.option_index])
 
 
 class TextDialog(Dialog[None]):

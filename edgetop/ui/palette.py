@@ -47,16 +47,21 @@ class PaletteDialog(Dialog[Entry]):
         Binding("pageup", "move(-10)", "previous page", id="palette-page-up"),
     ]
 
-    heading = "Commands"
-
-    def __init__(self, entries: Sequence[Entry], *, ascii_only: bool) -> None:
+    def __init__(
+        self, entries: Sequence[Entry], *, ascii_only: bool, heading: str = "Commands",
+        placeholder: str = "what to do: theme, pane heat, throttling ...", first: int = 0,
+        seen: Callable[[Entry], object] = id,
+    ) -> None:  # fmt: skip
+        """`first`: the entry that the cursor is on at first; `seen`: is given each that it comes to."""
         super().__init__()
+        self.heading, self._placeholder, self._first, self._seen = heading, placeholder, first, seen
+        self._key_cells = KEY_CELLS if any(entry.keys for entry in entries) else 0
         self._entries = entries
         self._found = list(entries)
         self._ascii_only = ascii_only
 
     def compose(self) -> ComposeResult:
-        words = Input(placeholder="what to do: theme, pane heat, throttling ...", max_length=100, compact=True)
+        words = Input(placeholder=self._placeholder, max_length=100, compact=True)
         words.cursor_blink = False
         found = OptionList(compact=True, markup=False)
         found.can_focus = False  # the keyboard is the input's
@@ -78,10 +83,10 @@ class PaletteDialog(Dialog[Entry]):
         listed = self.query_one(OptionList)
         listed.clear_options()
         listed.add_options([Option(self._row(command)) for command in self._found] or [_NOTHING])
-        listed.highlighted = 0 if self._found else None
+        listed.highlighted = (0 if asked else self._first) if self._found else None
 
     def _row(self, entry: Entry) -> Text:
-        return Text(f"{entry.keys:<{KEY_CELLS}}{clean(entry.words, ascii_only=self._ascii_only)}", no_wrap=True)
+        return Text(f"{entry.keys:<{self._key_cells}}{clean(entry.words, ascii_only=self._ascii_only)}", no_wrap=True)
 
     def action_move(self, by: int) -> None:
         listed = self.query_one(OptionList)
@@ -92,6 +97,10 @@ class PaletteDialog(Dialog[Entry]):
         chosen = self.query_one(OptionList).highlighted
         if chosen is not None and self._found:
             self.dismiss(self._found[chosen])
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if self._found:
+            self._seen(self._found[event.option_index])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         if self._found:

@@ -1,6 +1,5 @@
 """Moving a replay in time: play and pause, the speed, and seeking. A feed without a player has none of these."""
 
-from edgetop.analysis.throttle_signals import throttling_sensors
 from edgetop.feeds.protocol import Transport
 from edgetop.ui.monitor import NS, MonitorScreen
 
@@ -66,14 +65,13 @@ def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
 
 
 def seek_throttling(screen: MonitorScreen) -> None:
-    player, manifest = screen.feed.player, screen.analysis.manifest
-    if player is None or manifest is None:
-        return
-    to_ns = player.first_above(throttling_sensors(manifest.sensors), 0.0)
-    if to_ns is None:
-        screen.report("the board reported no throttling in this session", seconds=3)
-    else:
-        screen.seek(to_ns)
+    """To the first one."""
+    if transport := screen.transport:
+        to_ns = next((mark.t_ns for mark in transport.marks if mark.kind == THROTTLING), None)
+        if to_ns is None:
+            screen.report("the board reported no throttling in this session", seconds=3)
+        else:
+            screen.seek(to_ns)
 
 
 def open_go_to(screen: MonitorScreen) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgetop.analysis.thermal import LimitView, ThermalView, headroom_c, view_thermal
-from edgetop.analysis.throttle_signals import throttling_sensors
+from edgetop.analysis.throttle_signals import least_in_force
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
@@ -186,4 +186,4 @@ def test_flags_of_now_and_cooling_devices_that_throttle_tell_of_throttling() -> 
         make_sensor("cooling/0-cpufreq", throttles=True, max_state=5),
         make_sensor("cooling/1-fan", throttles=False, max_state=4),
     ]
-    assert throttling_sensors(sensors) == {"throttle/thermal", "cooling/0-cpufreq"}
+    assert {info.id for info in sensors if least_in_force(info)} == {"throttle/thermal", "cooling/0-cpufreq"}

@@ -359,17 +359,6 @@ def test_marks_are_landmarks_and_no_lines_of_a_log_nor_single_slow_inferences(tm
     assert marks == [("mark", "info"), ("records-lost", "warning"), ("log", "warning"), ("ended", "info")]
 
 
-def test_the_first_reading_above_a_level_is_found(tmp_path: Path) -> None:
-    sensors = (sensor("throttle/thermal"), sensor("throttle/power-limit"))
-    script = Script(manifest(sensors=sensors), lambda s: {"throttle/thermal": float(s >= 7), "throttle/power-limit": 0})
-    feed, _ = replay_of(script.load().warm_up().begin().measure(20).end().batches, tmp_path)
-    assert feed.first_above({"throttle/thermal", "throttle/power-limit"}, 0) == 7 * NS
-    assert feed.first_above({"throttle/thermal"}, 1) is None
-    assert feed.first_above({"throttle/power-limit"}, 0) is None
-    assert feed.first_above({"temp/none"}, 0) is None
-    assert feed.first_above(set(), 0) is None
-
-
 # Sessions that are not whole.
 
 
