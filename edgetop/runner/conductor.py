@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, PhaseBegan, Started
+from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, OfVariant, PhaseBegan, Started
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.fingerprint import Fingerprint
 from edgetop.runner.session_state import SessionState
@@ -99,7 +99,7 @@ class Conductor:
         self._session_state = session_state
         self._clock = clock
         self._derived = derived
-        self._fingerprint = Fingerprint()
+        self._fingerprint, self._other_fingerprint = Fingerprint(), Fingerprint()  # the other: of an A/B session
         self._work = Work(session_state.manifest.model, measure_shapes)
         self._surroundings = Surroundings()
         load = session_state.manifest.load
@@ -195,6 +195,8 @@ class Conductor:
                 self._fingerprint.begin(self._session_state.manifest.model.path)
                 if self._session_state.profiles:
                     self._work.begin(message.inputs)
+            elif isinstance(message, OfVariant) and isinstance(message.message, Loaded) and message.side:
+                self._other_fingerprint.begin(self._session_state.other_model)
             if isinstance(message, Failed | Died | Ended):
                 self._finish(update, sensed, message)
                 return
@@ -254,6 +256,7 @@ class Conductor:
         self._session_state.inferences_came(inferences)
         self._session_state.watch_wall_clock()
         self._session_state.model_hashed(self._fingerprint.take())
+        self._session_state.model_hashed(self._other_fingerprint.take(), side=1)
         self._session_state.precision_known(self._work.precision)
         self._session_state.data_dependent(self._work.data_dependent)
         self._surroundings.sensed(readings, self._session_state.manifest.sensors)
@@ -302,6 +305,7 @@ class Conductor:
 
     def _say_last_words(self, reason: str) -> None:
         self._session_state.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
+        self._session_state.model_hashed(self._other_fingerprint.finish(FINGERPRINT_PATIENCE_S), side=1)
         self._session_state.ended(reason, self._surroundings.background())
         last = Batch(
             until_ns=self._session_state.manifest.duration_ns or 0,  # where its replay ends

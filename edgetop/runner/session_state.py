@@ -148,9 +148,22 @@ class SessionState:
         self.manifest = replace(self.manifest, **changes)  # type: ignore[arg-type]
         self._manifest_changed = True
 
-    def model_hashed(self, sha256: str | None) -> None:
-        if sha256 is not None:
+    def model_hashed(self, sha256: str | None, side: int = 0) -> None:
+        """`side`: of an A/B session, whose model it is."""
+        if sha256 is None:
+            return
+        if side == 0:
             self._amend(model=replace(self.manifest.model, sha256=sha256))
+        if ab := self.manifest.ab:
+            variants = list(ab.variants)
+            variants[side] = replace(variants[side], model=replace(variants[side].model, sha256=sha256))
+            self._amend(ab=replace(ab, variants=tuple(variants)))
+
+    @property
+    def other_model(self) -> str:
+        """The path of B's model, in an A/B session."""
+        assert self.manifest.ab
+        return self.manifest.ab.variants[1].model.path
 
     def precision_known(self, dtype: str | None) -> None:
         if dtype is not None and self.manifest.model.precision is None:

@@ -1,5 +1,6 @@
 """`edgetop ab`, as a user runs it: what is printed and recorded, how it ends, what is refused."""
 
+import hashlib
 import json
 import os
 import signal
@@ -39,6 +40,9 @@ def test_two_models_are_compared_recorded_and_reported(models):
     manifest = json.loads((models / "s.edgetop/session.json").read_text())
     inputs = [variant["model"]["inputs"][0]["shape"] for variant in manifest["ab"]["variants"]]
     assert inputs == [[1, 4096], [64, 256]]
+    hashes = [variant["model"]["sha256"] for variant in manifest["ab"]["variants"]]
+    assert hashes == [hashlib.sha256((models / f"{name}.onnx").read_bytes()).hexdigest() for name in ("small", "large")]
+    assert manifest["model"]["sha256"] == hashes[0]
     query = "select variant, median(latency_ns) from '{}' where phase = 'measure' group by variant order by variant"
     (_, fast), (_, slow) = duckdb.sql(query.format(models / "s.edgetop/inferences.parquet")).fetchall()
     assert slow > 1.5 * fast

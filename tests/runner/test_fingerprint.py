@@ -13,12 +13,12 @@ def test_a_fingerprint_is_the_sha256_of_the_file(tmp_path, size):
     path = tmp_path / "model.onnx"
     path.write_bytes(b"a model")
     os.truncate(path, size)
-    fingerprint = Fingerprint(str(path))
-    fingerprint.begin()
+    fingerprint = Fingerprint()
+    fingerprint.begin(str(path))
     assert fingerprint.finish(30.0) == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_file_that_is_gone_has_no_fingerprint(tmp_path):
-    fingerprint = Fingerprint(str(tmp_path / "gone.onnx"))
-    fingerprint.begin()
+    fingerprint = Fingerprint()
+    fingerprint.begin(str(tmp_path / "gone.onnx"))
     assert fingerprint.finish(30.0) is None

@@ -58,15 +58,15 @@ def onnx_tiny() -> bytes:
 
 def onnx_half_ms() -> bytes:
     """About half a millisecond on one thread of a desktop: `x` [64,256] to `y`."""
-    return _matmul_chain(rows=64, depth=7)
+    return matmul_chain(rows=64, depth=7)
 
 
 def onnx_ten_ms() -> bytes:
     """About ten milliseconds on one thread of a desktop: `x` [512,256] to `y`."""
-    return _matmul_chain(rows=512, depth=17)
+    return matmul_chain(rows=512, depth=17)
 
 
-def _matmul_chain(rows: int, depth: int, width: int = 256) -> bytes:
+def matmul_chain(rows: int, depth: int, width: int = 256) -> bytes:
     """`depth` times a product with the same weights and a Relu, scaled so that values keep their size."""
     nodes = []
     tensor = "x"

@@ -11,7 +11,7 @@ from edgetop.analysis.ab_words import change_words, p50_words, verdict_words
 from edgetop.analysis.progress import ProgressView
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import Line, Piece, as_fits, fit, line, spread
+from edgetop.ui.text import Line, Piece, as_fits, fit, line, spread, wrapped
 
 STYLES = ("p50", "p99")  # of A and of B
 LEVELS = {"slower": "warning", "higher": "warning", "faster": "good", "lower": "good", "same": "good"}
@@ -35,7 +35,8 @@ def ab_line(view: AbView, width: int) -> Line:
 def ab_body(view: AbView, area: Area) -> Sequence[Line]:
     """As much as fits: the two, the ratio of p50 and the others, the distributions."""
     if not view.variants:
-        return [line(("A runs alone, which shows what can be told apart here", "dim"))]
+        words = "no quad yet: A runs alone at first, which shows what can be told apart here"
+        return wrapped(words, area.width, "dim")[: area.height]
     lines = [_variant(view, side, area) for side in range(len(view.variants))]
     widest = _scale(view)
     lines += [_ratio(name, ratio, widest, area) for name, ratio in view.ratios.items() if ratio or name != "energy"]
