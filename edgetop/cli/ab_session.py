@@ -1,6 +1,7 @@
 """What `edgetop ab` has beside a run: two engines for one, and an end when the difference is known."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 from edgetop.analysis.analysis import Analysis
@@ -15,17 +16,17 @@ from edgetop.session.turns import SHORTEST_NS, plan
 POWER_TURN_NS = NS  # where a sensor tells the board's power, which is seldom read oftener
 
 
-def engine_in_turns(options: Options, board: Found) -> TurnsEngine:
-    """Raises InputError for a model or an interpreter that is not there."""
-    first, second = (_engine({**variant, "variants": ()}) for variant in options["variants"])
+def engine_in_turns(options: Options, board: Found, stack: ExitStack) -> TurnsEngine:
+    """Raises InputError for a model or an interpreter that is not there. Each variant has limits of its own."""
+    first, second = (_engine({**variant, "variants": ()}, stack) for variant in options["variants"])
     has_power = any(info.kind == "power" and info.role == "total" for s in board.sources for info in s.sensors)
     least_ns = options["turn"] or (POWER_TURN_NS if has_power else SHORTEST_NS)
     make = partial(plan, duration_ns=options["duration"], seed=options["order_seed"], least_ns=least_ns)
     return TurnsEngine((first, second), make)
 
 
-def _engine(options: Options) -> ProcessEngine:
-    return ProcessEngine(request.engine_spec(options, request.find_model(options)), request.engine_python(options))
+def _engine(options: Options, stack: ExitStack) -> ProcessEngine:
+    return request.process_engine(options, request.engine_spec(options, request.find_model(options)), stack)
 
 
 class Resolution:

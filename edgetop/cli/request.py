@@ -6,6 +6,7 @@ import shlex
 import shutil
 import uuid
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any
 from edgetop import __version__, demo
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.formats import ModelFile, identify
+from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder
 from edgetop.runner.cooldown import Cooldown
-from edgetop.runner.limits import Limit, joined
+from edgetop.runner.limits import Limit, enclosed, joined
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import (
     FORMAT_VERSION,
@@ -96,6 +98,16 @@ def limit_of(options: Options) -> Limit:
         return joined(options.get("limits", ()))
     except ValueError as error:
         raise InputError(f"--limit: {error}") from None
+
+
+def process_engine(options: Options, spec: EngineSpec, stack: ExitStack) -> ProcessEngine:
+    """In a process of its own and, until `stack` is left, within the limits that were asked for.
+
+    Raises InputError where these cannot be had.
+    """
+    limit = limit_of(options)
+    prefix = stack.enter_context(enclosed(limit)).prefix
+    return ProcessEngine(spec, engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
 
 
 def _load_options(options: Options) -> dict[str, Any]:

@@ -336,7 +336,7 @@ def _usage(usage: Usage) -> Iterator[str]:
         for what, came, way, went, other_way in pairs
     ]
     resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
-    took = UNKNOWN if usage.total_time_ms is None else formatting.span(usage.total_time_ms * 1e6)
+    took = UNKNOWN if usage.total_time_ms is None else formatting.duration(usage.total_time_ms * 1e6)
     yield f"usage      {resident}; {'; '.join(traffic)}; in {took}"
 
 

@@ -25,7 +25,6 @@ from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings
 from edgetop.engines.formats import ModelFile
-from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
@@ -38,7 +37,6 @@ from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
-from edgetop.runner.limits import enclosed
 from edgetop.runner.roofline import default_path, kept
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
@@ -233,11 +231,9 @@ def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack, boa
     if "variants" in options:
         from edgetop.cli.ab_session import engine_in_turns  # noqa: PLC0415  where it is asked for
 
-        return engine_in_turns(options, board)
+        return engine_in_turns(options, board, stack)
     if options["isolation"] == "process":
-        limit = request.limit_of(options)
-        prefix = stack.enter_context(enclosed(limit)).prefix
-        return ProcessEngine(spec, request.engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
+        return request.process_engine(options, spec, stack)
     from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
 
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))

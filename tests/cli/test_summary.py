@@ -193,7 +193,7 @@ def test_what_the_run_took_of_the_board_is_one_line() -> None:
     (told,) = (line for line in summary_lines(replace(short, usage=usage)) if line.startswith("usage"))
     assert told.startswith("usage      memory 70.2 MiB on average, 71.8 MiB at most; network of the board 2.4 KiB")
     assert " received, - sent; disks 0 B read, 3.9 KiB written" in told
-    assert told.endswith("; in 5s")
+    assert told.endswith("; in 5.0s")
 
 
 SLOW = stretch((60, 10.0), (20, 14.0), (60, 10.0), (80, 12.0))
