@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
+from edgetop.cli.summary import wrapped
 from edgetop.cli.tell import table
 from edgetop.comparison.compare import Comparison, Ratio, Row, Value
 from edgetop.comparison.gates import RelativeResult
@@ -28,7 +29,7 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
             _table(comparison),
             ranking_lines(comparison),
             gate_lines(gates),
-            _fair(comparison),
+            wrapped(_fair(comparison)),
         )
         for line in part
     )
@@ -91,7 +92,10 @@ def _lines(
 def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
     """With its unit, where the values do not have it."""
     unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
-    return shortened(row.label, cells - len(unit) - 2) + unit
+    label, room = clean(row.label), cells - len(unit) - 2
+    if len(label) > room:  # names of operators differ at their beginning or at their end
+        label = f"{label[: room // 2 - 1]}..{label[room // 2 - room + 1 :]}"
+    return label + unit
 
 
 def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:

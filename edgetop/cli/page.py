@@ -14,7 +14,6 @@ from edgetop.analysis.timeline import POINTS, Axis, Floats
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.recording.export.protocol import NamedOutput
-from edgetop.session.seconds import NS
 
 COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")
 GREY = "#7f7f7f"  # read on light and on dark
@@ -150,7 +149,3 @@ def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
     for begin_s, end_s in spans:
         box = BoxAnnotation(left=begin_s, right=end_s, fill_color=COLOURS[1], fill_alpha=0.12, line_color=None)
         chart.add_layout(box)
-
-
-def seconds(ns: float) -> float:
-    return ns / NS

@@ -12,7 +12,6 @@ from edgetop.cli.page import (
     MOST_SERIES,
     add_lines,
     plain,
-    seconds,
     shade,
     shown_lines,
     timeline,
@@ -40,9 +39,7 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
     end_s = max(1, -(-analysis.progress.view().now_ns // NS))
     axis, x_range = Axis(0, int(end_s)), Range1d(0, end_s, bounds=(0, end_s))
     crosshair = Span(dimension="height", line_color="#7f7f7f", line_dash="dotted")
-    spans = [
-        (seconds(one.start_ns), end_s if one.end_ns is None else seconds(one.end_ns)) for one in report.throttles.spans
-    ]
+    spans = [(one.start_ns / NS, end_s if one.end_ns is None else one.end_ns / NS) for one in report.throttles.spans]
     for title, unit, lines, levels in _quantities(analysis, axis):
         found = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
         if not found:
@@ -100,7 +97,7 @@ def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
     chart.height, chart.yaxis.visible = 120, False
     colours = {"critical": COLOURS[1], "warning": COLOURS[3]}
     data = {
-        "x": [seconds(one.t_ns) for one in events], "y": [0.0] * len(events),
+        "x": [one.t_ns / NS for one in events], "y": [0.0] * len(events),
         "what": [clean(f"{one.kind}: {one.message}") for one in events],
         "colour": [COLOURS[5] if one.kind == "mark" else colours.get(one.severity, COLOURS[0]) for one in events],
     }  # fmt: skip

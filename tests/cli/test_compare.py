@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import edgetop
+from tests.support.printed import BENCHMARK_MODEL
 from tests.support.recordings import record
 from tests.support.scripts import measured
 
@@ -38,6 +39,15 @@ def test_every_golden_recording_is_compared(home: Path) -> None:
     assert p50["values"][-1] is None
     assert len(p50["ratios"]) == 6
     assert {"nothing-measured", "recovered"} <= {one["code"] for one in document["fair"]}
+
+
+def test_what_another_tool_printed_is_compared(home: Path) -> None:
+    (home / "printed.txt").write_text(BENCHMARK_MODEL)
+    assert edgetop("import", "printed.txt", "-o", "imported", home=home).returncode == 0
+    document = json.loads(edgetop("compare", "minute", "imported", "--json", home=home).stdout)
+    p50 = next(row for row in document["rows"] if row["key"] == "p50_ms")
+    assert p50["values"][1] == pytest.approx(51.891)
+    assert {"tool-summary", "one-session-each"} <= {one["code"] for one in document["fair"]}
 
 
 def test_a_page_of_text_has_the_words(home: Path) -> None:
