@@ -123,15 +123,15 @@ class HeldFolder:
     @property
     def name(self) -> Path:
         """Where it is now; where it was last, if it is nowhere any more."""
-        self._look()
+        self._locate()
         return self._name
 
     @property
     def fate(self) -> str:
         """Why no name leads to it any more, in words; "": one does."""
-        return self._look()
+        return self._locate()
 
-    def _look(self) -> str:
+    def _locate(self) -> str:
         if self._is_at(self._name):
             return ""
         try:

@@ -46,7 +46,7 @@ class Recording:
         for _ in range(MOMENTS):
             self._closing: Closing | None = None
             try:
-                self._look()
+                self._open()
                 break
             except FileNotFoundError:  # the writer finished meanwhile
                 continue
@@ -54,7 +54,7 @@ class Recording:
             raise InputError(f"{folder}: is changing all the time")
         self._snapshot.sensor_ids = [info.id for info in self.manifest.sensors]
 
-    def _look(self) -> None:
+    def _open(self) -> None:
         self.is_live = has_journal(self.folder) and recover(self.folder) == "live"
         self.manifest: Manifest = read_manifest(self.folder)
         self._snapshot = Snapshot(self.folder, self.manifest)
@@ -176,7 +176,7 @@ class Recording:
         if (known := file.times_in(number)) is not None:
             return known
         t_ns = NO_READINGS["t_ns"]
-        with self._snapshot.damage_told(file.place, number, file.rows_in([number])):
+        with self._snapshot.damage_reported(file.place, number, file.rows_in([number])):
             t_ns = file.read_times(number)
         return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
@@ -187,7 +187,7 @@ class Recording:
         except (OSError, ValueError):
             rows = []
             for number in numbers:
-                with self._snapshot.damage_told(file.place, number, file.rows_in([number])):
+                with self._snapshot.damage_reported(file.place, number, file.rows_in([number])):
                     rows.append(self._believed(file.name, self._snapshot.read(file, [number])))
             return joined(file.name, rows)
 

@@ -110,7 +110,7 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Clos
         segment = snapshot.again(number, before)
         for batch in segment.read():
             last.on_event(batch)
-        last.heed_segment(segment)
+        last.on_segment(segment)
         before = segment.tally
     if is_live:
         return Closing(last.manifest, last.until_ns)
@@ -170,7 +170,7 @@ class _Last:
         self.tally: Tally | None = None
         self.first_tally: Tally | None = None  # of what lies before the journal
 
-    def heed_segment(self, segment: SegmentReader) -> None:
+    def on_segment(self, segment: SegmentReader) -> None:
         """All of it was read."""
         self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
         self.begun = soundness.sound_seconds(segment.begun) if len(segment.begun) else self.begun
@@ -245,7 +245,7 @@ def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds, reason: str | No
         "lost_s": lost.seconds if lost else 0,
         "lost_inferences": lost.inferences if lost else 0,
     }
-    event = Event(until_ns, "recovered", "warning", "edgetop", _told(snapshot, last, until_ns, lost), data)
+    event = Event(until_ns, "recovered", "warning", "edgetop", _recovery_text(snapshot, last, until_ns, lost), data)
     methodology = replace(last.manifest.methodology, warmup_runs=warmup_runs, measure_runs=measured_runs)
     manifest = replace(
         last.manifest, state="recovered", end_reason=reason, duration_ns=until_ns, methodology=methodology, lost=lost
@@ -268,7 +268,7 @@ def _death(manifest: Manifest) -> str:
     return "writer-killed" if same else "power-loss"
 
 
-def _told(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | None) -> str:
+def _recovery_text(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | None) -> str:
     at, torn, damaged = formatting.clock_time(until_ns), snapshot.torn_bytes(), last.damaged_bytes
     what = f"a torn batch of {torn} bytes" if torn and snapshot.is_torn() else f"{torn} damaged bytes at the end"
     spoilt = [what] * bool(torn) + [f"{damaged} damaged bytes"] * bool(damaged)

@@ -88,7 +88,7 @@ def locate(given: str, home: Path) -> Path:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(f"{given}: fits {len(found)} recordings", _told_apart(found))
+        raise InputError(f"{given}: fits {len(found)} recordings", _distinct_names(found))
     names = [path.name.removesuffix(SUFFIX) for path in recorded]
     hint = nearest_hint(given, names) if names else f"none is recorded in {home}"
     raise InputError(f"{given}: no such recording", hint)
@@ -110,14 +110,14 @@ def locate_live(given: str | None, home: Path) -> Path:
         if not running:
             raise InputError("no session runs now", "edgetop sessions lists what was recorded")
         if len(running) > 1:
-            raise InputError(f"{len(running)} sessions run now", f"name one: {_told_apart(running)}")
+            raise InputError(f"{len(running)} sessions run now", f"name one: {_distinct_names(running)}")
         return running[0]
     if "/" not in given and len(found := fitting(given, running)) == 1:
         return found[0]
     return locate(given, home)
 
 
-def _told_apart(folders: Sequence[Path]) -> str:
+def _distinct_names(folders: Sequence[Path]) -> str:
     """The first few, by their names where these differ."""
     names = [path.name for path in folders]
     return ", ".join(names[:5] if len(set(names)) == len(names) else map(str, folders[:5]))

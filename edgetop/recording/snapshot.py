@@ -40,7 +40,7 @@ class Problems:
 
     def miss(self, path: Path, what: str, place: int, rows: int) -> None:
         """Some rows of a table."""
-        self.tell(path, what)
+        self.report(path, what)
         self.rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
@@ -53,7 +53,7 @@ class Problems:
             return None
         return sum(rows for (name, _), rows in self.rows.items() if name == table)
 
-    def tell(self, path: Path, what: str) -> None:
+    def report(self, path: Path, what: str) -> None:
         text = f"{path}: {' '.join(what.split())}"  # Arrow's words may be several lines
         if text not in self.found:
             self.found.append(text)
@@ -127,7 +127,7 @@ class Snapshot:
             except FileNotFoundError:  # it has become table rows meanwhile
                 continue
             except OSError as error:
-                self.problems.tell(path, f"cannot be read: {error.strerror}")
+                self.problems.report(path, f"cannot be read: {error.strerror}")
                 continue
             segment.skip()
             self.segments[number] = segment
@@ -143,7 +143,7 @@ class Snapshot:
         except FileNotFoundError:
             raise
         except OSError as error:
-            self.problems.tell(self._journal, f"cannot be read: {error.strerror}")
+            self.problems.report(self._journal, f"cannot be read: {error.strerror}")
 
     def torn_bytes(self) -> int:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
@@ -202,7 +202,7 @@ class Snapshot:
             yield from self._opened(name, path, path, None)
             return
         if not self._is_unfinished:
-            self.problems.tell(path, "is missing")
+            self.problems.report(path, "is missing")
             self.problems.uncounted.add(name)
         yield from self._unpublished(name)
 
@@ -237,7 +237,7 @@ class Snapshot:
             place = self._journal / piece_name(name, number)
             groups = [group for group in held if group.piece == number]
             if not _are_sound(name, groups):
-                self.problems.tell(place, "is damaged: its index is not sound; what of it is sound is read")
+                self.problems.report(place, "is damaged: its index is not sound; what of it is sound is read")
                 groups = [group for group in groups if _are_sound(name, [group])]
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
@@ -245,7 +245,7 @@ class Snapshot:
         """None where it cannot be."""
         from edgetop.recording.tables import TableFile  # noqa: PLC0415  loads Arrow
 
-        with self.damage_told(place):
+        with self.damage_reported(place):
             yield TableFile(name, place, source, groups)
 
     def _row_groups(self, file: "TableFile", span: Span = WHOLE, *, backwards: bool = False) -> Iterator[Any]:
@@ -253,7 +253,7 @@ class Snapshot:
         for numbers in reversed(together) if backwards else together:
             known = [file.times_in(number) for number in numbers]
             if not all(known) or any(times and span.touches(*times) for times in known):
-                with self.damage_told(file.place, numbers[0], file.rows_in(numbers)):
+                with self.damage_reported(file.place, numbers[0], file.rows_in(numbers)):
                     if len(rows := self.read(file, numbers)):
                         yield rows
 
@@ -265,7 +265,7 @@ class Snapshot:
         return rows
 
     @contextlib.contextmanager
-    def damage_told(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
+    def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
         """Whatever turns out to be wrong with a table, at its end or in its middle, is told, and the rest goes on.
 
         `rows`: how many are not read then, of row group `number`; None: nobody knows.
@@ -275,7 +275,7 @@ class Snapshot:
         except (OSError, ValueError) as error:
             what = "is missing" if isinstance(error, FileNotFoundError) else f"is damaged: {error}"
             if rows is None:
-                self.problems.tell(path, what)
+                self.problems.report(path, what)
                 self.problems.uncounted.add(path.stem)
             else:
                 self.problems.miss(path, what, number, rows)

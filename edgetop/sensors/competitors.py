@@ -61,7 +61,7 @@ class Competitors:
         """As of `protocol.SurveysProcesses`; who took less than LEAST_PCT is left out."""
         with self._lock:
             at_s, since_s = self._now(), self._surveyed_at_s
-            self._look(at_s)
+            self._measure(at_s)
             taken, self._taken, self._surveyed_at_s = self._taken, {}, at_s
         span_s = at_s - since_s if since_s is not None else 0.0
         return _most({name: percent_s / span_s for name, percent_s in taken.items()}) if span_s > 0 else []
@@ -77,7 +77,7 @@ class Competitors:
         self._ticks = max(self._ticks, busy - ours)
         others = self._rate.percent(self._ticks * TICK_S, at_s)
         if isinstance(others, Gap):
-            self._look(at_s)
+            self._measure(at_s)
             return [others]
         if others < MUCH_PCT:
             self._close_looks = 0
@@ -86,7 +86,7 @@ class Competitors:
         patience_s = (0.0 if self._close_looks < CLOSE_LOOKS else CLOSE_EVERY_S) if is_much else EVERY_S
         if since_s >= patience_s:
             self._close_looks += is_much
-            top = self._look(at_s)
+            top = self._measure(at_s)
             if is_much and top:
                 self._report(top, at_s)
         return [others]
@@ -95,7 +95,7 @@ class Competitors:
         notices, self._events = self._events, []
         return notices
 
-    def _look(self, at_s: float) -> list[tuple[str, float]]:
+    def _measure(self, at_s: float) -> list[tuple[str, float]]:
         """Who took how much of a core since the last look, the most first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         self._seen, self._seen_at_s = used_by_others(self._ours, self._root), at_s

@@ -33,7 +33,7 @@ class Counter:
 
     def advance(self) -> int | Gap:
         """By how much it has grown since the last look."""
-        before, (file, self.total) = self._before, self._look()
+        before, (file, self.total) = self._before, self._read_first()
         self._before = None if self.total is None else (file, self.total)
         if self.total is None:
             return OFFLINE
@@ -41,7 +41,7 @@ class Counter:
             return FIRST
         return self.total - before[1] if self.total >= before[1] else WENT_BACK
 
-    def _look(self) -> tuple[str, int | None]:
+    def _read_first(self) -> tuple[str, int | None]:
         for file in self._files:
             total = attempt(file.read_int)
             if not isinstance(total, Gap):

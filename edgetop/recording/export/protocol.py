@@ -46,14 +46,14 @@ class NamedOutput:
             raise InputError(f"{self.path}: is a folder", self._elsewhere)
         if is_device(self.path):
             with (
-                self._told("a part of it may be there"),
+                self._write_errors("a part of it may be there"),
                 self.path.open("wb") as file,
                 StreamOutput(file).stream(is_text=is_text) as shown,
             ):
                 yield shown
             return
         partial = self._partial()
-        with self._told(), _removed(partial):
+        with self._write_errors(), _removed(partial):
             with partial.open("xb") as file:
                 yield file
                 file.flush()
@@ -66,7 +66,7 @@ class NamedOutput:
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
         partial = self._partial()
-        with self._told(), _removed(partial):
+        with self._write_errors(), _removed(partial):
             partial.mkdir()
             yield partial
             partial.rename(self.path)
@@ -75,7 +75,7 @@ class NamedOutput:
         return self.path.parent / f".{self.path.name[:200]}.{os.getpid()}.partial"
 
     @contextlib.contextmanager
-    def _told(self, what_is_left: str = "nothing of it is left") -> Iterator[None]:
+    def _write_errors(self, what_is_left: str = "nothing of it is left") -> Iterator[None]:
         try:
             yield
         except OSError as error:
