@@ -28,8 +28,9 @@ LEAST_ON_TOP = 0.92  # a model of 2.4 s has one window in twelve seconds: of par
 # Of each wider kind: chosen on seeds 0 to 239.
 WIDENED_SEEDS = range(90_000, 90_060)
 LEAST_WIDENED = 0.95
-# Noise of 6 % that keeps nine tenths of itself from second to second passes 8 % by itself for many seconds.
-WIDE_NOISE, LEAST_WIDE_NOISE, MOST_FALSE_OF_WIDE_NOISE_AN_HOUR = "wide-noise", 0.85, 15.0
+# Noise of 6 % that keeps nine tenths of itself from second to second passes 8 % by itself for many seconds, so that a
+# slowdown often seems to begin sooner.
+WIDE_NOISE, LEAST_WIDE_NOISE = "wide-noise", 0.85
 HEALTHY_SEEDS, HEALTHY_S = range(50_000, 50_064), 5_400.0
 
 
@@ -64,7 +65,7 @@ def test_wider_sessions_are_judged_as_well(kind, capsys):
     least = LEAST_WIDE_NOISE if kind == WIDE_NOISE else LEAST_WIDENED
     assert found.cause_share >= least
     assert found.start_share >= least
-    assert found.false <= (MOST_FALSE_OF_WIDE_NOISE_AN_HOUR * hours if kind == WIDE_NOISE else 1)
+    assert found.false <= 1
 
 
 def test_a_healthy_day_has_at_most_one_false_slowdown(capsys):

@@ -186,7 +186,7 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("state", 0), 2), (("state", 1), -1), (("state",), None), (("state",), []), (("tables",), [[], []]),
+        (("state", 0), 1), (("state", 1), -1), (("state",), None), (("state",), []), (("tables",), [[], []]),
         (("tables", 1), [[1, 2, 10**12]]), (("tables", 2), [["a", 1]]), (("tables", 0), [[1]]), (("state", 9), 0.0),
         (("state", 9), 1e999), (("state", 7), [10**30]), (("state", 11), -5), (("state", 10), [[0, None, "magic"]]),
         (("state", 12, 0, 5), 7), (("state", 12, 1, 1, 0, 2), -(10**12)), (("state", 12, 1, 1, 0, 6), []),

@@ -13,14 +13,13 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
-from edgetop.analysis.slowdowns.noise import ENOUGH_FOR_MEMORY, EVERY, OF_FIVE, Noise, memory_of
-from edgetop.analysis.slowdowns.span import LEAST_S, RECENT, SlowWindow, Span
+from edgetop.analysis.slowdowns.noise import EVERY, OF_FIVE, Noise
+from edgetop.analysis.slowdowns.span import CERTAIN, CHECKED, LEAST_S, SlowWindow, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
 INTERRUPTION_S = 10  # what is shorter belongs to it
 TOLERATED = round(np.log(1.06) * NEPER)  # a level that is none yet, however long it lasts
-CERTAIN = 16.0  # log-likelihood ratio: once in some months of independent windows
-CERTAIN_ALONE = 16.0  # the same of one that nothing explains, with as long a memory as the noise may have
+SURELY = 16.0  # log-likelihood ratio: once in some months of independent windows
 LIKELY = 2.0  # the same: two standard deviations
 REST_CERTAIN = 8.0  # the same, of a slowdown without its two slowest seconds: four standard deviations
 CALM_CERTAIN = 8.0  # the same, of single inferences that an interruption is made of
@@ -30,6 +29,9 @@ FEW_BEFORE = 8  # windows, to know what was before a change
 SPAN = 64  # windows that are looked back over
 MOSTLY = 0.6  # so many windows of a span are above the level
 CLIP = round(np.log(1.3) * NEPER)  # one window speaks for no more
+LATEST = 6  # windows of a span, within which a rise out of it shows
+DOUBTFUL = 5.0  # log-likelihood ratio of a rise that noise made, sooner than not
+NONE = np.empty(0, np.int64)
 SPARSE_CLIP = round(np.log(2) * NEPER)
 RISE_S = 60  # before the beginning, that a slow rise may have taken
 KEPT_WINDOWS, KEPT_POINTS = 2 * SPAN, 1_024  # of the last: at least what is looked back over
@@ -40,7 +42,6 @@ class Detector:
 
     def __init__(self) -> None:
         self.baseline: Baseline | None = None
-        self.baseline_windows = 1
         self.spans: list[Span] = []
         self.end_s = float("inf")  # of the measurement, which may have ended within a second
         self.ended_s = 0  # when the last one was over
@@ -104,7 +105,6 @@ class Detector:
         windows, points = _relative(self.kept_windows, found), _relative(self.kept_points, found)
         inside = windows["end_s"] <= found.to_s
         self.baseline = found
-        self.baseline_windows = max(1, int(np.count_nonzero(inside)))
         self.noise.begin(windows[inside], points[points["second"] < found.to_s])
         self.kept_windows = windows[inside][-KEPT_WINDOWS:]
         later = points["second"] >= found.to_s
@@ -134,6 +134,8 @@ class Detector:
             length = self._slow_length(known[-SPAN:])
             if length and self._open(known, len(known) - length):
                 self.noise.add(windows["level"][:place])
+                self.noise.drop(length - 1)
+                self._check(self.spans[-1], int(windows["end_s"][place]))
                 return int(place) + 1
         self.noise.add(windows["level"])
         self.kept_windows = joined[-KEPT_WINDOWS:]
@@ -159,7 +161,7 @@ class Detector:
         changed = np.where(
             len(level) - count >= FEW_BEFORE, count * before / (count + before) * rise**2 / variance, 0.0
         )
-        surely = (above >= CERTAIN) | ((changed >= CERTAIN) & (above >= LIKELY))
+        surely = (above >= SURELY) | ((changed >= SURELY) & (above >= LIKELY))
         ratio = np.where(mostly & lasts & enough & surely, np.maximum(above, changed), 0.0)
         best = int(np.argmax(ratio))
         if ratio[best] == 0 or median(level[: best + 1]) < SLOWER:
@@ -167,19 +169,33 @@ class Detector:
         before_level = (total[-1] - total[best]) / before[best] if best < len(level) - FEW_BEFORE else 0.0
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
-    def _is_certain(self, span: Span) -> bool:
-        """Whether it is a slowdown also if the noise has as long a memory as it may have, by what is known now."""
-        assert self.baseline is not None
-        level = span.level_sum / span.windows
-        counts = np.array([span.windows, max(span.before, 1), self.baseline_windows])
-        spreads = self.noise.of_means(counts)
-        # A baseline that was cut short does not show it.
-        if self.baseline_windows < burst.LENGTH_S and len(span.recent) >= ENOUGH_FOR_MEMORY:
-            spreads = np.maximum(spreads, memory_of(np.array(span.recent)).of_means(counts))
-        spread, before, error = (NEPER * spreads).tolist()
-        above = max(level - TOLERATED, 0) ** 2 / (2 * (spread**2 + error**2))
-        changed = max(level - span.level_before, 0) ** 2 / (2 * (spread**2 + before**2))
-        return above >= CERTAIN_ALONE or (span.before >= FEW_BEFORE and changed >= CERTAIN_ALONE and above >= LIKELY)
+    def _check(self, span: Span, until_s: int) -> None:
+        """Whether correlated noise explains it; `until_s`: where its last window ends."""
+        whole = len(span.first) - LATEST
+        first = span.first[:whole] if whole >= LATEST else span.first  # a rise out of it may have begun since
+        span.ratio = self.noise.rise_ratio(NONE, np.array(first, np.int64))
+        if span.is_certain and span.sure_s is None:
+            span.sure_s = until_s
+
+    def _restart(self, span: Span, windows: Windows) -> bool:
+        """Begin another span where a certain rise begins within one that is not certain. `windows`: up to now."""
+        floor = int(median(np.array(span.first)))
+        higher = windows[-SPAN:].copy()
+        higher["level"] -= floor
+        length = self._slow_length(higher) if higher["level"][-1] >= SLOWER else 0
+        of_span = windows["level"][windows["begin_s"] >= span.start_s]
+        if not length or self.noise.rise_ratio(of_span[:-length], of_span[-length:]) < CERTAIN:
+            return False
+        ended_s, self.ended_s = self.ended_s, 0
+        if not self._open(windows, len(windows) - length, floor):
+            self.ended_s = ended_s
+            return False
+        begun = self.spans[-1]
+        span.end_s = self.ended_s = begun.after_s = begun.start_s
+        begun.is_higher = True
+        self.noise.add(of_span[:-length])
+        self._check(begun, int(windows["end_s"][-1]))
+        return True
 
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
         """Whether they are slow without those that a blip of two seconds could have made slow."""
@@ -189,10 +205,10 @@ class Detector:
         ratio = len(rest) * (mean - before_level) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
         return mean >= SLOWER and ratio >= REST_CERTAIN
 
-    def _open(self, windows: Windows, first: int) -> bool:
+    def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
         """`windows`: up to now; `first`: of the slowdown, about. False: it is none, looked at closely."""
-        level = median(windows["level"][first:])
-        before_level = min(median(windows["level"][:first]) if first else 0.0, SLOWER / 2)
+        level = median(windows["level"][first:]) - floor
+        before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
         earliest_s = self.ended_s + INTERRUPTION_S if self.ended_s else 0  # no slowdown has ended at 0
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, earliest_s)
         to_s = min(int(windows["end_s"][-1]), self.end_s)
@@ -200,6 +216,7 @@ class Detector:
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
         border = self._border(level, before_level, is_sparse=is_sparse)
+        points["level"] -= floor
         start_s = _first_above(points, border, max(min(level - border, border - before_level), 1))
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
@@ -207,13 +224,11 @@ class Detector:
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
             return False
         span = Span(start_s, self._rise(start_s, level, before_level), apart, self.ended_s, self.noise.sigma)
-        span.leave = self._leave(level)
+        span.leave = self._leave(level + floor)
         for window in map(SlowWindow._make, windows[first:].tolist()):
             span.pass_by(window)
             if window.level >= span.leave:
                 span.take(window)
-        span.before, span.level_before = first, int(median(windows["level"][:first])) if first else 0
-        span.is_certain = bool(span.recent) and self._is_certain(span)
         self.spans.append(span)
         self.kept_windows = windows
         self._reset_calm()
@@ -236,7 +251,8 @@ class Detector:
 
     def _follow(self, windows: Windows) -> int:
         """Follow the open slowdown to its end; how many windows that took."""
-        span = self.spans[-1]
+        span, before = self.spans[-1], len(self.kept_windows)
+        known = np.concatenate([self.kept_windows, windows])
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
             self._count_calm(span, window)
             span.pass_by(window)
@@ -245,15 +261,20 @@ class Detector:
             is_over = self._is_over_by_points(span, window) if is_sparse else not is_slow and self._is_over(window)
             if is_slow and not is_over:
                 span.take(window)
-                if span.slow % (4 if span.slow < RECENT else RECENT) == 0:
-                    span.is_certain = self._is_certain(span)
+                if not span.is_certain and self._restart(span, known[: before + place + 1]):
+                    self.kept_windows = known[: before + place + 1][-KEPT_WINDOWS:]
+                    return place + 1
+                if span.slow % 4 == 0 and len(span.first) < CHECKED:
+                    self._check(span, window.end_s)
                 if span.slow % 16 == 0:
                     span.leave = self._leave(float(np.mean(span.recent)))
             elif is_over:
                 span.end_s = self.calm_from
                 self.ended_s = span.end_s or 0
-                self.kept_windows = np.concatenate([self.kept_windows, windows[: place + 1]])
-                self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= self.ended_s][-KEPT_WINDOWS:]
+                self.kept_windows = np.concatenate([self.kept_windows, windows[: place + 1]])[-KEPT_WINDOWS:]
+                if span.ratio < DOUBTFUL:
+                    self.noise.add(self.kept_windows["level"][self.kept_windows["begin_s"] >= span.start_s])
+                self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= self.ended_s]
                 self._reset_calm()
                 return place + 1
         self.kept_windows = np.concatenate([self.kept_windows, windows])[-KEPT_WINDOWS:]

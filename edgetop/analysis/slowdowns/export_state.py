@@ -21,12 +21,12 @@ from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.from_start import Limited
 from edgetop.analysis.slowdowns.judgement import KEPT, KEPT_ROWS, Judgement, Slowdown
 from edgetop.analysis.slowdowns.plain import built, plain
-from edgetop.analysis.slowdowns.span import Span
+from edgetop.analysis.slowdowns.span import CHECKED, Span
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
 from edgetop.session.seconds import NS, SECOND
 
-VERSION = 1
+VERSION = 2
 LOOKED_BACK_S = RISE_S + 5  # behind the windows that are kept
 MOST_LEVEL = 100_000_000  # a hundred nepers
 
@@ -56,8 +56,6 @@ class _ExportedState:
     open: _Open | None
     contention: Contention
     is_anew: bool
-    memory: noise.Memory
-    baseline_windows: int
 
 
 def is_quiet(judgement: Judgement) -> bool:
@@ -82,7 +80,7 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
         VERSION, judgement.until_s, judgement.opening_s, judgement.limited, judgement.limited_to_s,
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count, going_on,
-        judgement.contention, judgement.is_anew, detector.noise.memory, detector.baseline_windows,
+        judgement.contention, judgement.is_anew,
     )  # fmt: skip
     windows, points = detector.kept_windows, detector.kept_points
     if len(windows):  # none before is looked at again
@@ -101,8 +99,6 @@ def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], unt
     _require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
     _require(0 <= state.opening_s <= state.until_s <= until_ns // NS and len(state.closed) <= KEPT)
     _require(state.closed_count >= len(state.closed) and state.sigma >= noise.LEAST)
-    _require(state.baseline_windows > 0 and 0 <= state.memory.correlation <= noise.MOST_MEMORY)
-    _require(state.memory.spread >= noise.LEAST)
     _require(len(state.levels) <= noise.KEPT and 0 <= state.since < noise.EVERY)
     _require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
     _require(state.ended_s == 0 or 0 < state.ended_s <= state.until_s - INTERRUPTION_S)
@@ -118,8 +114,8 @@ def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], unt
     detector = judgement.detector
     detector.baseline, detector.ended_s = state.baseline, state.ended_s
     detector.noise.levels = np.array(state.levels, np.int64)
-    detector.noise.since, detector.baseline_windows = state.since, state.baseline_windows
-    detector.noise.restore(state.sigma, state.memory)
+    detector.noise.since = state.since
+    detector.noise.restore(state.sigma)
     judgement.burst_rows = _table(tables[0], SECOND, KEPT_ROWS, state.until_s * NS)
     judgement.cutter.pending = _table(tables[3], SECOND, ENOUGH, state.until_s * NS)
     detector.kept_windows = _table(tables[1], WINDOW, KEPT_WINDOWS, state.until_s)
@@ -151,7 +147,7 @@ def _span(span: Span, until_s: int) -> Span:
     _require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
     _require(0 <= span.slack_s <= until_s)
     _require(span.end_s is None and not span.new_slow and span.sigma >= noise.LEAST and span.slow > 0)
-    _require(_are_levels(span.recent))
+    _require(_are_levels(span.recent) and _are_levels(span.first) and len(span.first) <= CHECKED)
     return span
 
 

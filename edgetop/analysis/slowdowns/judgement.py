@@ -13,8 +13,8 @@ from edgetop.analysis.slowdowns.contention import Contention, now_words, read_ta
 from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
 from edgetop.analysis.slowdowns.signals import Signals
-from edgetop.analysis.slowdowns.span import Span
-from edgetop.analysis.slowdowns.stages import Stage, Stages, Then, is_likely
+from edgetop.analysis.slowdowns.span import CERTAIN, Span
+from edgetop.analysis.slowdowns.stages import Stage, Stages, Then
 from edgetop.analysis.slowdowns.windows import NEPER, WindowCutter, levels
 from edgetop.session.seconds import NO_SECONDS, NS
 
@@ -22,6 +22,9 @@ KEPT = 500  # slowdowns, the latest
 
 # Ten windows that lie 8 % higher are then told from fifty before with less than the certainty of a slowdown.
 TOO_SCATTERED = 0.04
+
+UNCAUSED = 21.0  # log-likelihood ratio that is wanted, less the surer a cause is
+LIKELY = 0.6  # confidence in the cause of a stage that others follow
 
 KEPT_ROWS = 512  # until there is a burst: it is found within three minutes
 
@@ -175,17 +178,26 @@ class Judgement:
             span = self.detector.spans[0]
             self.stages = self.stages or Stages.begun(span, signals)
             for over in self.stages.take(span.take_new(), signals):
-                self._close(over, signals.events)
+                if _stands(span, over):
+                    self._close(over, signals.events)
             if self.detector.pop_closed() is None:
                 return
+            later = self.detector.spans[0] if self.detector.spans else None
+            if later and later.is_higher and self._believed(span, self.stages.now(signals)):
+                later.start_s, later.rise_s = span.start_s, span.rise_s
+                later.sure_s, later.is_proven = span.sure_s or later.sure_s, True
+                continue
             for over in self._believed(span, self.stages.closed(span, signals)):
                 self._close(over, signals.events)
             self.stages = None
 
     def _believed(self, span: Span, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-        """None where the noise alone may have made it, and nothing speaks for another cause."""
-        is_caused = any(stage.is_likely or is_likely(stage.finding) for stage in stages)
-        return stages if span.is_certain or is_caused else ()
+        """None where the noise alone may have made it, and too little speaks for a cause."""
+        surest = max((stage.finding.proof for stage in stages), default=0.0)
+        was_sure = span.sure_s is not None and len(stages) > 1  # another level on top makes it look less like a step
+        if not (span.is_proven or was_sure) and span.ratio < min(CERTAIN, UNCAUSED * (1 - surest)):
+            return ()
+        return tuple(stage for stage in stages if stage is stages[-1] or _stands(span, stage))
 
     def _close(self, stage: Stage, events: EventIndex) -> None:
         self.closed = (*self.closed, _slowdown(stage, events, self.until_s))[-KEPT:]
@@ -241,6 +253,13 @@ class Judgement:
 def _inside(rows: Rows, burst: Baseline) -> Rows:
     inside: Rows = rows[(rows["t_ns"] >= burst.from_s * NS) & (rows["t_ns"] < burst.to_s * NS)]
     return inside
+
+
+def _stands(span: Span, stage: Stage) -> bool:
+    """Whether a stage that others follow was one before them."""
+    assert stage.end_s is not None
+    is_sure = span.sure_s is not None and span.sure_s <= stage.end_s
+    return is_sure or stage.finding.proof >= LIKELY
 
 
 def _slowdown(stage: Stage, events: EventIndex, until_s: int) -> Slowdown:

@@ -1,7 +1,6 @@
 """How much the medians of windows scatter while nothing happens, by which a change is told from chance."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,27 +10,15 @@ KEPT = 320  # windows that the scatter is made of, the latest
 EVERY = 32  # windows between two estimates
 BLOCKS = (5, 12)  # windows: about as long as a change takes to be told
 ENOUGH_BLOCKS = 10
-CHANCE = 2.0  # standard deviations that a correlation may be higher than it was seen
-ENOUGH_FOR_MEMORY = 20  # windows, by which a correlation is told
-MOST_MEMORY = 0.95  # correlation from one window to the next: what keeps still longer is drift
+CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # of successive windows: those that are tried
+CALM = 160  # windows that a rise is compared with
+SIZES = (1, 2)  # windows in a block; in larger ones noise without correlation averages out
+LEAST_BLOCKS = 3  # before a rise
+SURE = 1_000.0  # the greatest log-likelihood ratio
 LEAST = 0.003  # nepers: the latency of a table is good to a percent
 _PER_MAD = 1 / (0.6745 * math.sqrt(2))  # of differences: Rousseeuw and Croux 1993, for the normal distribution
 _OF_MEDIANS = 1.2533  # standard deviation of a median of many, in that of their mean
 OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Noise that keeps a part of where it was, from one window to the next: an autoregression of order one."""
-
-    spread: float = LEAST  # standard deviation of single windows, in nepers
-    correlation: float = 0.0
-
-    def of_means(self, count: Ints) -> Floats:
-        """The standard deviation of the mean of so many successive windows."""
-        kept = self.correlation
-        share = ((1 + kept) / (1 - kept) - 2 * kept * (1 - kept**count) / (count * (1 - kept) ** 2)) / count
-        return np.asarray(self.spread * np.sqrt(share), np.float64)
 
 
 class Noise:
@@ -40,48 +27,50 @@ class Noise:
     def __init__(self) -> None:
         self.levels: Ints = np.empty(0, np.int64)
         self.since = 0
-        self._sigma, self._memory = LEAST, Memory()
+        self._sigma = LEAST
         self._due: Ints | None = None  # what the next estimate is made of, once somebody asks
 
     def _estimate(self) -> None:
         """When it is asked for: few do, of a day."""
         if self._due is not None:
             levels, self._due = self._due, None
-            self.restore(max(LEAST, _estimate(levels)), memory_of(levels))
+            self.restore(_estimate(levels))
 
     @property
     def sigma(self) -> float:
         self._estimate()
         return self._sigma
 
-    @property
-    def memory(self) -> Memory:
-        self._estimate()
-        return self._memory
-
-    def restore(self, sigma: float, memory: Memory) -> None:
+    def restore(self, sigma: float) -> None:
         """As it was estimated before."""
-        self._sigma, self._memory, self._due = sigma, memory, None
-
-    def of_means(self, count: Ints) -> Floats:
-        """The standard deviation of the mean of so many successive windows, in nepers."""
-        return np.maximum(self.sigma / np.sqrt(count), self.memory.of_means(count))
+        self._sigma, self._due = max(LEAST, sigma), None
 
     def copy(self) -> "Noise":
         self._estimate()  # once, not again in every copy
         other = Noise()
         other.levels, other.since = self.levels, self.since
-        other._sigma, other._memory = self._sigma, self._memory
+        other._sigma = self._sigma
         return other
 
     def begin(self, windows: Windows, points: Points) -> None:
         """From the baseline, of which there is little."""
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
-            sigma = max(LEAST, 1.2 * OF_FIVE * _scatter(points["level"]))
-            self.restore(sigma, Memory(sigma))
+            self.restore(1.2 * OF_FIVE * _scatter(points["level"]))
         else:
-            self.restore(max(LEAST, 1.2 * _scatter(self.levels), _estimate(self.levels)), memory_of(self.levels))
+            self.restore(max(1.2 * _scatter(self.levels), _estimate(self.levels)))
+
+    def drop(self, count: int) -> None:
+        """Forget the last windows: they belong to a slowdown, as is known only now."""
+        self.levels = self.levels[: max(len(self.levels) - count, 0)]
+
+    def rise_ratio(self, before: Ints, rise: Ints) -> float:
+        """The log-likelihood ratio of a step to the levels of `rise` over correlated noise that goes on.
+
+        `before`: levels between those of calm and the rise.
+        """
+        calm = np.concatenate([self.levels, before])[-CALM:]
+        return min(_rise_ratio(calm, rise, size) for size in SIZES)
 
     @property
     def wanted(self) -> int:
@@ -95,6 +84,34 @@ class Noise:
         self.since = since % EVERY
         if since >= EVERY:
             self._due = joined[: len(joined) - self.since][-KEPT:]
+
+
+def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
+    """The log-likelihood ratio of a step between them in an autoregression of order one, of blocks of so many windows.
+
+    SURE where there are too few blocks to tell.
+    """
+    calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
+    if len(calm) < LEAST_BLOCKS * size or not len(rise):
+        return SURE
+    level = np.concatenate([_trimmed(calm), _trimmed(rise)]).reshape(-1, size).mean(axis=1) / NEPER
+    step = np.arange(len(level)) >= len(calm) // size
+    new, of_step = level[1:] - CORRELATIONS * level[:-1], step[1:] - CORRELATIONS * step[:-1]
+    new, of_step = new - new.mean(axis=1, keepdims=True), of_step - of_step.mean(axis=1, keepdims=True)
+    height = (new * of_step).sum(axis=1) / (of_step**2).sum(axis=1)
+    least = len(level) * LEAST**2
+    without = (new**2).sum(axis=1) + least
+    having = ((new - height[:, None] * of_step) ** 2).sum(axis=1) + least
+    best = int(np.argmin(having))
+    ratio = len(level) / 2 * math.log(float(without.min() / having[best]))
+    return min(ratio, SURE) if height[best] > 0 else 0.0
+
+
+def _trimmed(levels: Ints) -> Floats:
+    """Without single outliers."""
+    middle = median(levels)
+    reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
+    return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 
 def _scatter(levels: Ints | Floats) -> float:
@@ -112,17 +129,3 @@ def _estimate(levels: Ints) -> float:
         if len(blocks) >= ENOUGH_BLOCKS:
             scatters.append(_scatter(blocks) * math.sqrt(size) / _OF_MEDIANS)
     return max(scatters)
-
-
-def memory_of(levels: Ints) -> Memory:
-    """Of so few windows the correlation comes out too low (Marriott and Pope 1954, Biometrika 41), and by chance."""
-    size, middle = len(levels), median(levels)
-    if size < ENOUGH_FOR_MEMORY:  # of a slow model, too: its windows are seconds apart
-        return Memory(max(LEAST, _scatter(levels)))
-    reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
-    off = np.clip(levels - middle, -reach, reach)
-    seen = float(np.dot(off[1:], off[:-1]) / max(float(np.dot(off, off)), 1.0))
-    chance = CHANCE * math.sqrt(max(1 - seen**2, 0.0) / size)
-    correlation = min(max(seen + (1 + 4 * seen) / size + chance, 0.0), MOST_MEMORY)
-    # Of differences it is that of what is new in each window, nearly.
-    return Memory(max(LEAST, _scatter(levels) / math.sqrt(1 - correlation)), correlation)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import LIMITS, Cause
+from edgetop.analysis.slowdowns.causes import Cause
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Onset
 from edgetop.analysis.slowdowns.plain import NOT_EXPORTED
 from edgetop.analysis.slowdowns.signals import Signals
@@ -29,7 +29,6 @@ INTERRUPTION_S = 10  # what is better for less belongs to the stage
 RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2  # windows that tell the level of a stage; sparse ones hold more time
 STILL = 0.5  # of the time, that what a stage rose for must still be seen where it seems to go on
 NAMED_FROM, NAMED_EVERY = 8, 64  # slow windows, after which a cause is remembered
-LIKELY, LIKELY_LIMIT = 0.6, 0.3  # confidence in a cause that makes up for a rise which noise may have made
 LONGEST = 64  # windows of a change that is not decided
 DEEPEST = 4  # stages that one may stand on
 
@@ -49,7 +48,6 @@ class Stage:
     level_sum: int = 0
     recent: list[int] = field(default_factory=list)  # levels of the last windows
     named: Cause = "unknown"  # the cause that was found last
-    is_likely: bool = False  # one was found that would make up for a rise which noise may have made
     unlooked: list[SlowWindow] = field(default_factory=list, metadata=NOT_EXPORTED)
 
     def copy(self) -> "Stage":
@@ -103,9 +101,8 @@ class Stage:
         """Remember the cause: at times that do not depend on how many windows come at once."""
         if self.slow >= NAMED_FROM and (self.slow & (self.slow - 1) == 0 or self.slow % NAMED_EVERY == 0):
             self.look(signals)
-            found = self.finding
-            self.named = self.named if found.cause == "unknown" else found.cause
-            self.is_likely = self.is_likely or is_likely(found)
+            found = self.finding.cause
+            self.named = self.named if found == "unknown" else found
 
 
 @dataclass(slots=True)
@@ -286,12 +283,6 @@ class Stages:
         over = replace(self.stage, end_s=stage.start_s, then=then)
         self.stage, self.below, self.change = stage, below, None
         return over
-
-
-def is_likely(finding: Finding) -> bool:
-    """What the board says of itself counts sooner than what others do, which decoys do too."""
-    least = LIKELY_LIMIT if finding.cause in LIMITS else LIKELY
-    return finding.cause != "unknown" and finding.confidence >= least
 
 
 def _least(window: SlowWindow) -> int:

@@ -27,6 +27,11 @@ class Finding:
     confidence: float  # 0 to 1
     sentences: tuple[str, ...]
 
+    @property
+    def proof(self) -> float:
+        """How surely there is a cause."""
+        return 0.0 if self.cause == "unknown" else self.confidence
+
 
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
     """`level`: of the slowdown, in nepers over the baseline; `named`: the cause that was found before.

@@ -27,3 +27,10 @@ def test_wider_sessions_are_judged_as_well(kind: str) -> None:
     assert found.cause_share >= 0.9, found.faults
     assert found.start_share >= 0.9, found.faults
     assert found.false <= 1, found.faults
+
+
+def test_wide_correlated_noise_is_no_slowdown() -> None:
+    """In each of these a rise by chance was reported as a slowdown, in some with a cause that came by chance."""
+    found = score(generate(seed, "wide-noise") for seed in (9, 11, 24, 27, 42, 44, 48, 49))
+    assert found.cause_share == 1, found.faults
+    assert not found.false, found.faults
