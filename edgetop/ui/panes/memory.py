@@ -23,7 +23,7 @@ STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "
 
 def title(view: MonitorView, _: Area) -> str:
     memory = view.memory
-    return f"engine {_mib(memory.rss)}, {_holder(memory)} has {_mib(memory.room)} left"
+    return f"engine {_mib(memory.rss)}, {_holder(memory)} {_mib(memory.room)} left"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:

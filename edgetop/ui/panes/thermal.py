@@ -56,7 +56,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
             left = thermal.trip_c - zone.value
             pieces.append((f", {_headroom(left)} of {thermal.trip_c:g} C", _level(left)))
     if words := _clock_words(view, area):
-        pieces.append(f"   {words} MHz")
+        pieces.append(f"  {words} MHz")
     if text := time_left(view.forecast):
         pieces.append((f"   {text}", _outlook_style(view)))
     in_force = _in_force(thermal, area)

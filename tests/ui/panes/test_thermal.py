@@ -132,7 +132,7 @@ def test_a_line_has_the_zone_the_firmwares_clock_and_the_limits_in_force() -> No
     flags = {f"throttle/{name}": 1.0 for name in ("under-voltage", "throttled", "under-voltage-alarm")}
     sensors = (sensor("temp/cpu-thermal"), sensor("freq/cpu0"), sensor("freq/arm"), *map(sensor, flags))
     script = limited(flags | {"temp/cpu-thermal": 56.5, "freq/arm": 600.0, "freq/cpu0": 2400.0}, sensors=sensors)
-    whole = "heat     56.5 C cpu-thermal, 23.5 below its trip of 80 C   arm 600 of 600 MHz"
+    whole = "heat     56.5 C cpu-thermal, 23.5 below its trip of 80 C  arm 600 of 600 MHz"
     assert line(script, 80) == whole
     assert line(script, 120) == f"{whole}   limits: under-voltage, throttled +1"
 
