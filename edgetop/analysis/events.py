@@ -71,14 +71,14 @@ class EventLog:
     def view(self) -> EventsView:
         """The same object until something happens, so that a pane can tell that nothing has."""
         if self._view is None:
-            # By their times: one can be told late, and then comes in another place of a recording than of the live run.
+            # By their times: one can come late, and then comes in another place of a recording than of the live run.
             newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
             lasting = tuple(sorted(self._lasting.values(), key=lambda event: event.t_ns))
             self._view = EventsView(newest_first, lasting, self._total, self._warnings, self._criticals)
         return self._view
 
 
-# The others are told by events of their own.
+# The others have events of their own.
 LOGGED = frozenset({RULE, "near-trip", "misses", "overloaded", "stalled", "leak"})
 
 
@@ -93,8 +93,8 @@ class DerivedEvents:
     def joined(
         self, events: EventsView, slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView
     ) -> EventsView:
-        told = _told(throttles, alerts)
-        of = slowdowns.slowdowns, told
+        others = _derived(throttles, alerts)
+        of = slowdowns.slowdowns, others
         if self._joined is None or self._events is not events or self._of != of:
             self._events, self._of = events, of
             self._joined = events.with_derived(derived_events(slowdowns, throttles, alerts))
@@ -103,10 +103,10 @@ class DerivedEvents:
 
 def derived_events(slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
     """What analysis makes of a session, newest first."""
-    return sorted([*slowdown_events(slowdowns), *_told(throttles, alerts)], key=lambda event: -event.t_ns)
+    return sorted([*slowdown_events(slowdowns), *_derived(throttles, alerts)], key=lambda event: -event.t_ns)
 
 
-def _told(throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
+def _derived(throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
     of_alerts = [event for alert in alerts.newest_first if alert.name in LOGGED for event in _events(alert)]
     return of_alerts + throttle_events(throttles)
 

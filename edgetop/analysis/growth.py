@@ -1,7 +1,7 @@
 """Growth: whether the engine's memory only fills its arenas, or is lost inference by inference.
 
 Every runtime grows while it warms up, and again when an input is larger than those before.
-A leak is what goes on: it is told when the growth is significant, more than a MiB an hour, spread
+A leak is what goes on: it is reported when the growth is significant, more than a MiB an hour, spread
 over the whole time, and not levelling off.
 """
 
@@ -30,8 +30,8 @@ RISING_PARTS = 6  # of the seven steps from part to part, each by at least
 RISES = 0.25  # of an even share of the whole rise
 HOUR_S = 3600.0
 Z_975 = 1.96
-LEAST_POINTS = 10  # under which the interval is not told
-WHOLE_FROM = 10  # MiB/h are told without decimals
+LEAST_POINTS = 10  # under which there is no interval
+WHOLE_FROM = 10  # MiB/h are written without decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class MemoryGrowth:
         self._places: dict[int, str] = {}
         self._held = {name: Blocks(2) for name in (ANONYMOUS, SWAPPED, RESIDENT)}  # KiB, readings
         self._began_ns: int | None = None
-        self._seen: tuple[int, int, int] | None = None
+        self._judged_for: tuple[int, int, int] | None = None
         self._view = GrowthView()
 
     def fold(self, batch: Batch) -> None:
@@ -84,11 +84,11 @@ class MemoryGrowth:
         """Up to `until_ns`. `room_mib`: how much more the engine may hold."""
         name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
         blocks = self._held[name]
-        # A block that has begun may still change: what is told changes with whole ones alone.
+        # A block that has begun may still change: the result changes with whole ones alone.
         whole = min(len(blocks.sums()) - 1, (until_ns // NS - blocks.first_s) // blocks.width_s)
         seen = (whole, blocks.width_s, self._began_ns or -1)
-        if seen != self._seen:
-            self._seen, self._view = seen, self._judged(name, whole)
+        if seen != self._judged_for:
+            self._judged_for, self._view = seen, self._judged(name, whole)
         view, slope = self._view, self._view.mib_per_h
         if not view.is_leak or slope is None or room_mib is None:
             return view

@@ -59,8 +59,8 @@ class RollingLatency:
         self._timeline = Timeline()
         self._open: Seconds | None = None  # summarised once between two folds,
         self._whole: Totals | None = None  # as are what it adds to and, by their ends, the figures of that
-        self._told: dict[int, Statistics | None] = {}
-        self._told_response: dict[int, Statistics | None] = {}
+        self._service_until: dict[int, Statistics | None] = {}
+        self._response_until: dict[int, Statistics | None] = {}
 
     def began(self, t_ns: int) -> None:
         """The measured phase begins."""
@@ -68,7 +68,7 @@ class RollingLatency:
 
     def fold(self, batch: Batch) -> None:
         self._open = self._whole = None
-        self._told, self._told_response = {}, {}
+        self._service_until, self._response_until = {}, {}
         if len(batch.inferences):
             self._last_end_ns = max(self._last_end_ns or 0, last_end_ns(batch.inferences))
             self._latest.keep(batch.inferences)
@@ -145,19 +145,19 @@ class RollingLatency:
 
     def statistics(self, end_ns: int) -> Statistics | None:
         """The whole session up to `end_ns`."""
-        if end_ns not in self._told:
-            self._told[end_ns] = self._all().statistics(self._span_ns(end_ns))
-        return self._told[end_ns]
+        if end_ns not in self._service_until:
+            self._service_until[end_ns] = self._all().statistics(self._span_ns(end_ns))
+        return self._service_until[end_ns]
 
     def response(self, end_ns: int) -> Statistics | None:
         """The same of response times; None under a closed load."""
         if not self.load.is_paced:
             return None
-        if end_ns not in self._told_response:
+        if end_ns not in self._response_until:
             begun = self._open_part().response
             totals = self._response if begun is None else self._response.plus(begun)
-            self._told_response[end_ns] = totals.statistics(self._span_ns(end_ns))
-        return self._told_response[end_ns]
+            self._response_until[end_ns] = totals.statistics(self._span_ns(end_ns))
+        return self._response_until[end_ns]
 
     @property
     def buckets(self) -> histogram.Counts:

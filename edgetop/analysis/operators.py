@@ -59,7 +59,7 @@ class OperatorsView:
 
 
 class Operators:
-    """Folds bursts and what is told of them."""
+    """Folds bursts and the events about them."""
 
     def __init__(self) -> None:
         self.session = Tally()
@@ -70,34 +70,34 @@ class Operators:
         self._left_out = self._disturbed = 0  # instrumented inferences: of bursts that count, and in those that do not
         self._waiting: dict[int, Burst] = {}  # until its event has come
         self._marks = Timeline()
-        self._told: dict[int, Event] = {}  # until its burst has come
+        self._unmatched: dict[int, Event] = {}  # until its burst has come
         self._way = self._reason = ""
         self.timed_by = ""
         self.ceilings: Ceilings | None = None  # of this board with this runtime; None: not measured
         self._every_ns = self._busy_ns = self._bursts = 0
         self._last: Event | None = None  # of a burst
         self._view: OperatorsView | None = None
-        self._heeded = {
-            "profiler": self._heed_profiler,
-            "roofline": self._heed_ceilings,
-            "profile-burst": self._heed_burst,
-            "profile-bursts": self._heed_bursts,
+        self._handlers = {
+            "profiler": self._on_profiler,
+            "roofline": self._on_ceilings,
+            "profile-burst": self._on_burst,
+            "profile-bursts": self._on_bursts,
         }
 
     def fold(self, batch: Batch) -> None:
         before = self._bursts
         for event in batch.events:
-            if on_event := self._heeded.get(event.kind):
+            if on_event := self._handlers.get(event.kind):
                 on_event(event)
                 self._view = None
         if self._bursts > before:
             self._mark([event.t_ns for event in batch.events if event.kind == "profile-burst"])
         for burst in batch.bursts:
             self._waiting[burst.number] = burst
-        for number in sorted(self._waiting.keys() & self._told.keys()):
-            event = self._told.pop(number)
+        for number in sorted(self._waiting.keys() & self._unmatched.keys()):
+            event = self._unmatched.pop(number)
             self._take(self._waiting.pop(number), _info(event))
-        for unmatched in (self._waiting, self._told):  # while the recording was paused, only the events were kept
+        for unmatched in (self._waiting, self._unmatched):  # while the recording was paused, only the events were kept
             # Listed before: to find the first of a dict takes longer with each that was deleted before it.
             for number in list(islice(unmatched, max(0, len(unmatched) - MAX_UNMATCHED))):
                 del unmatched[number]
@@ -111,27 +111,27 @@ class Operators:
         """Where along the axis there were bursts; NaN elsewhere."""
         return self._marks.points(axis)
 
-    def _heed_profiler(self, event: Event) -> None:
+    def _on_profiler(self, event: Event) -> None:
         self._way, self._reason = str(event.data.get("way", "")), str(event.data.get("reason", ""))
         self.timed_by = self._way or self.timed_by
         self._every_ns = _whole(event, "every_ns")
 
-    def _heed_ceilings(self, event: Event) -> None:
+    def _on_ceilings(self, event: Event) -> None:
         self.ceilings = ceilings_from(event.data)
 
-    def _heed_bursts(self, event: Event) -> None:
+    def _on_bursts(self, event: Event) -> None:
         """Several, of which a viewer from afar gets no more than their sum."""
         self._bursts += _whole(event, "count")
         self._busy_ns += _whole(event, "duration_ns")
-        self._heed_others(event)
+        self._count_disturbed(event)
 
-    def _heed_burst(self, event: Event) -> None:
+    def _on_burst(self, event: Event) -> None:
         self._busy_ns += _whole(event, "duration_ns")
         self._bursts += 1
-        self._heed_others(event)
-        self._last = self._told[_whole(event, "burst")] = event
+        self._count_disturbed(event)
+        self._last = self._unmatched[_whole(event, "burst")] = event
 
-    def _heed_others(self, event: Event) -> None:
+    def _count_disturbed(self, event: Event) -> None:
         """What others took, and how threads shared the work of inferences from which nobody took.
 
         A sum of several bursts tells of the threads of those alone that nothing disturbed.

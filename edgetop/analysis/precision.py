@@ -199,8 +199,8 @@ def _intervals(
     asked = [(q - by, q + by) for q, by in zip(QUANTILES, widths, strict=True) if by is not None]
     found = iter(_latencies_at(np.array(asked), session, buckets) if asked else ())
     return tuple(
-        None if by is None else (min(next(found), told), max(next(found), told))
-        for told, by in zip(session.percentiles_ns, widths, strict=True)
+        None if by is None else (min(next(found), value), max(next(found), value))
+        for value, by in zip(session.percentiles_ns, widths, strict=True)
     )
 
 

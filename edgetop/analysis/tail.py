@@ -1,6 +1,6 @@
 """What the tail is made of: the slowest inferences, each with what coincided.
 
-Of every second the slowest inference is looked at, because that is what the row of a second tells
+Of every second the slowest inference is examined, because the row of a second has it
 live and in every replay, recorded with or without single inferences. What the engine itself counted around one
 (its wait for a CPU, its page faults) is proof; what sensors read in its second is coincidence, and counts
 where nothing was proven.
@@ -35,7 +35,7 @@ LEAST_BEFORE_S = 10  # to know what is rare
 NAMED = 3  # of those who took the CPU
 AFTER_BURST_NS = 100_000_000  # caches are cold after one
 
-# What each is told as, in the order in which coincidences are believed.
+# In words, in the order in which coincidences are believed.
 CAUSES = {
     "contention": "while another process took the CPU",
     "cpu-quota": "while its CPU quota was used up",
@@ -82,7 +82,7 @@ class TailView:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One that has been looked at; what a slowdown explains is known only when it is viewed."""
+    """One that has been examined; what a slowdown explains is known only when it is viewed."""
 
     second: int
     max_ns: int
@@ -96,12 +96,12 @@ class _Found:
 class Tail:
     """Advances second by second, as slowdowns do; nothing in it depends on how many come at once."""
 
-    _kept: list[_Found] = field(default_factory=list)
+    _slowest: list[_Found] = field(default_factory=list)
     _recent: Rows = field(default_factory=lambda: np.empty(0, SLOWEST))
-    looked: dict[int, _Found] = field(default_factory=dict)  # of recent seconds
+    examined: dict[int, _Found] = field(default_factory=dict)  # of recent seconds
 
     def copy(self) -> "Tail":
-        return replace(self, _kept=list(self._kept), looked=dict(self.looked))
+        return replace(self, _slowest=list(self._slowest), examined=dict(self.examined))
 
     def advance(self, rows: Rows, signals: Signals) -> None:
         """Rows of seconds about which everything is known that will be."""
@@ -113,18 +113,18 @@ class Tail:
         recent = np.concatenate([self._recent, fresh])
         self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S]
         for row in _largest(fresh, KEPT):
-            if len(self._kept) < KEPT or row["max_ns"] > self._kept[-1].max_ns:
-                found = _look(row, signals)
-                self.looked[found.second] = found
-                self._kept = sorted([*self._kept, found], key=lambda one: (-one.max_ns, one.second))[:KEPT]
+            if len(self._slowest) < KEPT or row["max_ns"] > self._slowest[-1].max_ns:
+                found = _examine(row, signals)
+                self.examined[found.second] = found
+                self._slowest = sorted([*self._slowest, found], key=lambda one: (-one.max_ns, one.second))[:KEPT]
         oldest = int(self._recent["second"][0])
-        self.looked = {second: found for second, found in self.looked.items() if second >= oldest}
+        self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
-        """What `later`, a copy, has looked at of seconds that are settled: it need not be looked at again."""
+        """What `later`, a copy, has examined of seconds that are settled: it need not be examined again."""
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
-        fresh = {second: found for second, found in later.looked.items() if oldest <= second < until_s}
-        self.looked.update(fresh)
+        fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
+        self.examined.update(fresh)
 
     def view(
         self,
@@ -137,11 +137,11 @@ class Tail:
         recent = []
         for row in _largest(self._recent, KEPT_RECENT):
             second = int(row["second"])
-            if second not in self.looked and row["max_ns"] >= least_ns:
-                self.looked[second] = _look(row, signals)
+            if second not in self.examined and row["max_ns"] >= least_ns:
+                self.examined[second] = _examine(row, signals)
             if row["max_ns"] >= least_ns:
-                recent.append(_told(self.looked[second], slowdowns))
-        slowest = [_told(found, slowdowns) for found in self._kept if found.max_ns >= least_ns]
+                recent.append(_explained(self.examined[second], slowdowns))
+        slowest = [_explained(found, slowdowns) for found in self._slowest if found.max_ns >= least_ns]
         return TailView(tuple(slowest), _parts(slowest), tuple(recent), _parts(recent))
 
 
@@ -151,7 +151,7 @@ def _largest(rows: Rows, count: int) -> Rows:
     return largest
 
 
-def _look(row: np.void, signals: Signals) -> _Found:
+def _examine(row: np.void, signals: Signals) -> _Found:
     second, max_ns = int(row["second"]), int(row["max_ns"])
     counted = _counted(signals.events, second, max_ns)
     t_ns = second * NS if counted is None else counted.t_ns
@@ -173,9 +173,9 @@ def _look(row: np.void, signals: Signals) -> _Found:
 
 
 def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
-    """What the engine told of just this inference."""
-    told = event_index.in_second(SLOW, second)
-    return next((event for event in told if event.data.get("latency_ns") == max_ns), None)
+    """The event in which the engine reported this inference."""
+    reported = event_index.in_second(SLOW, second)
+    return next((event for event in reported if event.data.get("latency_ns") == max_ns), None)
 
 
 def _proven(counted: Event, lost_ns: int) -> str:
@@ -230,7 +230,7 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
     return next((cause for cause in CAUSES if cause in seen), "")
 
 
-def _told(found: _Found, slowdowns: Sequence[Slowdown]) -> SlowInference:
+def _explained(found: _Found, slowdowns: Sequence[Slowdown]) -> SlowInference:
     cause, who = found.proven, found.who
     if not cause:
         within = [

@@ -110,9 +110,9 @@ class Spans:
     began_ns: int | None = None  # the measured phase
     free: Latency = field(default_factory=Latency)  # of the first measured seconds in no span
     best_mhz: float = math.nan  # in the measured phase in no span
-    # By the place of a sensor. Of signals: what they told last, and when, and what of it has been taken in.
-    told: list[float] = field(default_factory=list)
-    told_ns: list[int] = field(default_factory=list)
+    # By the place of a sensor. Of signals: the last value, when it was read, and what of it has been taken in.
+    last: list[float] = field(default_factory=list)
+    last_ns: list[int] = field(default_factory=list)
     now: list[float] = field(default_factory=list)
     # Of caps: from where the last fall began, and when it was.
     above: list[float] = field(default_factory=list)
@@ -148,8 +148,8 @@ class Spans:
         self.settled_ns = until_ns
 
     def _changes(self, readings: Readings, board: Board) -> Iterator[Mark]:
-        told_ns = np.array(self.told_ns, np.int64)
-        readings = readings[readings["t_ns"] > told_ns[readings["sensor"]]]
+        last_ns = np.array(self.last_ns, np.int64)
+        readings = readings[readings["t_ns"] > last_ns[readings["sensor"]]]
         if not len(readings):
             return
         readings = readings[np.lexsort((readings["t_ns"], readings["sensor"]))]
@@ -157,8 +157,8 @@ class Spans:
         least = board.least[place]
         value = np.where(board.is_cap[place], value, value >= least).astype(np.float64)
         is_first = np.append(True, place[1:] != place[:-1])
-        before = np.where(is_first, np.array(self.told)[place], np.roll(value, 1))
-        before_ns = np.where(is_first, told_ns[place], np.roll(t_ns, 1))
+        before = np.where(is_first, np.array(self.last)[place], np.roll(value, 1))
+        before_ns = np.where(is_first, last_ns[place], np.roll(t_ns, 1))
         is_silent = (t_ns - before_ns > HOLD_NS) & ~np.isnan(before)
         for at in np.flatnonzero(is_silent | (value != before)).tolist():
             which = int(place[at])
@@ -166,13 +166,13 @@ class Spans:
                 yield _mark(int(before_ns[at]) + HOLD_NS, int(before_ns[at]), which, math.nan, board)
             yield _mark(int(t_ns[at]), int(t_ns[at]), which, float(value[at]), board)
         for at in np.flatnonzero(np.append(is_first[1:], True)).tolist():
-            self.told[int(place[at])], self.told_ns[int(place[at])] = float(value[at]), int(t_ns[at])
+            self.last[int(place[at])], self.last_ns[int(place[at])] = float(value[at]), int(t_ns[at])
 
     def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
         """Of sensors that have not been read for so long by then."""
-        for place, (value, t_ns) in enumerate(zip(self.told, self.told_ns, strict=True)):
+        for place, (value, t_ns) in enumerate(zip(self.last, self.last_ns, strict=True)):
             if value > 0 and until_ns - t_ns > HOLD_NS:
-                self.told[place] = math.nan
+                self.last[place] = math.nan
                 yield _mark(t_ns + HOLD_NS, t_ns, place, math.nan, board)
 
     def _take(self, mark: Mark, board: Board) -> None:
@@ -330,7 +330,7 @@ def _mark(known_ns: int, t_ns: int, place: int, value: float, board: Board) -> M
     elif not board.is_signal[place]:
         rank = 1
     else:
-        cause = cause_of(board.infos[place])  # of several a flag is what is told
+        cause = cause_of(board.infos[place])  # of several a flag is named
         rank = 3 + 2 * (CAUSES.index(cause) if cause else len(CAUSES)) + (not board.is_flag[place])
     return Mark(known_ns, t_ns, rank, place, value)
 
@@ -341,5 +341,5 @@ def _start(span: Span) -> int:
 
 # What is kept of each sensor, and what stands there before it is read.
 _BY_PLACE: dict[str, float | int] = {
-    "told": math.nan, "told_ns": NEVER, "now": math.nan, "above": math.nan, "fell_ns": NEVER
+    "last": math.nan, "last_ns": NEVER, "now": math.nan, "above": math.nan, "fell_ns": NEVER
 }  # fmt: skip

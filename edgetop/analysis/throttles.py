@@ -50,7 +50,7 @@ class ThrottlesView:
     measured_ns: int  # how long that phase is, so far
     tells: bool  # a flag has been read: that there is no span means that nothing slowed the board
     # As of now.
-    clock: str = ""  # "cpu", or the label of the clock that is told; "": none
+    clock: str = ""  # "cpu", or the label of the clock that is shown; "": none
     clock_mhz: float | None = None
     best_mhz: float | None = None  # seen in no span of the measured phase, else what is allowed
     temp_c: float | None = None  # of the zone nearest to its trip, else of the hottest

@@ -129,7 +129,7 @@ class Tracks:
         self._lost_because: dict[str, str] = {}  # by id, of sensors whose last read failed
         self._now_ns = 0
         self.missing: tuple[MissingSensor, ...] = ()
-        self._seen: dict[tuple[str, ...], tuple[TrackView, ...]] = {}  # between two folds
+        self._views: dict[tuple[str, ...], tuple[TrackView, ...]] = {}  # between two folds
 
     def fold(self, batch: Batch) -> None:
         for _ in self.parts(batch):
@@ -141,7 +141,7 @@ class Tracks:
         Who looks up seconds must do so part by part, as only the latest are here. Seconds and readings are divided,
         all else is in the first part.
         """
-        self._seen = {}
+        self._views = {}
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
             self._register(batch.manifest.sensors)
@@ -265,13 +265,13 @@ class Tracks:
 
     def views(self, *kinds: str) -> tuple[TrackView, ...]:
         """Every sensor of these kinds, or of all, in the manifest's order."""
-        if kinds not in self._seen:
-            self._seen[kinds] = (
+        if kinds not in self._views:
+            self._views[kinds] = (
                 tuple(track for track, kind in zip(self.views(), self._kinds, strict=True) if kind in kinds)
                 if kinds
                 else tuple(self._all())
             )
-        return self._seen[kinds]
+        return self._views[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
         """None where the board has no such sensor."""

@@ -217,7 +217,7 @@ def test_what_never_finds_its_other_half_and_what_nobody_can_tell_apart_is_bound
     operators = Operators()
     for i in range(100):
         operators.fold(Batch(i, events=burst_batch(i, ()).events))
-    assert len(operators._told) == MAX_UNMATCHED
+    assert len(operators._unmatched) == MAX_UNMATCHED
     many = tuple(Operator(f"op{i}", "X", "CPU", 1, 1) for i in range(MAX_OPERATORS + 5))
     operators.fold(burst_batch(1_000, many))
     assert len(operators.view().operators) == MAX_OPERATORS

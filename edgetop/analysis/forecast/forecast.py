@@ -134,7 +134,7 @@ class Forecast(TracksReader):
         if span is None or span.length_s < LEAST_S:
             is_young = as_of_s - began_s < 2 * LEAST_S
             return replace(view, reason="too early to tell" if is_young else "the load is not steady"), None
-        return self._told(view, row, span, now)
+        return self._fitted(view, row, span, now)
 
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:
         """The zone nearest to where it throttles: its row, how warm it is, and where that is. Or why there is none."""
@@ -152,7 +152,7 @@ class Forecast(TracksReader):
             return row, celsius, trip_c
         return "its zone is not read now" if has_trip else "nothing tells at what temperature this board throttles"
 
-    def _told(
+    def _fitted(
         self, view: ForecastView, row: int, span: Steady, now: ReadingBlocks
     ) -> tuple[ForecastView, float | None]:
         blocks = self._history.blocks(span.level, span.from_s, span.until_s, row)
@@ -168,14 +168,14 @@ class Forecast(TracksReader):
         fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
         if fitted is None:
             return replace(early, reason="the temperature does not go the way of a steady load"), None
-        told = self._weighed(early, fitted)
-        if told.will_throttle:
+        weighed = self._weighed(early, fitted)
+        if weighed.will_throttle:
             share, why = self._share(row, view.trip_c, fitted.steady_c)
-            told = replace(told, throughput_share=share, share_reason=why, fan_can_rise=self._fan_can_rise(now))
-        return told, float(from_s)
+            weighed = replace(weighed, throughput_share=share, share_reason=why, fan_can_rise=self._fan_can_rise(now))
+        return weighed, float(from_s)
 
     def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
-        """What of it may be told."""
+        """With what is sure enough to be reported."""
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
         range_c = steady.high - steady.low
