@@ -50,6 +50,7 @@ class QuadEvents:
         self._averages = True
         self._inferences: Inferences = NO_INFERENCES
         self._readings: Readings = NO_READINGS
+        self._is_over = False  # every turn has been
         self._done = 0  # quads, of those of A alone and of both
         self._left_out_ns: int | None = None
 
@@ -59,6 +60,7 @@ class QuadEvents:
         for event in batch.events:
             if event.kind == TURNS:
                 self._plan = plan_of(event.data)
+            self._is_over |= event.kind == "ended" and event.data.get("reason") == "duration"
         plan = self._plan
         if plan is None:
             return ()
@@ -77,7 +79,7 @@ class QuadEvents:
     def _events(self, plan: Plan) -> Iterator[Event]:
         if not len(self._inferences):
             return
-        reached_ns = int(self._inferences["t_ns"][-1])
+        reached_ns = plan.end_ns if self._is_over else int(self._inferences["t_ns"][-1])
         count = ALONE_QUADS + len(plan.order) // 4
         while self._done < count and reached_ns >= self._edges(plan, self._done)[-1]:
             if self._done >= ALONE_QUADS and self._left_out_ns is None:

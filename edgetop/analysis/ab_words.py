@@ -11,6 +11,7 @@ from edgetop.analysis.rounding import rounded
 from edgetop.analysis.verdict import MEASURING, STEADY, UNSETTLED, Verdict
 
 WORD = "A/B"
+FACTOR = 2.0  # from which on a ratio is written as such
 UNITS = {"p50": "ms", "p90": "ms", "p99": "ms", "throughput": "/s", "energy": "mJ"}
 
 
@@ -54,7 +55,10 @@ def verdict_words(ratio: Ratio) -> str:
 
 
 def change_words(ratio: Ratio) -> str:
-    """`+4.9 % (4.1 to 5.7)`."""
+    """`+4.9 % (4.1 to 5.7)`; `x 0.012 (0.011 to 0.013)` where one takes twice as much as the other."""
+    if not FACTOR > ratio.value > 1 / FACTOR:
+        value, low, high = (f"{number:.3g}" for number in (ratio.value, *ratio.ci95))
+        return f"x {value} ({low} to {high})"
     low, high = (f"{(end - 1) * 100:.1f}" for end in ratio.ci95)
     return f"{(ratio.value - 1) * 100:+.1f} % ({low} to {high})"
 

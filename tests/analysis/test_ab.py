@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from edgetop.analysis.ab import LEAST_LEFT_OUT_NS, QUAD, SETTLED, AbFold, AbView, QuadEvents, settling_ns
+from edgetop.analysis.ab import LEAST_LEFT_OUT_NS, QUAD, SETTLED, AbFold, AbView, QuadEvents, Ratio, settling_ns
+from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.session.batch import Batch
@@ -132,7 +133,22 @@ def test_the_quads_are_the_same_however_the_batches_are_cut() -> None:
     inferences = run_of(TURNS, 1.02)
     few, many = (events_of(batches_of(TURNS, inferences, watts(TURNS, 4.0), pieces=n)) for n in (1, 113))
     assert few == many
-    assert len([event for event in few if event.kind == QUAD]) == 6 + len(TURNS.order) // 4 - 1  # the last is not over
+    assert (
+        len([event for event in few if event.kind == QUAD]) == 6 + len(TURNS.order) // 4 - 1
+    )  # the last is not known to be over
+
+
+def test_when_the_time_is_over_the_last_quad_counts() -> None:
+    batches = batches_of(TURNS, run_of(TURNS, 1.0))
+    ends = {reason: [*batches, Batch(events=(ended_event(TURNS.end_ns, reason),))] for reason in ("duration", "user")}
+    whole, stopped = (len([e for e in events_of(each) if e.kind == QUAD]) for each in ends.values())
+    assert (whole, stopped) == (6 + len(TURNS.order) // 4, 6 + len(TURNS.order) // 4 - 1)
+
+
+@pytest.mark.parametrize(("value", "words"), [(1.05, "+5.0 % (3.0 to 7.0)"), (0.012, "x 0.012 (0.0118 to 0.0122)")])
+def test_a_change_is_told_in_percent_or_as_a_factor(value: float, words: str) -> None:
+    ends = (1.03, 1.07) if value > 1 else (0.0118, 0.0122)
+    assert change_words(Ratio(value, ends, "slower", None)) == words
 
 
 def test_a_turn_in_which_nothing_ran_is_no_quad() -> None:
