@@ -71,6 +71,13 @@ class Points:
         )
         return Points(self.axis, low, middle, high, top)
 
+    def since(self, second: float) -> "Points":
+        """The same without what came before."""
+        place = np.arange(POINTS) * (self.axis.to_s - self.axis.from_s)
+        is_before = place < (second - self.axis.from_s) * POINTS
+        figures = (self.low, self.middle, self.high, self.top)
+        return Points(self.axis, *(np.where(is_before, np.nan, values) for values in figures))
+
     def bridged(self, seconds: float) -> "Points":
         """Without holes of at most so long between two values: what was before stands there."""
         known = np.flatnonzero(~np.isnan(self.middle))

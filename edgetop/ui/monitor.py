@@ -27,6 +27,7 @@ from edgetop.ui.look import Look
 from edgetop.ui.pane_widget import FrameWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
+from edgetop.ui.panes.memory import moves as memory_moves
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import is_flat
 from edgetop.ui.panes.status import key_at, status_line
@@ -46,7 +47,7 @@ LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant 
 
 def courses(view: MonitorView) -> dict[str, int]:
     """How many timelines these have that are worth a chart: with none, a line says it all. ABSENT: no sensor of it."""
-    heat, memory = sum(shown_courses(view)), int(not is_flat(view.memory.rss_points, "MiB"))
+    heat, memory = sum(shown_courses(view)), int(memory_moves(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     return {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
 

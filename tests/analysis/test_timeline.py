@@ -291,3 +291,11 @@ def test_short_holes_between_values_are_bridged_and_longer_ones_stay() -> None:
     assert np.isnan(points.bridged(60).middle[120:]).all()
     empty = np.full(POINTS, np.nan)
     assert Points(axis, empty, empty, empty, empty).bridged(60).is_empty
+
+
+def test_points_since_a_second_have_nothing_of_before() -> None:
+    axis = Axis(0, 60)
+    ramp = np.repeat(np.arange(60.0), POINTS // 60)
+    kept = Points(axis, ramp, ramp, ramp, ramp).since(30)
+    assert np.isnan(kept.middle[: POINTS // 2]).all()
+    assert kept.middle[POINTS // 2 :].tolist() == ramp[POINTS // 2 :].tolist()

@@ -15,7 +15,8 @@ from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
 DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
 LABEL_CELLS = 12
-HOUR_NS = 3600e9
+HOUR_NS, NS = 3600e9, 1e9
+SETTLING_S = 5.0  # of the measurement: what was loaded is read every few seconds
 SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a warning
 
 STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "first": "first run", "steady": "steady"}
@@ -71,10 +72,19 @@ def _shown(track: TrackView | None, unit: str) -> str:
     return formatting.reading(track.value, unit)
 
 
+def moves(view: MonitorView) -> bool:
+    """Whether the engine's memory is worth a chart: of what it took for the model, a number says as much."""
+    points, measured_ns = view.memory.rss_points, view.progress.measured_ns
+    if points is None or measured_ns is None:
+        return False
+    since_s = (view.progress.now_ns - measured_ns) / NS + SETTLING_S
+    return not is_flat(points.since(since_s), "MiB")
+
+
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    points = None if is_flat(view.memory.rss_points, "MiB") else view.memory.rss_points
+    points = view.memory.rss_points if moves(view) else None
     return with_chart(view, points, "MiB", partial(_rows, view.memory), area)
 
 

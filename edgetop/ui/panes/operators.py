@@ -42,9 +42,9 @@ def one_line(view: MonitorView, area: Area) -> Line:
     largest, p50_ns = max(found, key=lambda operator: operator.share), _p50_ns(view)
     ms = "" if p50_ns is None else f"  {formatting.milliseconds(scaled_ns(largest, p50_ns))} ms"
     change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
-    share = formatting.share_text(largest.share, settled=largest.settled)
+    share = f"{formatting.percent(largest.share)}{'' if largest.settled else ' ?'}"
     name = f"{area.clean(largest.op_type)} {area.clean(short_name(largest))}"
-    return as_fits(area.width, ("hotspot  ", "dim"), f"{share.strip()} % of the time: {name}", ms, change)
+    return as_fits(area.width, ("hotspot  ", "dim"), f"{share} of the time: {name}", ms, change)
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
