@@ -66,6 +66,11 @@ def steady(terminal: Terminal, size: tuple[int, int]) -> list[int]:
     return sizes[last_paint + 1 : -1]
 
 
+def without_intervals(rows: list[str]) -> list[str]:
+    """How well percentiles are known is estimated anew only now and then."""
+    return [row for row in rows if not row.startswith(("|95% from", "|      to "))]
+
+
 @pytest.mark.parametrize(
     ("size", "keys", "budget"),
     [
@@ -88,7 +93,7 @@ def test_a_steady_refresh_sends_little_and_leaves_nothing_old(size: tuple[int, i
         sent = steady(terminal, size)
         assert len(sent) > 5
         assert mean(sent) < budget
-        assert terminal.shown(*size) == asyncio.run(expected())
+        assert without_intervals(terminal.shown(*size)) == without_intervals(asyncio.run(expected()))
 
 
 @pytest.mark.parametrize(
