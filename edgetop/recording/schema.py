@@ -186,8 +186,11 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With nulls in the columns that `as_described` left absent."""
-    columns = [
-        table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(len(table), f.type) for f in schema
-    ]
+    """With nulls in the columns that `as_described` left absent, and zeros where there can be no nulls."""
+    columns = [table[f.name].cast(f.type) if f.name in table.column_names else _absent(f, len(table)) for f in schema]
     return pa.table(columns, schema)
+
+
+def _absent(field: pa.Field, rows: int) -> pa.Array:
+    nulls = pa.nulls(rows, field.type)
+    return nulls if field.nullable else nulls.fill_null(0)
