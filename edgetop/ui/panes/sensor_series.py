@@ -30,8 +30,9 @@ WITHOUT_TRIP_C = 85.0
 
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Which cells of a timeline are shaded: the board was throttled, or the model slow."""
-    found: list[ThrottleSpan | Slowdown] = [*view.throttles.spans, *view.slowdowns.slowdowns]
+    """Which cells of a timeline are shaded: the board was throttled, or the model slower than at first."""
+    later = [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start]
+    found: list[ThrottleSpan | Slowdown] = [*view.throttles.spans, *later]
     now_ns = view.progress.now_ns
     in_s = ((of.start_ns / NS, (now_ns if of.end_ns is None else of.end_ns) / NS) for of in found)
     return shades(in_s, axis, cells)
