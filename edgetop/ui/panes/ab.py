@@ -77,7 +77,7 @@ def _gauge(ratio: Ratio, widest: float) -> str:
 
     >>> from edgetop.analysis.ab import Ratio
     >>> _gauge(Ratio(1.05, (1.04, 1.06), "slower", None), 0.1)
-    '-----------|----[=]------'
+    '------------|----[=]-----'
     """
     cells = ["-"] * (GAUGE_CELLS + 1)
 
