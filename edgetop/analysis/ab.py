@@ -47,7 +47,7 @@ class QuadEvents:
     def __init__(self) -> None:
         self._plan: Plan | None = None
         self._power: int | None = None  # the place of the sensor of the whole board's power
-        self._averages = True
+        self._averages = False  # its readings, the time since the one before
         self._inferences: Inferences = NO_INFERENCES
         self._readings: Readings = NO_READINGS
         self._is_over = False  # every turn has been
@@ -74,7 +74,7 @@ class QuadEvents:
     def _find_power(self, manifest: Manifest) -> None:
         for place, info in enumerate(manifest.sensors):
             if info.kind == "power" and info.role == "total":
-                self._power, self._averages = place, info.averages is not False
+                self._power, self._averages = place, info.averages is True
 
     def _events(self, plan: Plan) -> Iterator[Event]:
         if not len(self._inferences):
@@ -148,7 +148,8 @@ class QuadEvents:
             power.append(self._watts(from_ns, end_ns))
         latencies = np.concatenate(kept)
         p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
-        hz, watts = len(latencies) / seconds, None if None in power else float(np.mean(power))  # type: ignore[arg-type]
+        known = [watts for watts in power if watts is not None]
+        hz, watts = len(latencies) / seconds, float(np.mean(known)) if known else None
         return {
             "count": len(latencies),
             "left_out": left_out,

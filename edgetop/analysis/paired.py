@@ -39,7 +39,7 @@ def undisturbed(values: Floats) -> Floats:
     On a CPU that others want too, a median can jump to several times its value in one turn and not in the next. The
     limit is far enough out to leave 95 % intervals what they are, for heavy tails too (tests/analysis/test_paired.py).
     """
-    if len(values) < LEAST_PAIRS:
+    if len(values) < 2 * LEAST_PAIRS:  # too few to tell what is far off
         return values
     off = np.abs(values - np.median(values))
     kept: Floats = values[off <= FAR_OFF * max(float(np.median(off)), SMALLEST)]

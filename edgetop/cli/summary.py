@@ -85,7 +85,7 @@ def brief_summary(report: Report) -> str:
         islice(_load(report.latency, report.session.load), 2),
         islice(_heat(report), 1),
         islice(_power(report.power), 1),
-        islice(_energy(report.energy, report.power, report.session.methodology.battery), 1),
+        islice(_energy_of(report), 1),
         islice(_memory(report.memory), 1),
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(report.warnings[0].message)}"] if report.warnings else [],
@@ -291,7 +291,7 @@ def _board(report: Report) -> Iterator[str]:
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
         yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
     yield from _power(report.power)
-    yield from _energy(report.energy, report.power, report.session.methodology.battery)
+    yield from _energy_of(report)
     yield from _memory(report.memory)
     if report.usage:
         yield from _usage(report.usage)
@@ -366,6 +366,12 @@ def _most(figures: PowerFigures | RailFigures) -> str:
 
 def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
     return clean(figures.accuracy or "of unknown accuracy").replace("-", " ")
+
+
+def _energy_of(report: Report) -> Iterator[str]:
+    """Nothing of an A/B session: an inference of two models together costs nothing that means anything."""
+    if report.ab is None:
+        yield from _energy(report.energy, report.power, report.session.methodology.battery)
 
 
 def _energy(energy: EnergyFigures, power: PowerFigures, battery: Battery | None) -> Iterator[str]:
