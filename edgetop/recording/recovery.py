@@ -144,6 +144,8 @@ def _lost(snapshot: Snapshot, last: "_Last", unwritten: Unwritten, death: str | 
         why = "the disk took nothing more" if waited_ns else "the disk took nothing for a time"
         ran_out = f"{why} from {formatting.clock_time(last.until_ns)} on" if waited_ns else why
         each.append(Lost((unwritten.ns + waited_ns) / NS, unwritten.inferences, f"{ran_out}: it was full, or failed"))
+    elif death and not last.until_ns:
+        each.append(Lost(None, None, f"{_DEATHS[death]}, and nothing in its journal can be read"))
     elif death:
         most_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
         known = any(lost and lost.inferences for lost in each)
@@ -274,7 +276,8 @@ def _recovery_text(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | 
     spoilt = [what] * bool(torn) + [f"{damaged} damaged bytes"] * bool(damaged)
     aside = f"; {' and '.join(spoilt)}: kept beside the tables" if spoilt else ""
     for death in _DEATHS.values():
-        if lost and lost.why.startswith(death) and lost.inferences is None and ";" not in lost.why:
+        is_only_that = lost and lost.why.startswith(death) and lost.inferences is None and ";" not in lost.why
+        if lost and is_only_that and lost.seconds is not None:
             return f"{death} after {at}: at most {lost.seconds:g} s is lost{aside}"
     return f"completed after {at}: {f'{lost.words} are lost ({lost.why})' if lost else 'nothing is lost'}{aside}"
 

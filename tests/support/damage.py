@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -196,6 +197,7 @@ class Found:
 
     counted: int  # inferences by its seconds, errors included
     single: int
+    by_second: dict[int, int]  # counted, by the beginning of the second in ns
     lost: Lost | None
     told: bool  # a line says that something is wrong
 
@@ -221,7 +223,11 @@ def examined(folder: Path, home: Path, commands: Collection[tuple[str, ...]] = C
     lost = Lost(**document["lost"]) if document["lost"] else None
     whole = list(Recording(folder).play(inferences=True))
     counted = sum(int(b.seconds.rows["count"].sum() + b.seconds.rows["errors"].sum()) for b in whole)
-    return Found(counted, sum(len(b.inferences) for b in whole), lost, bool(said))
+    by_second: Counter[int] = Counter()
+    for batch in whole:
+        for row in batch.seconds.rows:
+            by_second[int(row["t_ns"])] += int(row["count"] + row["errors"])
+    return Found(counted, sum(len(b.inferences) for b in whole), dict(by_second), lost, bool(said))
 
 
 def untrue(before: Found, after: Found | None) -> str:
@@ -237,6 +243,15 @@ def untrue(before: Found, after: Found | None) -> str:
         return f"{missing} inferences, {uncounted} of the seconds are missing, and {known} are said to be lost"
     if known is not None and known < missing:
         return f"{missing} inferences are missing, and {known} are said to be lost"
+    return _untrue_seconds(before, after)
+
+
+def _untrue_seconds(before: Found, after: Found) -> str:
+    """What is lost is said as a number of seconds at most."""
+    short_s = sum(after.by_second.get(t_ns, 0) < count for t_ns, count in before.by_second.items())
+    seconds = after.lost.seconds if after.lost else 0.0
+    if seconds is not None and short_s > seconds + 1:  # a second may be cut by where a batch ends
+        return f"{short_s} seconds lack inferences, and at most {seconds} s are said to be lost"
     return ""
 
 
