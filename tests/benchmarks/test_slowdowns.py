@@ -1,7 +1,8 @@
 """How well slowdowns are found, on generated sessions that were not used to find the thresholds; and at what cost.
 
 Thresholds were chosen on seeds 0 to 499 and, of healthy ones, 1_000 to 1_069. Seeds from 10_000, 20_000, 30_000 and
-40_000 on scored what was then changed: of healthy sessions it misjudged 4 and then 1.5 a day. Those here came after.
+40_000 on scored what was then changed: of healthy sessions it misjudged 4 and then 1.5 a day. Those here came after;
+those of a cause on top of another and of wider kinds once more, after the noise's correlation was taken into account.
 """
 
 import time
@@ -22,11 +23,11 @@ from tests.support.generator.widened import WIDENED
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3_600)]
 
 SEEDS = range(60_000, 60_600)
-# Of a cause that comes on top of another: chosen on seeds 0 to 499, and once more after 70_000 to 70_299 gave 94 %.
-ON_TOP_SEEDS = range(80_000, 80_300)
+# Of a cause that comes on top of another: chosen on seeds 0 to 499 and, of the share of correlation, on 80_000 to 80_299.
+ON_TOP_SEEDS = range(85_000, 85_300)
 LEAST_ON_TOP = 0.92  # a model of 2.4 s has one window in twelve seconds: of parts so short it cannot tell three
-# Of each wider kind: chosen on seeds 0 to 239.
-WIDENED_SEEDS = range(90_000, 90_060)
+# Of each wider kind: chosen on seeds 0 to 239 and 90_000 to 90_119.
+WIDENED_SEEDS = range(95_000, 95_060)
 LEAST_WIDENED = 0.95
 # Noise of 6 % that keeps nine tenths of itself from second to second passes 8 % by itself for many seconds, so that a
 # slowdown often seems to begin sooner.

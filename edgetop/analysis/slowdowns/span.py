@@ -8,7 +8,7 @@ import numpy as np
 from edgetop.analysis.slowdowns.windows import NEPER
 
 LEAST_S = 3  # a slowdown lasts at least
-# Log-likelihood ratio. In 50 hours of sessions with correlated noise of 6 %, 1 of 200 rises by chance had more.
+# Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, one rise by chance had more.
 CERTAIN = 14.0
 CHECKED = 64  # windows by which it is told from noise
 RECENT = 64  # windows whose levels are kept
