@@ -45,9 +45,9 @@ def overload_words(asked_hz: float, done_hz: float) -> str:
 def misses_words(miss_rate: float, deadline_ms: float) -> str:
     """
     >>> misses_words(0.021, 33.0)
-    '2.1 % of its 33 ms deadline'
+    '2.1 % over 33 ms'
     """
-    return f"{formatting.fine_percent(miss_rate)} of its {deadline_ms:g} ms deadline"
+    return f"{formatting.fine_percent(miss_rate)} over {deadline_ms:g} ms"
 
 
 def headroom_words(headroom_ms: float) -> str:

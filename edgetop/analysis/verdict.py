@@ -229,7 +229,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     if contended:
         word = CONTENDED + (FROM_START if contended.from_start else "")
         who = others or next(iter(contended.evidence), "")
-        size = "" if contended.from_start else _size(contended)
+        size = "" if contended.from_start else _size(contended, " slower")
         yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
     elif others:
         known = change if seen.slowdowns.is_settled else None  # else the burst is what others left of it
@@ -240,8 +240,8 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
             yield Verdict(SLOWED, "warning", (_size(slowdown), why(slowdown)), since_ns=slowdown.start_ns)
 
 
-def _size(slowdown: Slowdown) -> str:
-    return f"{how_much(slowdown)} since {formatting.clock_time(slowdown.start_ns)}"
+def _size(slowdown: Slowdown, word: str = "") -> str:
+    return f"{how_much(slowdown)}{word} since {formatting.clock_time(slowdown.start_ns)}"
 
 
 def _not_kept(promises: Promises) -> Iterator[Verdict]:
@@ -394,7 +394,7 @@ def _past(seen: Evidence) -> Iterator[str]:
         yield _errors_words(seen)
     deadline = seen.promises.deadline
     if deadline and deadline.is_missed:
-        yield f"missed {misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)}"
+        yield f"missed its deadline: {misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)}"
     if is_over and (rate := leak_rate(seen.growth)):
         yield f"leaked {rate}"
 

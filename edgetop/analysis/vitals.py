@@ -78,7 +78,7 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
     deadline = view.deadline
     if deadline:
         level: Level = "warning" if deadline.is_missed else "good"
-        yield Vital("missed", formatting.fine_percent(deadline.miss_rate), None, level)
+        yield Vital("missed", f"{formatting.fine_percent(deadline.miss_rate)} in all", None, level)
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
@@ -92,7 +92,9 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
     free = f"{formatting.size(left.value * 2**20)} free"
     growth = memory.growth
     if growth and growth.is_leak and growth.mib_per_h:
-        yield Vital("memory", f"{free}, +{formatting.reading(growth.mib_per_h.value, 'MiB')} MiB/h", None, "warning")
+        yield Vital(
+            "memory", f"{free}, grows {formatting.reading(growth.mib_per_h.value, 'MiB')} MiB/h", None, "warning"
+        )
         return
     if not limit:
         yield Vital("memory", free)

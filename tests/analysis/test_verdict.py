@@ -214,14 +214,14 @@ def test_misses_are_told_from_one_in_ten_thousand_on() -> None:
         parts = (with_load(deadline_ns=33 * MS), phase("measure"), measured(10 * NS, inferences))
         verdict = verdict_of(*parts, Batch(10 * NS, seconds=seconds_of(inferences, 33 * MS)))
         assert verdict.word == word, late
-    assert verdict.details == ("0.015 % of its 33 ms deadline",)
+    assert verdict.details == ("0.015 % over 33 ms",)
 
 
 def test_misses_of_a_minute_ago_are_told_in_the_past_tense() -> None:
     latency = stretch((5, 40.0), (75, 10.0))
     verdict = analysed(latency, load=Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)).view(10 * NS).verdict
     assert "MISSING DEADLINE" not in (verdict.word, *verdict.also)
-    assert verdict.past == ("missed 6.2 % of its 33 ms deadline",)
+    assert verdict.past == ("missed its deadline: 6.2 % over 33 ms",)
 
 
 def test_a_queue_without_end_outweighs_misses() -> None:
@@ -232,7 +232,7 @@ def test_a_queue_without_end_outweighs_misses() -> None:
     verdict = verdict_of(with_load(**load), phase("measure"), Batch(25 * NS, inferences, seconds))
     assert (verdict.word, verdict.level) == ("OVERLOADED", "critical")
     assert verdict.details == ("30 Hz asked, 24.4 Hz done",)
-    assert verdict.also == ("MISSING DEADLINE 100.0 % of its 33 ms deadline",)
+    assert verdict.also == ("MISSING DEADLINE 100.0 % over 33 ms",)
 
 
 def gate(text: str) -> Batch:
@@ -289,7 +289,7 @@ def test_what_was_true_of_a_session_is_told_in_the_past_tense_the_gravest_first(
         "was throttled once, 14 % of the time (thermal)",
         "was overloaded: 20 Hz asked, 20.0 Hz done",
         "was slowed once, 14 % of the time (unknown cause)",
-        "missed 13.6 % of its 33 ms deadline",
+        "missed its deadline: 13.6 % over 33 ms",
     )
     assert verdict.brief == "throttled 1x, 14 %"
 
@@ -303,7 +303,7 @@ def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_com
     verdict = under_load(SLOWER, flag=1.0)
     assert (verdict.word, verdict.also) == (
         "THROTTLING",
-        ("OVERLOADED", "MISSING DEADLINE 100.0 % of its 33 ms deadline"),
+        ("OVERLOADED", "MISSING DEADLINE 100.0 % over 33 ms"),
     )
     assert verdict.details == ("0:19 thermal",)
     assert verdict.p50_change == pytest.approx(0.4, abs=0.02)
@@ -352,7 +352,7 @@ def test_a_session_that_ends_while_throttled_keeps_what_held_then() -> None:
 def test_a_queue_without_end_outweighs_what_others_do() -> None:
     verdict = under_load(SLOWER, flag=0.0)
     assert verdict.word == "OVERLOADED"
-    assert verdict.also == ("SLOWED", "MISSING DEADLINE 100.0 % of its 33 ms deadline")
+    assert verdict.also == ("SLOWED", "MISSING DEADLINE 100.0 % over 33 ms")
 
 
 def test_a_queue_is_no_slowdown_for_service_time_is_judged() -> None:
@@ -388,8 +388,8 @@ def test_slowed_is_said_as_long_as_it_is_slow_and_not_until_a_slowdown_is_surely
 def test_the_words_are_one_line_of_all_of_it() -> None:
     verdict = under_load(SLOWER, flag=1.0)
     assert verdict.words == (
-        "THROTTLING: 0:19 thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % of its 33 ms deadline; "
-        "missed 23.8 % of its 33 ms deadline"
+        "THROTTLING: 0:19 thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % over 33 ms; "
+        "missed its deadline: 23.8 % over 33 ms"
     )
 
 

@@ -23,7 +23,7 @@ from tests.support.generator.widened import WIDENED
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3_600)]
 
 SEEDS = range(60_000, 60_600)
-# Of a cause that comes on top of another: chosen on seeds 0 to 499 and, of the share of correlation, on 80_000 to 80_299.
+# Of a cause that comes on top of another: chosen on seeds 0 to 499 and, for noise, on 80_000 to 80_299.
 ON_TOP_SEEDS = range(85_000, 85_300)
 LEAST_ON_TOP = 0.92  # a model of 2.4 s has one window in twelve seconds: of parts so short it cannot tell three
 # Of each wider kind: chosen on seeds 0 to 239 and 90_000 to 90_119.

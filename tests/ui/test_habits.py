@@ -112,7 +112,7 @@ async def test_help_is_searched_and_says_how_much_is_below(tmp_path: Path) -> No
 async def test_what_is_searched_is_listed_while_it_is_typed() -> None:
     async with opened(eventful()) as screen:
         await screen.press("5", "slash", *"door")
-        assert "with: door" in screen.text
+        await screen.wait_for("with: door")
         await screen.press("escape")
         assert "with:" not in screen.text
 

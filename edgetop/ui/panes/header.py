@@ -106,7 +106,7 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     names = (" or ".join(models), runtime, board)
     text = "   ".join(area.clean(name) for name in names if name)
     many = len(view.notices)
-    warned = f"  ! {many} warning{'s' if many > 1 else ''}: 7" if many else ""
+    warned = f"  ! {many} warning{'s' if many > 1 else ''}: key 7" if many else ""
     told = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     told = fit(told, area.width) if width(told) > area.width else told
     return (*fit(line((f" {text}", "dim")), max(0, area.width - width(told))), *told)

@@ -64,7 +64,7 @@ def test_the_verdict_tells_what_the_board_does_from_what_others_do() -> None:
     assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("0:19 thermal",))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
     assert (verdict.word, verdict.level) == ("CONTENDED", "warning")
-    assert verdict.details == ("steal 30 %", "40 % since 00:01:00")
+    assert verdict.details == ("steal 30 %", "40 % slower since 00:01:00")
 
 
 def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_over() -> None:
