@@ -73,7 +73,7 @@ def command(
 ) -> int:
     """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
 
-    Without SESSION: the one that runs. Where several do, you choose on a terminal; elsewhere it is the newest.
+    Without SESSION: the one that runs. Where several do, you choose on a terminal; elsewhere give a name.
 
     q, d and Ctrl+C leave it running; Q asks whether to stop it.
     Several may watch at once.

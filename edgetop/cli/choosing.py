@@ -25,15 +25,15 @@ def recorded(given: str | None) -> Path:
 
 
 def running(given: str | None, *, newest: bool) -> Path:
-    """The folder of the session that is given; of None the one that runs.
+    """The folder of the session that is given; of None the one that runs, which `newest` names on stderr.
 
-    Where several run, the user chooses on a terminal. Without one it is the newest if `newest`, else raises InputError.
+    Where several run, the user chooses on a terminal; `newest`: it is the first choice. Without one raises InputError.
     """
     home = recordings_home()
     found = live(home, Path.cwd()) if given is None else []
     if len(found) > 1 and sys.stdin.isatty() and sys.stderr.isatty():
         return _chosen(found, default="1" if newest else None)
-    if found and newest:
+    if len(found) == 1 and newest:
         return _say(*found[0])
     return locate_live(given, home)
 

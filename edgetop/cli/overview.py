@@ -3,10 +3,7 @@
 # name -> (module, what it does)
 COMMANDS = {
     "run": ("edgetop.cli.run", "Run a model and watch it: latency, heat, power, memory, events."),
-    "watch": (
-        "edgetop.cli.watch_program",
-        "Watch the inferences of a program, unchanged: edgetop watch -- python app.py.",
-    ),
+    "watch": ("edgetop.cli.watch_program", "Watch the inferences of your own program, without changing it."),
     "demo": ("edgetop.cli.demo", "Try it on a virtual board that overheats; the inference is real."),
     "ab": ("edgetop.cli.ab", "Compare two models or settings in turns: is the difference real?"),
     "attach": ("edgetop.cli.attach", "Watch a running session, here or over ssh."),
@@ -36,6 +33,7 @@ EXAMPLES = """\
   edgetop                          watch the built-in demo model
   edgetop demo                     watch it overheat on a virtual board
   edgetop run model.onnx           watch your model; it is recorded as it runs
+  edgetop watch -- python app.py   watch the inferences of your program
   edgetop run model.tflite --headless --duration 60s --json
   edgetop run model.onnx --detach  leave it running; edgetop attach, edgetop stop
   edgetop report demo-20261121-101502

@@ -19,6 +19,12 @@ from edgetop.ui.look import Look
 T = TypeVar("T")
 
 
+class PlainScrollBar(ScrollBarRender):
+    """Whole cells only: the glyphs for parts of one are two cells wide in some terminals."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "]
+
+
 class Dialog(ModalScreen[T], Generic[T]):
     """A box in the middle with a title; Esc closes it without an answer."""
 
@@ -62,7 +68,8 @@ class ChoiceDialog(Dialog[T], Generic[T]):
             self._bindings.key_to_bindings |= BindingsMap([(choice.keys, f"choose({i})", choice.words)]).key_to_bindings
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="box"):
+        with VerticalScroll(classes="box") as box:  # has the focus: arrows and pages scroll it where it is too long
+            box.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
             yield Static(self.heading, classes="title", markup=False)
             yield Static(self._text, markup=False)
 
@@ -168,12 +175,6 @@ def filter_dialog(rows: str, words: str, changed: Callable[[str], object]) -> In
     dialog = InputDialog(title, str, below, placeholder=placeholder, text=words, changed=changed)
     dialog.add_class("bottom")
     return dialog
-
-
-class PlainScrollBar(ScrollBarRender):
-    """Whole cells only: the glyphs for parts of one are two cells wide in some terminals."""
-
-    VERTICAL_BARS: ClassVar[list[str]] = [" "]
 
 
 class TextDialog(Dialog[None]):

@@ -45,6 +45,8 @@ _NAMES = {
     "question_mark": "?",
     "exclamation_mark": "!",
     "slash": "/",
+    "comma": ",",
+    "full_stop": ".",
     "pagedown": "PgDn",
     "pageup": "PgUp",
     "less_than_sign": "<",

@@ -67,11 +67,12 @@ def test_where_nothing_is_recorded_that_is_one_line() -> None:
         recorded(None)
 
 
-def test_a_script_is_never_asked(two_run: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert running(None, newest=True) == two_run[1]
-    assert capsys.readouterr().err.startswith("edgetop: b, began")
-    with pytest.raises(InputError, match="2 sessions run now"):
-        running(None, newest=False)
+@pytest.mark.usefixtures("two_run")
+@pytest.mark.parametrize("newest", [True, False])
+def test_a_script_is_never_asked_and_gets_the_names(newest: bool) -> None:
+    with pytest.raises(InputError, match="2 sessions run now") as refused:
+        running(None, newest=newest)
+    assert "name one: b.edgetop, c.edgetop" in str(refused.value)
 
 
 @pytest.mark.parametrize(("typed", "newest", "place"), [("2\n", True, 2), ("\n", True, 1), ("7\nx\n2\n", False, 2)])

@@ -9,7 +9,7 @@ from textual.widgets import Static
 from edgetop.feeds.protocol import Can
 from edgetop.session.orders import Order
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.dialogs import Dialog, TextDialog
+from edgetop.ui.dialogs import Dialog, TextDialog, export_dialog
 from tests.support.replays import replayed
 from tests.support.screens import Opened, opened
 from tests.support.scripts import Script, measured
@@ -89,6 +89,9 @@ async def test_in_a_replay_a_row_goes_to_its_time(tmp_path: Path) -> None:
         assert dialog(screen) == "events"
         assert 10 < screen.at_s < 13
         assert "fan slow" in screen.text
+        at_s = screen.at_s
+        await screen.press("escape", "escape", "comma", "comma", "full_stop", "comma")
+        assert (screen.at_s, "at 00:00:" in screen.rows[2]) == (at_s, True)  # read, and not gone to
 
 
 async def test_help_is_searched_and_says_how_much_is_below(tmp_path: Path) -> None:
@@ -115,6 +118,15 @@ async def test_what_is_searched_is_listed_while_it_is_typed() -> None:
         await screen.wait_for("with: door")
         await screen.press("escape")
         assert "with:" not in screen.text
+
+
+async def test_a_dialog_that_is_too_long_for_the_screen_scrolls() -> None:
+    async with opened(measured(5), (40, 12)) as screen:
+        screen.app.push_screen(export_dialog({f"form{i}": "what it is for, in words" for i in range(6)}, "/a/folder"))
+        await screen.wait_for("Export the session")
+        assert "no export" not in screen.text
+        await screen.press("end")
+        await screen.wait_for("no export")
 
 
 async def test_the_severity_goes_round() -> None:
