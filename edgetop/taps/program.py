@@ -22,20 +22,13 @@ from edgetop.engines.protocol import (
     Died,
     Ended,
     EngineUpdate,
-    Loaded,
     LogLine,
     Message,
-    PhaseBegan,
-    ProfilerChosen,
-    RecordsLost,
     Started,
-    StreamsSeen,
 )
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
-from edgetop.session.records import MEASURE, Inferences
-from edgetop.taps.ring import Ring
-from edgetop.taps.streams import Streams
+from edgetop.taps.taps import Taps
 
 HOOK = Path(layout.__file__).parent / "hook"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
@@ -43,7 +36,6 @@ PREFIX = "edgetop-tap-"
 QUIET_NS = 10_000_000_000  # without an inference: then it is told what was looked for
 END_PATIENCE_NS = 5_000_000_000  # after SIGINT and after SIGTERM
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are kept
-MAX_RINGS = 512  # processes, of which each has one or two
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
 
 
@@ -69,12 +61,8 @@ class WatchedProgram:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: LineReader | None = None
         self._log_fd = -1
-        self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
-        self._lost = 0
-        self._streams = Streams()
-        self._told_streams = 0
-        self._counted = 0
-        self._began_ns: int | None = None
+        self._taps = Taps()
+        self._told_start = False
         self._started_ns = 0
         self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
         self._told_quiet = self._over = False
@@ -86,6 +74,7 @@ class WatchedProgram:
         try:
             _remove_left_behind(home)
             self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+            self._taps.folder = self._folder
             self._process = self._spawn(self._folder)
         except OSError as error:
             self.close()
@@ -127,11 +116,11 @@ class WatchedProgram:
         if self._over or self._process is None:
             return EngineUpdate()
         now_ns = time.monotonic_ns()
-        messages: list[Message] = [] if self._told_streams or self._counted else self._hello()
+        messages: list[Message] = [] if self._told_start else [Started(self._process.pid, "")]
+        self._told_start = True
         status = self._process.poll()  # before the rings: what it did before it went is still read
-        self._read_rings(messages)
-        records = self._streams.release(now_ns, is_over=status is not None)
-        messages += self._news(records, now_ns)
+        records, news = self._taps.poll(now_ns, is_over=status is not None)
+        messages += [*news, *self._quiet(now_ns)]
         if self._log:
             messages += self._log.read()
             self._bound_output()
@@ -141,62 +130,12 @@ class WatchedProgram:
             self._watch_limits(now_ns)
         return EngineUpdate(records, tuple(messages))
 
-    def _hello(self) -> list[Message]:
-        assert self._process
-        self._counted = 1
-        return [Started(self._process.pid, "")]
-
-    def _read_rings(self, messages: list[Message]) -> None:
-        assert self._folder
-        with contextlib.suppress(OSError):
-            for name in sorted(path.name for path in self._folder.iterdir()):
-                if name.endswith(".tap") and self._rings.get(name) is None and len(self._rings) < MAX_RINGS:
-                    with contextlib.suppress(ValueError, OSError):  # not whole yet; looked at again the next time
-                        self._rings[name] = Ring(self._folder / name)
-        rings = [ring for ring in self._rings.values() if ring]
-        for ring in rings:
-            ring.look()
-        for ring in rings:
-            self._streams.add(ring, ring.read())
-        if (lost := sum(ring.lost for ring in rings)) > self._lost:
-            messages.append(RecordsLost(lost - self._lost))
-            self._lost = lost
-
-    def _news(self, records: Inferences, now_ns: int) -> list[Message]:
-        messages: list[Message] = []
-        names = self._streams.names
-        if len(names) > self._told_streams:
-            rings = [ring for ring in self._rings.values() if ring and ring.source]
-            sources = tuple(sorted({ring.source for ring in rings}))
-            cost_ns = max((ring.cost_ns for ring in rings), default=0)
-            messages.append(StreamsSeen(tuple(name.model for name in names), sources, cost_ns or None))
-            if not self._told_streams:
-                first = names[0]
-                why = f"seen by {', '.join(sources)}"
-                messages += [
-                    Loaded(
-                        first.runtime or "unknown",
-                        first.version,
-                        why,
-                        first.providers,
-                        (),
-                        (),
-                        (),
-                        self._streams.load_ns,
-                    ),
-                    ProfilerChosen("", "the program runs its own sessions: edgetop ops MODEL profiles its model alone"),
-                ]
-            self._told_streams = len(names)
-        if len(records) and self._began_ns is None:
-            self._began_ns = int(records["t_ns"][0])
-            messages += [PhaseBegan("first", self._began_ns), PhaseBegan("measure", self._began_ns)]
-        self._counted += int((records["phase"] == MEASURE).sum())
-        if self._began_ns is None and not self._told_quiet and now_ns - self._started_ns > QUIET_NS:
-            self._told_quiet = True
-            messages.append(
-                LogLine("warning", "edgetop", f"no inference was seen in 10 s: {self._found()}", "no-inference")
-            )
-        return messages
+    def _quiet(self, now_ns: int) -> list[Message]:
+        """What is told once, where nothing was seen for a while."""
+        if self._taps.began_ns is not None or self._told_quiet or now_ns - self._started_ns <= QUIET_NS:
+            return []
+        self._told_quiet = True
+        return [LogLine("warning", "edgetop", f"no inference was seen in 10 s: {self._found()}", "no-inference")]
 
     def _found(self) -> str:
         """What of a runtime the program has loaded."""
@@ -227,16 +166,14 @@ class WatchedProgram:
             return Ended(self._stops[0][1], now_ns)
         if status < 0:
             last_words = self._log.last_line if self._log else ""
-            return Died(explain_exit(status, self._witness), loading=self._began_ns is None, last_words=last_words)
+            return Died(explain_exit(status, self._witness), loading=self._taps.began_ns is None, last_words=last_words)
         return Ended("exit" if status == 0 else f"exit-status-{status}", now_ns)
 
     def _watch_limits(self, now_ns: int) -> None:
-        if self._began_ns is not None and not self._stops:
-            if self.spec.duration_ns is not None and now_ns - self._began_ns >= self.spec.duration_ns:
-                self._ask_to_end(signal.SIGINT, "duration")
-            elif self.spec.runs is not None and self._counted - 1 >= self.spec.runs:
-                self._ask_to_end(signal.SIGINT, "runs")
-        elif self._stops and now_ns - self._stops[-1][0] > END_PATIENCE_NS:
+        if not self._stops:
+            if reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns):
+                self._ask_to_end(signal.SIGINT, reached)
+        elif now_ns - self._stops[-1][0] > END_PATIENCE_NS:
             self._ask_to_end(signal.SIGTERM if len(self._stops) == 1 else signal.SIGKILL, self._stops[0][1])
 
     def stop(self) -> None:
@@ -269,9 +206,7 @@ class WatchedProgram:
         if self._log_fd >= 0:
             os.close(self._log_fd)
             self._log_fd, self._log = -1, None
-        for ring in filter(None, self._rings.values()):
-            ring.close()
-        self._rings = {}
+        self._taps.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None

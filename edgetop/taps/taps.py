@@ -1,0 +1,80 @@
+"""All rings of one watched application: what comes out of them, as an engine tells it."""
+
+import contextlib
+from pathlib import Path
+
+from edgetop.engines.protocol import Loaded, Message, PhaseBegan, ProfilerChosen, RecordsLost, StreamsSeen
+from edgetop.session.records import MEASURE, Inferences
+from edgetop.taps.ring import Ring
+from edgetop.taps.streams import Streams
+
+MAX_RINGS = 512  # processes, of which each has one or two
+
+
+class Taps:
+    def __init__(self) -> None:
+        self.folder: Path | None = None  # where the rings are; None: not yet
+        self.began_ns: int | None = None  # the first inference that was seen
+        self._measured = 0
+        self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
+        self._lost = 0
+        self._streams = Streams()
+        self._told_streams = 0
+
+    def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
+        """What came since the last poll, and what is new. `is_over`: nobody writes any more."""
+        messages: list[Message] = []
+        self._read_rings(messages)
+        records = self._streams.release(now_ns, is_over=is_over)
+        if len(self._streams.names) > self._told_streams:
+            messages += self._new_streams()
+        if len(records) and self.began_ns is None:
+            self.began_ns = int(records["t_ns"][0])
+            messages += [PhaseBegan("first", self.began_ns), PhaseBegan("measure", self.began_ns)]
+        self._measured += int((records["phase"] == MEASURE).sum())
+        return records, messages
+
+    def reached(self, duration_ns: int | None, runs: int | None, now_ns: int) -> str:
+        """Which limit of watching is reached, by its name: "duration" or "runs"; "": none."""
+        if self.began_ns is None:
+            return ""
+        if duration_ns is not None and now_ns - self.began_ns >= duration_ns:
+            return "duration"
+        return "runs" if runs is not None and self._measured >= runs else ""
+
+    def _read_rings(self, messages: list[Message]) -> None:
+        assert self.folder
+        with contextlib.suppress(OSError):
+            for name in sorted(path.name for path in self.folder.iterdir()):
+                if name.endswith(".tap") and self._rings.get(name) is None and len(self._rings) < MAX_RINGS:
+                    with contextlib.suppress(ValueError, OSError):  # not whole yet; looked at again the next time
+                        self._rings[name] = Ring(self.folder / name)
+        rings = [ring for ring in self._rings.values() if ring]
+        for ring in rings:
+            ring.look()
+        for ring in rings:
+            self._streams.add(ring, ring.read())
+        if (lost := sum(ring.lost for ring in rings)) > self._lost:
+            messages.append(RecordsLost(lost - self._lost))
+            self._lost = lost
+
+    def _new_streams(self) -> list[Message]:
+        names, is_first = self._streams.names, not self._told_streams
+        self._told_streams = len(names)
+        rings = [ring for ring in self._rings.values() if ring and ring.source]
+        sources = tuple(sorted({ring.source for ring in rings}))
+        cost_ns = max((ring.cost_ns for ring in rings), default=0)
+        messages: list[Message] = [StreamsSeen(tuple(name.model for name in names), sources, cost_ns or None)]
+        if is_first:
+            first, why = names[0], f"seen by {', '.join(sources)}"
+            runtime, load_ns = first.runtime or "unknown", self._streams.load_ns
+            messages += [
+                Loaded(runtime, first.version, why, first.providers, (), (), (), load_ns),
+                ProfilerChosen("", "the program runs its own sessions: edgetop ops MODEL profiles its model alone"),
+            ]
+        return messages
+
+    def close(self) -> None:
+        for ring in filter(None, self._rings.values()):
+            ring.close()
+        self._rings = {}
