@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.support.waiting import scaled
+
 # The same examples in every run, so that a change is judged by what it changed.
 # `pytest --hypothesis-profile=explore` looks for new ones.
 settings.register_profile("steady", derandomize=True)
@@ -32,8 +34,10 @@ def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
         yield
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
     """Give programs under test, which inherit it, the environment of a user's shell."""
+    config.option.timeout = scaled(float(config.getini("timeout")))
     # nohup and shells without job control make processes ignore these.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,6 +15,7 @@ from edgetop.cli.ab_soak import as_written, counterbalanced
 from tests.cli.test_run import engine_of, wait_for_words
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
+from tests.support.waiting import scaled
 
 QUIET = ("--threads", "1", "--headless", "--max-duration", "3s")
 
@@ -70,7 +71,7 @@ def test_ctrl_c_finishes_the_recording_with_what_there_is(models):
     process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
     wait_for_words(process, "A/B")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=scaled(30))
     assert process.returncode == 130, said
     manifest = json.loads((models / "s.edgetop/session.json").read_text())
     assert (manifest["state"], manifest["end_reason"]) == ("finished", "signal")
@@ -81,7 +82,7 @@ def test_an_engine_that_dies_ends_it_with_its_reason(models):
     process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
     wait_for_words(process, "A/B")
     os.kill(engine_of(process), signal.SIGKILL)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=scaled(30))
     assert process.returncode == 3
     assert "the engine died: " in said
     assert "SIGKILL" in said

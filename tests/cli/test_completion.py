@@ -15,6 +15,7 @@ from edgetop.recording import files, registry
 from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run
 from tests.support.commands import environment
+from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,12 @@ def test_bash_completes_a_session_by_the_script(home: Path) -> None:
     )
     path = f"{program.parent}:/usr/local/bin:/usr/bin:/bin"
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, timeout=60, check=True, env=environment(home, PATH=path)
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        timeout=scaled(60),
+        check=True,
+        env=environment(home, PATH=path),
     )
     assert done.stdout.splitlines()[-1] == "soak-1 soak-2 soak-3"
     assert "_edgetop_completion edgetop" in done.stdout.splitlines()[0]
@@ -117,7 +123,7 @@ def test_tab_loads_nothing_heavy(line: str, tmp_path: Path) -> None:
     program = "import json, sys; from edgetop.cli.main import main\ntry: main()\nexcept SystemExit: pass\nprint(json.dumps(sorted(sys.modules)))"  # noqa: E501
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_EDGETOP_COMPLETE": "bash_complete"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=scaled(60), check=True, cwd=tmp_path,
         env=environment(tmp_path, **words),
     )  # fmt: skip
     loaded = set(json.loads(done.stdout.splitlines()[-1]))

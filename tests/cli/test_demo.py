@@ -16,7 +16,7 @@ from edgetop.simulation.folder import PREFIX
 from edgetop.simulation.machine import HARDWARE
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.commands import edgetop, environment, start_edgetop
-from tests.support.waiting import wait_until
+from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ class Demo:
 
     def end(self):
         self.process.terminate()
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=scaled(30))
         assert self.process.returncode == 0, err
         return json.loads(out)
 
@@ -178,7 +178,7 @@ def test_heat_throttles_the_engine_and_the_fan_lifts_it(start, tmp_path):
 
 def test_an_engine_that_crashes_ends_the_session_with_its_cause(start, tmp_path):
     demo = start("--scenario", "crash", "--speed", "1000x")
-    out, err = demo.process.communicate(timeout=60)
+    out, err = demo.process.communicate(timeout=scaled(60))
     assert demo.process.returncode == 3
     assert "SIGSEGV" in err.splitlines()[-1]
     assert out.startswith("SIMULATED  ENGINE DIED")
@@ -281,7 +281,7 @@ def test_a_scenario_slows_the_engine_by_what_it_says_and_lets_go(scenario, start
 
 def _whole(start, *arguments):
     demo = start("--json", *arguments)
-    out, err = demo.process.communicate(timeout=200)
+    out, err = demo.process.communicate(timeout=scaled(200))
     assert demo.process.returncode == 0, err
     return json.loads(out)
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.support.commands import environment
+from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +15,12 @@ def shell(line, home, **more):
     """A line of shell in which `edgetop` is the program."""
     script = f'edgetop() {{ "{sys.executable}" -m edgetop "$@"; }}\n{line}'
     return subprocess.run(  # noqa: PLW1510  callers look at the exit status
-        ["bash", "-c", script], cwd=home, capture_output=True, text=True, timeout=60, env=environment(home, **more)
+        ["bash", "-c", script],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=scaled(60),
+        env=environment(home, **more),
     )
 
 

@@ -15,6 +15,7 @@ from tests.support.commands import environment
 from tests.support.relays import LiveRecording
 from tests.support.scripts import Script
 from tests.support.terminal import Terminal
+from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def home(tmp_path):
 def relayed(home, *arguments: str, said: bytes) -> subprocess.CompletedProcess[bytes]:
     """A relay to which that is said, and then nothing more."""
     argv = [sys.executable, "-m", "edgetop", "relay", *arguments]
-    return subprocess.run(argv, input=said, capture_output=True, timeout=60, env=environment(home), check=False)
+    return subprocess.run(argv, input=said, capture_output=True, timeout=scaled(60), env=environment(home), check=False)
 
 
 def test_it_streams_the_newest_session_and_ends_with_its_input(home):

@@ -16,6 +16,7 @@ import pytest
 from edgetop import demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, start_edgetop
+from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def recorded(folder, name, query):
 
 def engine_of(process):
     """The pid of the engine child, once it has begun to load."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + scaled(20)
     while time.monotonic() < deadline:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         for pid in _children(process.pid) if children.exists() else ():
@@ -183,7 +184,7 @@ def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, 
     process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
     process.send_signal(number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=scaled(20))
     assert process.returncode == exit_code
     folder = tmp_path / "one.edgetop"
     assert json.loads((folder / "session.json").read_text())["end_reason"] == "signal"
@@ -196,7 +197,7 @@ def test_a_service_that_is_ended_with_all_its_processes_at_once_leaves_a_finishe
     wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=scaled(20))
     assert process.returncode == 0
     assert json.loads((tmp_path / "one.edgetop" / "session.json").read_text())["end_reason"] == "signal"
 
@@ -206,7 +207,7 @@ def test_an_engine_that_is_killed_ends_the_run_with_its_cause(number, model, tmp
     process = start_edgetop("run", model, "--headless", "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=scaled(20))
     assert process.returncode == 3
     assert number.name in err.splitlines()[-1]
     assert "recorded in" in out
@@ -232,7 +233,7 @@ def test_an_app_that_is_killed_leaves_no_load_behind(model, tmp_path):
     engine = engine_of(process)
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + scaled(10)
     while Path(f"/proc/{engine}").exists() and _state(engine) != "Z":
         assert time.monotonic() < deadline, "the engine outlived its conductor"
 

@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from tests.support.commands import edgetop, start_edgetop
+from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,7 @@ def test_every_span_of_a_flag_is_told(scenario, speed, flag, engine, tmp_path):
         "demo", "--headless", "--json", "-o", "one", "--scenario", scenario, "--speed", speed, "--engine", engine,
         "--duration", "14s", "--fail-if", "throttled", "--on-event", hook, home=tmp_path, XDG_RUNTIME_DIR=str(tmp_path),
     )  # fmt: skip
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=scaled(100))
     assert process.returncode == 1, err
     assert "gate failed: throttled" in err
     document, folder = json.loads(out), tmp_path / "one.edgetop"

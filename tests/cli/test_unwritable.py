@@ -13,7 +13,7 @@ from tests.cli.test_main import shell
 from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.recordings import back_to_back, record, session
-from tests.support.waiting import wait_until
+from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -151,7 +151,7 @@ def test_a_device_is_written_to_and_never_replaced(option: str, tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     process = start_edgetop("ops", "model.onnx", "--runs", "2", "--no-roofline", option, "pipe", home=tmp_path)
     came = (tmp_path / "pipe").read_bytes()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=scaled(60))
     assert (process.returncode, err) == (0, "")
     assert out
     assert b"op_type" in came

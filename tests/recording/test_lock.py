@@ -12,6 +12,7 @@ import pytest
 
 from edgetop.errors import RecordingError
 from edgetop.recording.files import LOCK, RecoveryLock, WriterLock
+from tests.support.waiting import scaled
 
 HOLD = """
 import sys
@@ -79,7 +80,7 @@ def test_what_a_dead_writer_left_is_completed_by_one_at_a_time(tmp_path: Path) -
     with pytest.raises(queue.Empty):
         taken.get(timeout=0.1)
     first.release()
-    taken.get(timeout=10).release()
+    taken.get(timeout=scaled(10)).release()
     second.join()
 
 

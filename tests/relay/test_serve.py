@@ -26,9 +26,9 @@ from tests.support.clocks import ManualClock
 from tests.support.relays import LiveRecording, PipeLink, past_of
 from tests.support.scripts import Script
 from tests.support.sessions import differences
-from tests.support.waiting import wait_until
+from tests.support.waiting import scaled, wait_until
 
-PATIENCE_S = 20
+PATIENCE_S = scaled(20)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.waiting import scaled
+
 
 def environment(home, **more):
     """This process's, with recordings and settings under `home`."""
@@ -19,7 +21,7 @@ def edgetop(*arguments, home, timeout=60, **more):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=scaled(timeout),
         env=environment(Path(home), **more),
     )
 

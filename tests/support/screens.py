@@ -22,11 +22,12 @@ from edgetop.ui.settings import ScreenSettings
 from edgetop.ui.text import Line
 from edgetop.ui.themes import load_theme
 from tests.support.scripts import ListFeed, Script
+from tests.support.waiting import scaled
 
 TEN_SECONDS = 10 * 10**9
 NEVER_S = 3600.0  # between refreshes: the tests tick themselves
 MESSAGES_DEEP = 6
-PATIENCE_S = 10.0
+PATIENCE_S = scaled(10.0)
 _CHARACTERS = {"space": " ", "question_mark": "?"}
 
 

@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
 
-PATIENCE_S = 60.0  # a busy machine takes its time to start Python
+from tests.support.waiting import scaled
+
+PATIENCE_S = scaled(60.0)  # a busy machine takes its time to start Python
 FRAME_END = b"\x1b[?2026l"
 ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 _ASKED_SYNC = b"\x1b[?2026$p"

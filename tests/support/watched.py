@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.terminal import Terminal
+from tests.support.waiting import scaled
 
 MIB = 1024 * 1024
 ENGINE = "edgetop/engines/child"  # in the command line of what is watched; it is no cost of watching
@@ -63,7 +64,7 @@ def end(terminal: Terminal) -> None:
     processes = [first, *first.children(recursive=True)]
     for process in reversed(processes[1:]):
         process.terminate()
-    _, left = psutil.wait_procs(processes[1:], timeout=10)
+    _, left = psutil.wait_procs(processes[1:], timeout=scaled(10))
     for process in left:
         process.kill()
     terminal.close()
