@@ -2,16 +2,25 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
 from edgetop.comparison.compare import CHANCE, LONE, Comparison, compare, comparison_document
-from edgetop.comparison.sample import Group, grouped
+from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.session.manifest import Load, Methodology, Model
 from tests.support.compared import group, made
 
-A, B, SLOWER = group("a", range(5)), group("b", range(5, 10)), group("c", range(10, 15), times=1.2)
-ALONE = Group("alone", A.samples[:1])
+
+@cache
+def groups() -> tuple[Group, Group, Group]:
+    """Two of one law, and one that is slower."""
+    return group("a", range(5)), group("b", range(5, 10)), group("c", range(10, 15), times=1.2)
+
+
+@cache
+def slow_one() -> Sample:
+    return made(77, times=2.0)
 
 
 def words(comparison: Comparison, key: str, place: int = 1) -> tuple[str, str]:
@@ -27,7 +36,8 @@ def codes(comparison: Comparison) -> list[str]:
 
 
 def test_groups_of_one_law_are_the_same_and_one_that_is_slower_is_found() -> None:
-    found = compare([A, B, SLOWER])
+    a, b, slower = groups()
+    found = compare([a, b, slower])
     assert words(found, "p50_ms", 1)[0] == "same"
     assert words(found, "p50_ms", 1)[1].startswith("the same within ")
     assert words(found, "p50_ms", 2) == ("slower", "slower")
@@ -43,15 +53,18 @@ def test_groups_of_one_law_are_the_same_and_one_that_is_slower_is_found() -> Non
 
 
 def test_what_is_not_told_apart_is_not_ranked_apart() -> None:
-    assert [(rank.rank, set(rank.sessions)) for rank in compare([A, SLOWER, B]).ranking] == [
+    a, b, slower = groups()
+    assert [(rank.rank, set(rank.sessions)) for rank in compare([a, slower, b]).ranking] == [
         (1, {"a", "b"}),
         (3, {"c"}),
     ]
 
 
 def test_one_session_each_cannot_tell_a_small_gap_and_tells_a_large_one() -> None:
-    near, far = Group("b", B.samples[:1]), Group("far", (made(77, times=2.0),))
-    found = compare([ALONE, near, far])
+    a, b, _ = groups()
+    alone = Group("alone", a.samples[:1])
+    near, far = Group("b", b.samples[:1]), Group("far", (slow_one(),))
+    found = compare([alone, near, far])
     assert words(found, "p50_ms", 1) == ("unknown", LONE)
     assert words(found, "p50_ms", 2) == ("slower", "slower")
     assert words(found, "temp_end_c", 1) == ("unknown", LONE)
@@ -59,12 +72,15 @@ def test_one_session_each_cannot_tell_a_small_gap_and_tells_a_large_one() -> Non
 
 
 def test_one_session_beside_several_is_judged_by_their_spread() -> None:
-    assert words(compare([A, Group("far", (made(77, times=2.0),))]), "p50_ms") == ("slower", "slower")
-    assert words(compare([A, Group("b", B.samples[2:3])]), "p50_ms")[0] in ("unknown", "same")
+    a, b, _ = groups()
+    assert words(compare([a, Group("far", (slow_one(),))]), "p50_ms") == ("slower", "slower")
+    assert words(compare([a, Group("b", b.samples[2:3])]), "p50_ms")[0] in ("unknown", "same")
 
 
 def test_a_session_and_itself_are_the_same() -> None:
-    found = compare(grouped([*ALONE.samples, *ALONE.samples], None))
+    a, *_ = groups()
+    alone = Group("alone", a.samples[:1])
+    found = compare(grouped([*alone.samples, *alone.samples], None))
     assert found.names == ("run-0", "run-0 (2)")
     assert words(found, "p50_ms") == ("same", "the same within 0 %")
     assert "same-session" in codes(found)
@@ -72,15 +88,18 @@ def test_a_session_and_itself_are_the_same() -> None:
 
 
 def test_other_processes_widen_the_interval_of_one_session_each() -> None:
+    a, *_ = groups()
+    alone = Group("alone", a.samples[:1])
     crowded = Group("far", (replace(made(77, times=1.5), others_pct=100.0),))
-    assert words(compare([ALONE, Group("far", (made(77, times=1.5),))]), "p50_ms")[0] == "slower"
-    found = compare([ALONE, crowded])
+    assert words(compare([alone, Group("far", (made(77, times=1.5),))]), "p50_ms")[0] == "slower"
+    found = compare([alone, crowded])
     assert words(found, "p50_ms") == ("unknown", LONE)
     assert "background-load" in codes(found)
 
 
 def test_rows_that_nobody_decides_by_pass_the_false_discovery_rate() -> None:
-    lucky = compare([A, B])
+    a, b, _ = groups()
+    lucky = compare([a, b])
     unlucky = [row for row in lucky.rows for one in row.ratios if one and one.words == CHANCE]
     assert all(row.key not in ("p50_ms", "p99_ms") for row in unlucky)
     assert all(one.verdict == "unknown" for row in unlucky for one in row.ratios if one and one.words == CHANCE)
@@ -89,8 +108,9 @@ def test_rows_that_nobody_decides_by_pass_the_false_discovery_rate() -> None:
 
 
 def test_nothing_is_made_up_where_nothing_was_measured() -> None:
-    bare = replace(A.samples[0].report, temperature={}, operators=None)
-    found = compare([Group("a", (replace(A.samples[0], report=bare, quarters={}),)), Group("b", B.samples[:1])])
+    a, b, _ = groups()
+    bare = replace(a.samples[0].report, temperature={}, operators=None)
+    found = compare([Group("a", (replace(a.samples[0], report=bare, quarters={}),)), Group("b", b.samples[:1])])
     temperature = found.row("temp_end_c")
     assert temperature
     assert temperature.values[0] is None
@@ -100,6 +120,7 @@ def test_nothing_is_made_up_where_nothing_was_measured() -> None:
 
 
 def test_fairness_names_what_differs() -> None:
+    a, b, _ = groups()
     hot = Methodology(warmup_runs=2, start_temperatures={"temp/cpu": 70.0}, ambient_c=30.0, enclosure="case")
     cool = Methodology(warmup_runs=50, start_temperatures={"temp/cpu": 40.0}, ambient_c=20.0, enclosure="open")
     one = made(1, methodology=hot, load=Load(batch=4), edgetop_version="9", model=Model("other.onnx"))
@@ -108,7 +129,7 @@ def test_fairness_names_what_differs() -> None:
         "start-temperature-differs", "ambient-differs", "enclosure-differs", "warm-up-differs", "load-differs",
         "edgetop-version-differs", "duration-differs", "one-session-each",
     } <= set(codes(compare([Group("a", (one,)), Group("b", (other,))])))  # fmt: skip
-    assert set(codes(compare([A, B]))) <= {"start-temperature-differs"}
+    assert set(codes(compare([a, b]))) <= {"start-temperature-differs"}
 
 
 def test_sessions_are_grouped_by_a_label_or_by_what_ran() -> None:
@@ -123,7 +144,8 @@ def test_sessions_are_grouped_by_a_label_or_by_what_ran() -> None:
 
 
 def test_the_document_is_json_with_the_keys_of_the_report() -> None:
-    document = json.loads(json.dumps(comparison_document(compare([A, SLOWER])), allow_nan=False))
+    a, _, slower = groups()
+    document = json.loads(json.dumps(comparison_document(compare([a, slower])), allow_nan=False))
     assert list(document) == ["sessions", "groups", "rows", "fair", "ranking", "ranked_by"]
     keys = [row["key"] for row in document["rows"]]
     assert {"p50_ms", "p99_ms", "throughput_hz", "net_mj", "gross_mj", "rss_peak_mib"} <= set(keys)

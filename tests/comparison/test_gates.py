@@ -1,16 +1,21 @@
 """Gates against the baseline: what is certainly beyond fails, under `strict` also what may be."""
 
+from functools import cache
+
 import pytest
 
-from edgetop.comparison.compare import compare
+from edgetop.comparison.compare import Comparison, compare
 from edgetop.comparison.gates import judge_gates, parse_relative_gate
 from tests.support.compared import group
 
-COMPARED = compare([group("a", range(5)), group("b", range(5, 10), times=1.2)])
+
+@cache
+def compared() -> Comparison:
+    return compare([group("a", range(5)), group("b", range(5, 10), times=1.2)])
 
 
 def judged(text: str, *, strict: bool = False) -> tuple[bool, str]:
-    found = judge_gates([parse_relative_gate(text)], COMPARED, strict=strict)[0]
+    found = judge_gates([parse_relative_gate(text)], compared(), strict=strict)[0]
     return found.ok, found.reason
 
 

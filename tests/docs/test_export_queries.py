@@ -6,7 +6,6 @@ from importlib import resources
 from pathlib import Path
 
 import duckdb
-import pandas as pd
 import pytest
 
 from edgetop.recording.schema import SCHEMAS
@@ -60,6 +59,8 @@ def test_the_meaning_of_every_column_of_every_table_is_told(folder):
 
 
 def test_pandas_reads_the_wide_table_with_times(folder):
+    import pandas as pd  # half a second, which every worker would spend
+
     wide = pd.read_parquet(folder / "soak-1.parquet").set_index("utc")
     assert (wide.index.tz is not None, len(wide)) == (True, wide["t_ns"].nunique())
     assert wide["temp/cpu-thermal"].notna().any()

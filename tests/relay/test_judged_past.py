@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.causes import channels
 from edgetop.analysis.slowdowns.export_state import import_state
+from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.analysis.tracks import Tracks
@@ -69,20 +71,25 @@ def sent(batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 SESSIONS = {
-    "several with causes": board(hot),
-    "one that goes on": board(going_on),
-    "a pace of one a second": board(going_on, rate_hz=1),
-    "limited from the start": board(lambda t: t < LONG_S - 100),
-    "released early": board(lambda t: t < 200 or hot(t)),
-    "healthy": board(lambda _: False),
-    "contended from the start": board(hot, is_crowded=lambda _: True),
-    "others leave early": board(hot, is_crowded=lambda t: t < 300),
+    "several with causes": partial(board, hot),
+    "one that goes on": partial(board, going_on),
+    "a pace of one a second": partial(board, going_on, rate_hz=1),
+    "limited from the start": partial(board, lambda t: t < LONG_S - 100),
+    "released early": partial(board, lambda t: t < 200 or hot(t)),
+    "healthy": partial(board, lambda _: False),
+    "contended from the start": partial(board, hot, is_crowded=lambda _: True),
+    "others leave early": partial(board, hot, is_crowded=lambda t: t < 300),
 }
+
+
+@cache
+def session(name: str) -> Batch:
+    return SESSIONS[name]()
 
 
 @pytest.fixture(params=SESSIONS)
 def whole(request: pytest.FixtureRequest) -> Batch:
-    return SESSIONS[request.param]
+    return session(request.param)
 
 
 def recorded(folder: Path, whole: Batch) -> Recording:
@@ -101,13 +108,13 @@ def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> 
 
 
 def test_without_it_causes_are_lost(tmp_path: Path) -> None:
-    whole = SESSIONS["several with causes"]
+    whole = session("several with causes")
     here, there = folded(past(recorded(tmp_path, whole))), folded([whole])
     assert differences(here.slowdowns.view(), there.slowdowns.view())
 
 
 def test_without_it_throttling_is_told_as_far_as_stretches_tell_it(tmp_path: Path) -> None:
-    whole = SESSIONS["several with causes"]
+    whole = session("several with causes")
     here, there = folded(past(recorded(tmp_path, whole))).throttles_view(), folded([whole]).throttles_view()
     assert [span.cause for span in here.spans] == [span.cause for span in there.spans]
     for ours, theirs in zip(here.spans, there.spans, strict=True):
@@ -120,7 +127,7 @@ def test_without_it_throttling_is_told_as_far_as_stretches_tell_it(tmp_path: Pat
 
 
 def test_memory_grows_and_heat_goes_as_on_the_board(tmp_path: Path) -> None:
-    whole = SESSIONS["healthy"]
+    whole = session("healthy")
     here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
     ours, theirs = here.growth_view(), there.growth_view()
     assert theirs.is_leak
@@ -138,14 +145,14 @@ def test_memory_grows_and_heat_goes_as_on_the_board(tmp_path: Path) -> None:
 
 
 def test_it_is_small(tmp_path: Path) -> None:
-    document = next(b.judged for b in past(recorded(tmp_path, SESSIONS["several with causes"]), judged) if b.judged)
+    document = next(b.judged for b in past(recorded(tmp_path, session("several with causes")), judged) if b.judged)
     encoder = Encoder()
     assert len(encoder.encode(Batch(judged=document), NOWHERE)) < 8_192
 
 
 @pytest.mark.slow
 def test_over_a_pipe_the_laptop_goes_on_with_what_comes(tmp_path: Path) -> None:
-    whole = board(going_on)
+    whole = session("one that goes on")
     cut_ns = (LONG_S - 150) * NS
     seconds, readings = whole.seconds.rows["t_ns"], whole.readings["t_ns"]
     first = replace(
@@ -202,7 +209,18 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
     ],
 )  # fmt: skip
 def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: object) -> None:
-    whole = SESSIONS["one that goes on"]
+    whole = session("one that goes on")
+    document, known, found = board_in_a_slowdown()
+    with pytest.raises(ValueError, match="cannot be"):
+        import_state(changed(document, path, value), known, whole.until_ns)
+    analysis = folded([replace(whole, judged=changed(document, path, value))])
+    assert differences(analysis.slowdowns.view(), found) == []
+
+
+@cache
+def board_in_a_slowdown() -> tuple[dict[str, Any], Any, SlowdownsView]:
+    """What a board has found while one goes on, which can be gone on from; its channels; what is found without it."""
+    whole = session("one that goes on")
     early = replace(whole, seconds=whole.seconds.where(whole.seconds.rows["t_ns"] < 1_500 * NS))
     document = judged(iter([early]), 0)
     assert document
@@ -211,7 +229,4 @@ def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: o
     signals.register(whole.manifest)
     known = channels(signals.infos)
     assert import_state(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
-    with pytest.raises(ValueError, match="cannot be"):
-        import_state(changed(document, path, value), known, whole.until_ns)
-    analysis = folded([replace(whole, judged=changed(document, path, value))])
-    assert differences(analysis.slowdowns.view(), folded([whole]).slowdowns.view()) == []
+    return document, known, folded([whole]).slowdowns.view()

@@ -1,5 +1,8 @@
 """What is found depends on what came, never on how it was batched: live, replayed and reported sessions agree."""
 
+from functools import cache
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,10 +16,12 @@ from tests.support.sessions import differences
 pytestmark = pytest.mark.slow
 
 # Of each kind of session one, on boards that differ; 229 is of a model that takes a second.
-SESSIONS = {
-    seed: generate(seed, kind)
-    for seed, kind in ((4, "mixture"), (11, "several"), (23, "from-start"), (34, "on-top"), (229, None))
-}
+KINDS = {4: "mixture", 11: "several", 23: "from-start", 34: "on-top", 229: None}
+
+
+@cache
+def made(seed: int) -> Generated:
+    return generate(seed, KINDS[seed])
 
 
 def state_of(session: Generated, cuts_s: tuple[float, ...]) -> object:
@@ -29,25 +34,27 @@ def state_of(session: Generated, cuts_s: tuple[float, ...]) -> object:
     return view, sustained(latency.latest_rows(), view.burst)
 
 
-WHOLE = {seed: state_of(session, ()) for seed, session in SESSIONS.items()}
+@cache
+def whole(seed: int) -> Any:
+    return state_of(made(seed), ())
 
 
-@pytest.mark.parametrize("seed", SESSIONS)
+@pytest.mark.parametrize("seed", KINDS)
 @given(cuts_s=st.lists(st.floats(0, 330), max_size=40))
 @settings(max_examples=6, deadline=None)
 def test_cut_anywhere_the_same_is_found(seed: int, cuts_s: list[float]) -> None:
-    session = SESSIONS[seed]
+    session = made(seed)
     cuts = tuple(cut for cut in cuts_s if cut < session.end_s)
-    assert differences(state_of(session, cuts), WHOLE[seed]) == []
+    assert differences(state_of(session, cuts), whole(seed)) == []
 
 
 @pytest.mark.parametrize("seed", [4, 34, 229])
 def test_second_by_second_the_same_is_found(seed: int) -> None:
-    session = SESSIONS[seed]
-    assert differences(state_of(session, tuple(range(1, int(session.end_s)))), WHOLE[seed]) == []
+    session = made(seed)
+    assert differences(state_of(session, tuple(range(1, int(session.end_s)))), whole(seed)) == []
 
 
 def test_these_sessions_hold_what_they_are_meant_to() -> None:
-    assert all(session.truth for seed, session in SESSIONS.items() if seed != 229)
-    assert WHOLE[23][0].slowdowns[0].from_start  # type: ignore[index]
-    assert [s.then for s in WHOLE[34][0].slowdowns] == ["slower", "faster", ""]  # type: ignore[index]
+    assert all(made(seed).truth for seed in KINDS if seed != 229)
+    assert whole(23)[0].slowdowns[0].from_start
+    assert [s.then for s in whole(34)[0].slowdowns] == ["slower", "faster", ""]
