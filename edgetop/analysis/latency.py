@@ -165,6 +165,12 @@ class RollingLatency:
         return self._all().buckets
 
     @property
+    def response_buckets(self) -> histogram.Counts:
+        """The same of response times; empty under a closed load."""
+        begun = self._open_part().response
+        return (self._response if begun is None else self._response.plus(begun)).buckets
+
+    @property
     def errors(self) -> int:
         """How many inferences raised; known even where none has come to an end."""
         return self._all().errors

@@ -10,6 +10,7 @@ from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.metrics_options import METRICS_OPTIONS
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED
 from edgetop.sensors.log_formats import FORMATS
 
@@ -241,7 +242,7 @@ SCREEN_OPTIONS = (
 
 OPTIONS = (
     *MODEL_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS,
-    *POWER_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS,
+    *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS,
 )  # fmt: skip
 
 

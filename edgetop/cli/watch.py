@@ -18,6 +18,7 @@ from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import request
 from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
 from edgetop.cli.control_endpoint import ControlEndpoint
+from edgetop.cli.exporters import Exporters
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.request import Options
@@ -88,10 +89,11 @@ def watch(options: Options, terminal: Terminal) -> End:
     if options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
         _return_memory_early()
     with contextlib.ExitStack() as stack:
+        exporters = Exporters(options, stack)
         session = _assemble(options, stack)
         session.conductor.start()
         with _signals(session):
-            session.analyse(_observers(options, session, stack))
+            session.analyse([*_observers(options, session, stack), *exporters.observers_of(session.state)])
             stack.callback(session.leave)
             _see(session, options, terminal, settings)
     return _end(session, options)

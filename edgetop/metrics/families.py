@@ -1,0 +1,218 @@
+"""The metrics of a session as values: names in base units, labels, and histograms that can be added up over boards.
+
+What is not known is absent, never 0. How many series there are is bounded, whatever a board has: MOST of a family.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.throttles import GRAVEST_FIRST
+from edgetop.analysis.tracks import TrackView
+from edgetop.formatting import clean
+from edgetop.session import histogram
+from edgetop.session.manifest import Manifest
+from edgetop.session.wall_time import wall_time
+
+PREFIX = "edgetop_"
+STARTED = "session_start_timestamp_seconds"
+MOST = 64  # samples of a family
+MOST_LABELS = 16  # of those that the user gave the session
+MOST_CHARACTERS = 120  # of the value of a label
+
+Kind = Literal["gauge", "counter", "info", "histogram"]
+Labels = tuple[tuple[str, str], ...]
+
+# Upper bounds of classic buckets, in ns: four in an octave, from 10 us to 43 s. Where each begins, a bucket of the
+# session's histogram begins too. The same for every session: only so can those of many boards be added up.
+BOUNDS_NS: npt.NDArray[np.int64] = np.array(
+    [m * 2**k * histogram.UNIT_NS for k in range(8, 30) for m in (4, 5, 6, 7)] + [2**32 * histogram.UNIT_NS], np.int64
+)
+_PLACES = histogram.bucket_of(BOUNDS_NS)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Times of inferences. `counts` is the dense histogram of `edgetop.session.histogram`."""
+
+    counts: histogram.Counts
+    sum_s: float
+    min_s: float
+    max_s: float
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """For each bound in s, how many are at or below it, exactly.
+
+        Latencies are whole ns, and a bucket has those below its end: a bound is the last ns before it.
+        """
+        upto = np.cumsum(self.counts)[_PLACES - 1]
+        return list(zip(((BOUNDS_NS - 1) / 1e9).tolist(), upto.tolist(), strict=True))
+
+    @property
+    def count(self) -> int:
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    labels: Labels
+    value: float | Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    name: str  # without what a format appends for its kind: _total, _info, _bucket
+    kind: Kind
+    about: str
+    samples: tuple[Sample, ...]
+    unit: str = ""
+
+
+# By kind of sensor: the metric, its unit, the label with the sensor's name, how much of it the sensor's unit is.
+_OF_SENSORS = {
+    "temp": ("temperature_celsius", "celsius", "sensor", 1.0, "Temperature of a zone of the board."),
+    "freq": ("clock_hertz", "hertz", "sensor", 1e6, "Clock of a CPU, GPU or NPU."),
+    "freqcap": ("clock_cap_hertz", "hertz", "sensor", 1e6, "The highest clock that is allowed now."),
+    "cooling": ("cooling_state", "", "sensor", 1.0, "State of a cooling device; 0: it does nothing."),
+    "throttle": ("throttle_flag", "", "flag", 1.0, "A throttle flag as the board reports it; sticky: since boot."),
+    "power": ("power_watts", "watts", "rail", 1.0, "Power of a rail. Never add a total to its parts."),
+    "volt": ("voltage_volts", "volts", "rail", 1.0, "Voltage of a rail."),
+    "current": ("current_amperes", "amperes", "rail", 1.0, "Current of a rail."),
+    "mem": (
+        "memory_bytes",
+        "bytes",
+        "kind",
+        2.0**20,
+        "Memory: of the engine, of edgetop, of its cgroup, the system's.",
+    ),
+    "load": ("load_ratio", "ratio", "kind", 0.01, "Load; 1 is a whole CPU or accelerator."),
+    "pressure": ("pressure_ratio", "ratio", "kind", 0.01, "Share of the last interval in which tasks waited (PSI)."),
+    "rate": ("event_rate_per_second", "", "event", 1.0, "Events of the kernel a second."),
+    "fan": ("fan_speed_rpm", "rpm", "sensor", 1.0, "Speed of a fan."),
+    "net": ("network_bytes_per_second", "", "direction", 1.0, "Network traffic of the board."),
+    "disk": ("disk_bytes_per_second", "", "direction", 1.0, "Disk traffic of the board."),
+}
+
+
+def families(analysis: Analysis) -> list[Family]:
+    """All there is to tell now, or nothing before the session has begun. The caller holds the analysis' lock."""
+    if analysis.manifest is None:
+        return []
+    found = [replace(family, samples=_distinct(family)) for family in _families(analysis, analysis.manifest)]
+    return [family for family in found if family.samples]
+
+
+def _distinct(family: Family) -> tuple[Sample, ...]:
+    """The first of each name: two would make the whole answer invalid."""
+    named: dict[Labels, Sample] = {}
+    for sample in family.samples:
+        named.setdefault(sample.labels, sample)
+    return tuple(named.values())[:MOST]
+
+
+def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
+    yield Family(f"{PREFIX}session", "info", "What runs where.", (Sample(_about(manifest), 1.0),))
+    if wall := wall_time(manifest):
+        yield _one(STARTED, "gauge", "When the session began, as Unix time.", wall.origin_us / 1e6, "seconds")
+    yield _one("timestamp_seconds", "gauge", "When these values were taken, as Unix time.", time.time(), "seconds")
+    verdict = Sample((("verdict", analysis.verdict().now),), 1.0)
+    yield Family(f"{PREFIX}verdict", "gauge", "1 for the word of the verdict that holds now.", (verdict,))
+    yield from _of_inferences(analysis, manifest)
+    yield from _of_throttling(analysis)
+    yield from _of_memory(analysis)
+    yield _energy(analysis)
+    for kind, (name, unit, label, scale, about) in _OF_SENSORS.items():
+        tracks = [track for track in analysis.tracks.views(kind) if track.value is not None and not track.is_lost]
+        samples = tuple(Sample(_named(label, track), (track.value or 0.0) * scale) for track in tracks)
+        yield Family(f"{PREFIX}{name}", "gauge", about, samples, unit)
+
+
+def _about(manifest: Manifest) -> Labels:
+    engine = manifest.engine
+    known = {
+        "session": manifest.name,
+        "model": manifest.model.path.rpartition("/")[2],
+        "runtime": engine.runtime,
+        "runtime_version": engine.version,
+        "provider": ",".join(engine.providers),
+        "threads": str(engine.threads),
+        "board": manifest.board.model,
+        "simulated": "true" if manifest.board.simulated else "false",
+        "edgetop_version": manifest.edgetop_version,
+    }
+    for key, value in list(manifest.labels.items())[:MOST_LABELS]:
+        known["label_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in key)[:MOST_CHARACTERS]] = value
+    return tuple((name, _text(value)) for name, value in known.items() if value)
+
+
+def _text(text: str) -> str:
+    """A stranger's text, with nothing in it that acts, no longer than a label should be, and in UTF-8."""
+    return clean(text)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
+
+
+def _one(name: str, kind: Kind, about: str, value: float | Distribution, unit: str = "") -> Family:
+    return Family(f"{PREFIX}{name}", kind, about, (Sample((), value),), unit)
+
+
+def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
+    latency, load = analysis.latency, manifest.load
+    service, response = analysis.statistics(), analysis.response()
+    if service:
+        about = "Service time of measured inferences: start to outputs ready."
+        yield _one("inference_duration_seconds", "histogram", about, _distribution(latency.buckets, service), "seconds")
+    if response:
+        about, buckets = "Response time of measured inferences, from their intended start.", latency.response_buckets
+        yield _one("response_duration_seconds", "histogram", about, _distribution(buckets, response), "seconds")
+    yield _one("inference_errors", "counter", "Inferences that raised an error.", latency.errors)
+    if load.deadline_ns is not None:
+        yield _one("deadline_seconds", "gauge", "The deadline.", load.deadline_ns / 1e9, "seconds")
+        misses = (service.misses if service else 0) or 0
+        yield _one("deadline_misses", "counter", "Inferences that came later than the deadline.", misses)
+
+
+def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
+    return Distribution(counts, of.mean_ns * of.count / 1e9, of.min_ns / 1e9, of.max_ns / 1e9)
+
+
+def _of_throttling(analysis: Analysis) -> Iterator[Family]:
+    """Nothing where the board cannot tell: that it does not say so is no proof."""
+    view = analysis.throttles_view()
+    in_force = {span.cause for span in view.spans if span.end_ns is None and analysis.progress.view().phase != "over"}
+    if view.tells or view.spans:
+        samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)
+        yield Family(f"{PREFIX}throttled", "gauge", "1 while the board limits itself, by its own signals.", samples)
+
+
+def _of_memory(analysis: Analysis) -> Iterator[Family]:
+    growth = analysis.growth_view()
+    if growth.mib_per_h is not None:
+        rate, about = growth.mib_per_h.value * 2**20 / 3600, "Growth of the engine's memory over the session."
+        yield _one("memory_growth_bytes_per_second", "gauge", about, rate)
+    if growth.is_leak is not None:
+        yield _one("memory_leak", "gauge", "1 if that growth is significant and does not level off.", growth.is_leak)
+
+
+def _energy(analysis: Analysis) -> Family:
+    """Of the measured phase. A battery's rail, which is negative at times, has no counter: a counter only grows."""
+    view = analysis.power.view(
+        analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False
+    )  # fmt: skip
+    rails = [rail for rail in (view.total, *view.rails) if rail and rail.covered_s and _only_grows(rail.track)]
+    samples = tuple(Sample(_named("rail", rail.track), rail.energy_j) for rail in rails)
+    return Family(f"{PREFIX}energy_joules", "counter", "Energy of a rail while measured.", samples, "joules")
+
+
+def _named(label: str, track: TrackView) -> Labels:
+    """The sensor; of power also whether it is the total: parts are in it."""
+    role = (("role", track.info.role or "part"),) if track.info.kind == "power" else ()
+    return ((label, _text(track.info.label)), *role)
+
+
+def _only_grows(track: TrackView) -> bool:
+    return track.min is not None and track.min >= 0

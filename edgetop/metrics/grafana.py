@@ -1,0 +1,196 @@
+"""A Grafana dashboard and Prometheus alert rules for the metrics of `families`, as documents to print.
+
+Series of one board are told apart by `instance`, which Prometheus adds, and `run`, which a textfile has.
+"""
+
+from typing import Any
+
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+WIDTH, HEIGHT = 24, 8  # of a screen, and of a panel, in Grafana's units
+_OF = "instance=~'$instance'"
+_EACH = "instance, run"
+_COUNT = "edgetop_inference_duration_seconds_count"
+
+
+def _quantile(quantile: float, where: str = "") -> str:
+    rate = f"rate(edgetop_inference_duration_seconds_bucket{{{where}}}[5m])"
+    return f"histogram_quantile({quantile}, sum by ({_EACH}, le) ({rate}))"
+
+
+def _per_inference(what: str, where: str = "", selector: str = "") -> str:
+    """A counter's rate by that of inferences."""
+    counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
+    return f"sum by ({_EACH}) (rate({counter}[5m])) / sum by ({_EACH}) (rate({_COUNT}{{{where}}}[5m]))"
+
+
+_ABOUT = "model, runtime, board"
+FLEET = (
+    ("what runs", "none", f"max by ({_EACH}, {_ABOUT}) (edgetop_session_info)"),
+    ("p50", "s", _quantile(0.5)),
+    ("p99", "s", _quantile(0.99)),
+    ("inferences/s", "none", f"sum by ({_EACH}) (rate({_COUNT}[5m]))"),
+    ("misses", "percentunit", _per_inference("edgetop_deadline_misses_total")),
+    ("hottest", "celsius", f"max by ({_EACH}) (edgetop_temperature_celsius)"),
+    ("throttled", "none", f"max by ({_EACH}) (edgetop_throttled)"),
+    ("power", "watt", f"max by ({_EACH}) (edgetop_power_watts{{role='total'}})"),
+    ("memory left", "bytes", f"max by ({_EACH}) (edgetop_memory_bytes{{kind='system-available'}})"),
+    ("age", "s", f"time() - max by ({_EACH}) (edgetop_timestamp_seconds)"),
+)
+
+# Row, title, unit, kind of panel, and queries with their legends.
+PANELS = (
+    ("A board", "latency", "s", "timeseries", (
+        *((_quantile(q, _OF), f"{{{{instance}}}} p{q * 100:g}") for q in (0.5, 0.9, 0.99)),
+        (f"edgetop_deadline_seconds{{{_OF}}}", "{{instance}} deadline"),
+    )),
+    ("A board", "latency by bucket", "s", "heatmap", (
+        (f"sum by (le) (increase(edgetop_inference_duration_seconds_bucket{{{_OF}}}[$__rate_interval]))", "{{le}}"),
+    )),
+    ("A board", "deadline misses", "percentunit", "timeseries", (
+        (_per_inference("edgetop_deadline_misses_total", _OF), "{{instance}}"),
+    )),
+    ("A board", "errors a second", "none", "timeseries", (
+        (f"rate(edgetop_inference_errors_total{{{_OF}}}[5m])", "{{instance}}"),
+    )),
+    ("A board", "memory", "bytes", "timeseries", (
+        (f"edgetop_memory_bytes{{{_OF}, kind=~'rss|system-available|edgetop'}}", "{{instance}} {{kind}}"),
+    )),
+    ("A board", "load", "percentunit", "timeseries", (
+        (f"edgetop_load_ratio{{{_OF}}}", "{{instance}} {{kind}}"),
+    )),
+    ("Throttling", "throttled by", "none", "state-timeline", (
+        (f"edgetop_throttled{{{_OF}}}", "{{instance}} {{cause}}"),
+    )),
+    ("Throttling", "verdict", "none", "state-timeline", (
+        (f"edgetop_verdict{{{_OF}}}", "{{instance}} {{verdict}}"),
+    )),
+    ("Throttling", "temperature", "celsius", "timeseries", (
+        (f"edgetop_temperature_celsius{{{_OF}}}", "{{instance}} {{sensor}}"),
+    )),
+    ("Throttling", "clocks and their caps", "hertz", "timeseries", (
+        (f"edgetop_clock_hertz{{{_OF}}}", "{{instance}} {{sensor}}"),
+        (f"edgetop_clock_cap_hertz{{{_OF}}}", "{{instance}} {{sensor}} cap"),
+    )),
+    ("Energy", "power", "watt", "timeseries", (
+        (f"edgetop_power_watts{{{_OF}}}", "{{instance}} {{rail}}"),
+    )),
+    ("Energy", "energy per inference", "joule", "timeseries", (
+        (_per_inference("edgetop_energy_joules_total", _OF, "role='total'"), "{{instance}}"),
+    )),
+)  # fmt: skip
+
+# Name, condition, for how long, severity, what to say.
+ALERTS = (
+    (
+        "EdgetopThrottled", f"max by ({_EACH}, cause) (edgetop_throttled) > 0", "1m", "warning",
+        "{{ $labels.instance }} limits itself: {{ $labels.cause }}",
+    ),
+    (
+        "EdgetopDeadlineMisses", f"{_per_inference('edgetop_deadline_misses_total')} > 0.01", "5m", "warning",
+        "{{ $labels.instance }} misses its deadline in {{ $value | humanizePercentage }} of inferences",
+    ),
+    (
+        "EdgetopMemoryLeak", f"max by ({_EACH}) (edgetop_memory_leak) > 0", "10m", "warning",
+        "the engine's memory on {{ $labels.instance }} grows and does not level off",
+    ),
+    (
+        "EdgetopBoardSilent", f"time() - max by ({_EACH}) (max_over_time(edgetop_timestamp_seconds[1h])) > 120", "1m",
+        "critical", "nothing has come from {{ $labels.instance }} for {{ $value | humanizeDuration }}",
+    ),
+)  # fmt: skip
+
+
+def dashboard() -> dict[str, Any]:
+    """For Grafana 9 and later: import it, or provision it as a file."""
+    panels: list[dict[str, Any]] = [_row("Fleet", 0), _fleet_table(1)]
+    y, row = 1 + HEIGHT, ""
+    for place, (of, title, unit, kind, queries) in enumerate(PANELS):
+        if of != row:
+            y, row, first = y + HEIGHT, of, place
+            panels.append(_row(of, y))
+            y += 1
+        elif (place - first) % 2 == 0:
+            y += HEIGHT
+        grid = {"x": (place - first) % 2 * WIDTH // 2, "y": y, "w": WIDTH // 2, "h": HEIGHT}
+        panels.append({
+            "type": kind,
+            "title": title,
+            "datasource": SOURCE,
+            "gridPos": grid,
+            "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
+            "targets": [
+                {"refId": chr(65 + i), "expr": query, "legendFormat": legend, "format": _format(kind)}
+                for i, (query, legend) in enumerate(queries)
+            ],
+        })  # fmt: skip
+    return {
+        "title": "edgetop",
+        "uid": "edgetop",
+        "schemaVersion": 37,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [
+            {"name": "datasource", "type": "datasource", "query": "prometheus"},
+            {
+                "name": "instance", "type": "query", "datasource": SOURCE, "multi": True, "includeAll": True,
+                "allValue": ".*", "refresh": 2, "query": "label_values(edgetop_session_info, instance)",
+                "current": {"text": "All", "value": "$__all"},
+            },
+        ]},
+        "panels": [{"id": number, **panel} for number, panel in enumerate(panels, 1)],
+    }  # fmt: skip
+
+
+def _format(kind: str) -> str:
+    return "heatmap" if kind == "heatmap" else "time_series"
+
+
+def _row(title: str, y: int) -> dict[str, Any]:
+    return {"type": "row", "title": title, "gridPos": {"x": 0, "y": y, "w": WIDTH, "h": 1}, "panels": []}
+
+
+def _fleet_table(y: int) -> dict[str, Any]:
+    """A line a board: each query is a column, joined by the labels that they share."""
+    targets, renamed, overrides = [], {}, []
+    for place, (title, unit, query) in enumerate(FLEET):
+        ref = chr(65 + place)
+        targets.append({"refId": ref, "expr": query, "format": "table", "instant": True})
+        renamed[f"Value #{ref}"] = title
+        matcher = {"id": "byName", "options": title}
+        overrides.append({"matcher": matcher, "properties": [{"id": "unit", "value": unit}]})
+    hidden = {"Time": True, "Value #A": True}
+    return {
+        "type": "table",
+        "title": "boards",
+        "datasource": SOURCE,
+        "gridPos": {"x": 0, "y": y, "w": WIDTH, "h": 2 * HEIGHT - 1},
+        "fieldConfig": {"defaults": {}, "overrides": overrides},
+        "targets": targets,
+        "transformations": [
+            {"id": "merge", "options": {}},
+            {"id": "organize", "options": {"excludeByName": hidden, "renameByName": renamed}},
+        ],
+    }
+
+
+def alert_rules() -> str:
+    """A rule file of Prometheus, in YAML. No text in it has a quote."""
+    lines = ["groups:", "  - name: edgetop", "    rules:"]
+    for name, condition, lasting, severity, summary in ALERTS:
+        lines += [
+            f"      - alert: {name}",
+            f'        expr: "{condition}"',
+            f"        for: {lasting}",
+            f"        labels: {{severity: {severity}}}",
+            f'        annotations: {{summary: "{summary}"}}',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def queries() -> list[str]:
+    """Every query of both."""
+    return [
+        *(query for _, _, query in FLEET),
+        *(query for _, _, _, _, of in PANELS for query, _ in of),
+        *(condition for _, condition, _, _, _ in ALERTS),
+    ]

@@ -1,0 +1,133 @@
+"""The metrics over OTLP/HTTP by OpenTelemetry's SDK: `--otlp`. Loaded only where it is asked for: 16 MiB.
+
+The SDK's instruments would be called once for each inference; here its values are filled from the session's histogram,
+and its exporter sends them: with its time-out, its back-off, and its variables (OTEL_EXPORTER_OTLP_HEADERS ...).
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgetop import __version__
+from edgetop.errors import InputError
+from edgetop.metrics.families import PREFIX, STARTED, Distribution, Family, Sample
+from edgetop.session import histogram
+
+try:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import export as sdk
+    from opentelemetry.sdk.metrics.export import AggregationTemporality, MetricExportResult
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+except ImportError:
+    raise InputError("--otlp needs OpenTelemetry's SDK", "pip install 'edgetop[otel]'") from None
+
+EVERY_S = 10.0
+TIMEOUT_S = 10.0
+METRICS_PATH = "/v1/metrics"  # OTLP/HTTP's default
+FINEST_SCALE = 5  # buckets 2.2 % wide: those of the session are up to 0.8 %
+MOST_BUCKETS = 160  # as the SDK has them
+
+# UCUM (https://opentelemetry.io/docs/specs/semconv/general/metrics/)
+_UNITS = {
+    "seconds": "s", "celsius": "Cel", "watts": "W", "joules": "J", "hertz": "Hz", "bytes": "By", "ratio": "1",
+    "volts": "V", "amperes": "A", "rpm": "{rotation}/min",
+}  # fmt: skip
+
+
+class Collector:
+    """Where the metrics go."""
+
+    def __init__(self, url: str) -> None:
+        logger = logging.getLogger("opentelemetry")  # which would write onto the screen
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+        self._url = url if url.rstrip("/").endswith(METRICS_PATH) else url.rstrip("/") + METRICS_PATH
+        self._exporter = OTLPMetricExporter(endpoint=self._url, timeout=TIMEOUT_S)
+        self._resource = Resource(
+            {"service.name": "edgetop", "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
+        )
+
+    def send(self, found: Sequence[Family]) -> str:
+        """Why it did not arrive; "": it did."""
+        data = metrics_data(found, self._resource, time.time_ns())
+        if self._exporter.export(data) is MetricExportResult.SUCCESS:
+            return ""
+        return f"{self._url}: not accepted, or not there"
+
+    def close(self) -> None:
+        self._exporter.shutdown(timeout_millis=0)
+
+
+def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
+    """Sums are cumulative, from the session's beginning on."""
+    started = next((family for family in found if family.name == PREFIX + STARTED), None)
+    begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
+    metrics = [
+        sdk.Metric(_name(family), family.about, _UNITS.get(family.unit, ""), _data(family, begin_ns, now_ns))
+        for family in found
+    ]
+    scope = sdk.ScopeMetrics(InstrumentationScope("edgetop", __version__), metrics, "")
+    return sdk.MetricsData([sdk.ResourceMetrics(resource, [scope], "")])
+
+
+def _name(family: Family) -> str:
+    return f"{family.name}_info" if family.kind == "info" else family.name
+
+
+def _data(family: Family, begin_ns: int, now_ns: int) -> Any:
+    if family.kind == "histogram":
+        points = [_distribution(sample, begin_ns, now_ns) for sample in family.samples]
+        return sdk.ExponentialHistogram(points, AggregationTemporality.CUMULATIVE)
+    numbers = list(_numbers(family, begin_ns, now_ns))
+    if family.kind == "counter":
+        return sdk.Sum(numbers, AggregationTemporality.CUMULATIVE, is_monotonic=True)
+    return sdk.Gauge(numbers)
+
+
+def _numbers(family: Family, begin_ns: int, now_ns: int) -> Iterator[sdk.NumberDataPoint]:
+    for sample in family.samples:
+        assert not isinstance(sample.value, Distribution)
+        yield sdk.NumberDataPoint(dict(sample.labels), begin_ns, now_ns, sample.value)
+
+
+def _distribution(sample: Sample, begin_ns: int, now_ns: int) -> sdk.ExponentialHistogramDataPoint:
+    of = sample.value
+    assert isinstance(of, Distribution)
+    scale, offset, counts = exponential(of.counts)
+    return sdk.ExponentialHistogramDataPoint(
+        attributes=dict(sample.labels),
+        start_time_unix_nano=begin_ns,
+        time_unix_nano=now_ns,
+        count=of.count,
+        sum=of.sum_s,
+        scale=scale,
+        zero_count=0,
+        positive=sdk.Buckets(offset, counts),
+        negative=sdk.Buckets(0, []),
+        flags=0,
+        min=of.min_s,
+        max=of.max_s,
+    )
+
+
+def exponential(counts: histogram.Counts) -> tuple[int, int, list[int]]:
+    """Scale, offset and counts of the exponential histogram of a session's, whose buckets go where their middle lies.
+
+    Bucket i has what is above 2^(i / 2^scale) s and not above 2^((i + 1) / 2^scale) s, so that what is counted is at
+    most half a bucket of the session's, 0.4 %, on the wrong side of a bound.
+    """
+    bucket = np.flatnonzero(counts)
+    middle_s = histogram.lower_edge_ns(bucket + np.array([[0], [1]])).mean(axis=0) / 1e9
+    for scale in range(FINEST_SCALE, -11, -1):
+        index = np.ceil(np.log2(middle_s) * 2.0**scale).astype(np.int64) - 1
+        if not len(index) or index[-1] - index[0] < MOST_BUCKETS:
+            break
+    if not len(index):
+        return scale, 0, []
+    held = np.bincount(index - index[0], weights=counts[bucket]).astype(np.int64)
+    return scale, int(index[0]), held.tolist()

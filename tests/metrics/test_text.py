@@ -1,0 +1,162 @@
+"""The families of a session in both text formats, as Prometheus' own parsers read them."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.parser import text_string_to_metric_families
+
+from edgetop.metrics.families import BOUNDS_NS, MOST, Distribution, Family, Sample, families
+from edgetop.metrics.grafana import alert_rules, dashboard, queries
+from edgetop.metrics.text import rendered
+from edgetop.session import histogram
+from edgetop.session.manifest import Load
+from tests.support.scripts import HOSTILE, POWER_SENSORS, SENSORS, Script, leaking, manifest, powered, sensor
+from tests.support.sessions import folded
+
+DEADLINE_NS = 6_000_000
+
+
+@pytest.fixture(scope="module")
+def analysis():
+    """A board that tells its power and throttles, and a load with a rate and a deadline."""
+    sensors = (*SENSORS, *POWER_SENSORS, sensor("throttle/thermal"), sensor("fan/cpu"))
+    load = Load(mode="fixed", rate_hz=100.0, deadline_ns=DEADLINE_NS)
+    whole = manifest(sensors=sensors, load=load, labels={"enclosure": 'a "closed"\nbox', "én": "1"})
+    script = Script(whole, lambda second: powered(second) | {"throttle/thermal": float(second > 20), "fan/cpu": 3000.0})
+    return folded(script.load().warm_up().begin().measure(30, wait_ms=1.0).lose("power/VDD_SOC").batches)
+
+
+def scraped(analysis):
+    """Every sample as OpenMetrics' parser reads it: {name: [(labels, value)]}."""
+    text = rendered(families(analysis), openmetrics=True).decode()
+    found = {}
+    for family in openmetrics_parser.text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def test_what_is_told_is_what_the_report_says(analysis) -> None:
+    found, latency = scraped(analysis), analysis.statistics()
+    assert found["edgetop_inference_duration_seconds_count"] == [({}, latency.count)]
+    assert found["edgetop_inference_duration_seconds_sum"][0][1] == pytest.approx(latency.mean_ns * latency.count / 1e9)
+    assert found["edgetop_deadline_misses_total"] == [({}, latency.misses)]
+    assert found["edgetop_deadline_seconds"] == [({}, 0.006)]
+    response = found["edgetop_response_duration_seconds_sum"][0][1]
+    assert response > found["edgetop_inference_duration_seconds_sum"][0][1] + 2.9e-3 * latency.count
+    power = {labels["rail"]: (labels["role"], value) for labels, value in found["edgetop_power_watts"]}
+    assert power["VDD_IN"][0] == "total"
+    assert "VDD_SOC" not in power, "a sensor that is lost has no value"
+    energy = {labels["rail"]: value for labels, value in found["edgetop_energy_joules_total"]}
+    assert energy["VDD_IN"] == pytest.approx(analysis.power_view().total.energy_j)
+    throttled = {labels["cause"]: value for labels, value in found["edgetop_throttled"]}
+    assert throttled == {"thermal": 1.0, "under-voltage": 0.0, "power-cap": 0.0, "unknown": 0.0}
+    [(info, _)] = found["edgetop_session_info"]
+    assert (info["model"], info["runtime"], info["simulated"]) == ("mobilenet_v2.onnx", "onnxruntime", "false")
+    assert info["label_enclosure"] == 'a "closed"\\nbox', "what acts is shown as an escape"
+    assert info["label__n"] == "1"
+
+
+def test_p99_of_the_buckets_is_that_of_the_report(analysis) -> None:
+    """As PromQL's histogram_quantile finds the bucket: the first with 99 % at or below its bound."""
+    buckets = [(float(of["le"]), value) for of, value in scraped(analysis)["edgetop_inference_duration_seconds_bucket"]]
+    place = next(i for i, (_, upto) in enumerate(buckets) if upto >= 0.99 * buckets[-1][1])
+    assert buckets[place - 1][0] < analysis.statistics().percentile_ns(0.99) / 1e9 <= buckets[place][0]
+
+
+@settings(max_examples=30)
+@given(arrays.arrays(np.int64, st.integers(1, 60), elements=st.integers(0, 10**11)))
+def test_buckets_count_what_is_at_or_below_them(latency_ns) -> None:
+    near = np.concatenate([latency_ns, BOUNDS_NS[latency_ns % len(BOUNDS_NS)] + latency_ns % 3 - 1])
+    of = Distribution(histogram.count_buckets(near), 0.0, 0.0, 0.0)
+    assert of.cumulative() == [((b - 1) / 1e9, int((near < b).sum())) for b in BOUNDS_NS.tolist()]
+
+
+def test_the_format_of_the_textfile_collector(analysis) -> None:
+    """The older one: no units, types of plain names, a label that tells runs apart, and no timestamps."""
+    text = rendered(families(analysis), openmetrics=False, labels=(("run", "1"),)).decode()
+    read = {family.name: family for family in text_string_to_metric_families(text)}
+    assert read["edgetop_inference_duration_seconds"].type == "histogram"
+    assert read["edgetop_energy_joules"].type == "counter"
+    samples = [sample for family in read.values() for sample in family.samples]
+    assert {sample.labels["run"] for sample in samples} == {"1"}
+    assert {sample.timestamp for sample in samples} == {None}
+    assert "# EOF" not in text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_strangers_names_break_nothing(text: str, analysis) -> None:
+    script = Script(
+        manifest(name=text, labels={text: text}, sensors=(sensor(f"temp/{text}"),)), lambda _: {f"temp/{text}": 40.0}
+    )
+    script.load().begin().measure(2)
+    found = scraped(folded(script.batches))
+    assert found["edgetop_temperature_celsius"][0][1] == 40.0
+    assert all(len(value) <= 120 for labels, _ in found["edgetop_session_info"] for value in labels.values())
+
+
+def test_the_number_of_series_is_bounded() -> None:
+    sensors = tuple(sensor(f"temp/zone{i}") for i in range(500))
+    script = Script(manifest(sensors=sensors), lambda _: {info.id: 40.0 for info in sensors}).load().begin().measure(2)
+    found = scraped(folded(script.batches))
+    assert len(found["edgetop_temperature_celsius"]) == MOST
+
+
+def test_two_samples_of_one_name_are_one() -> None:
+    long = "x" * 200
+    sensors = (sensor(f"temp/{long}a"), sensor(f"temp/{long}b"))
+    script = Script(manifest(sensors=sensors), lambda _: {info.id: 40.0 for info in sensors}).load().begin().measure(2)
+    assert len(scraped(folded(script.batches))["edgetop_temperature_celsius"]) == 1
+
+
+def test_nothing_is_told_that_is_not_known() -> None:
+    assert families(folded([])) == []
+    found = scraped(folded(Script(manifest(sensors=())).batches))
+    assert "edgetop_throttled" not in found
+    assert "edgetop_inference_duration_seconds_count" not in found
+    assert found["edgetop_verdict"] == [({"verdict": "LOADING"}, 1.0)]
+
+
+def test_a_battery_has_no_counter_of_energy() -> None:
+    """It charges at times, and a counter that falls is one that began anew."""
+    whole = manifest(sensors=(sensor("power/battery", role="part"),))
+    script = Script(whole, lambda second: {"power/battery": 3.0 - second % 5}).load().begin().measure(20)
+    found = scraped(folded(script.batches))
+    assert "edgetop_power_watts" in found
+    assert "edgetop_energy_joules_total" not in found
+
+
+def test_dashboard_and_alerts_name_what_is_there(analysis) -> None:
+    """Every metric, and every label by which a query selects or groups, is in a scrape."""
+    scrape = scraped(analysis) | {k: v for k, v in scraped(folded(leaking().batches)).items() if "leak" in k}
+    labels = {name: {label for of, _ in samples for label in of} for name, samples in scrape.items()}
+    added = {"instance", "run"}  # by Prometheus, and by the textfile
+    for query in queries():
+        named = set(re.findall(r"edgetop_\w+", query))
+        assert named <= set(scrape), query
+        wanted = set(re.findall(r"(\w+)=", query)) | set(
+            re.split(r"\W+", ",".join(re.findall(r"by \(([^)]*)\)", query)))
+        )
+        assert wanted - {""} <= added | set().union(*(labels[name] for name in named)), query
+    document = dashboard()
+    legends = re.findall(r"{{(\w+)}}", str([panel.get("targets") for panel in document["panels"]]))
+    assert set(legends) <= added | set().union(*labels.values())
+    assert len({panel["id"] for panel in document["panels"]}) == len(document["panels"])
+    areas = [panel["gridPos"] for panel in document["panels"]]
+    cells = [
+        (x, y) for of in areas for x in range(of["x"], of["x"] + of["w"]) for y in range(of["y"], of["y"] + of["h"])
+    ]
+    assert len(cells) == len(set(cells)), "panels lie over one another"
+    assert alert_rules().count("- alert:") == 4
+
+
+def test_values_are_written_with_all_their_digits() -> None:
+    family = Family("edgetop_x", "gauge", "X.", (Sample((), 0.1 + 0.2),))
+    assert rendered([family], openmetrics=False).splitlines()[-1] == b"edgetop_x 0.30000000000000004"
+    assert rendered([replace(family, samples=())], openmetrics=False).count(b"\n") == 2
