@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftEr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgetop.comparison.outputs import Judge
     from edgetop.comparison.sample import Sample
     from edgetop.session.manifest import Model
 
@@ -24,6 +26,11 @@ PATH = click.Path(path_type=Path)
 OPTIONS = (
     option("--group-by", metavar="KEY", help="Sessions of one value together: a label's key, model, threads ..."),
     option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help compare)."),
+    option("--labels", type=PATH, metavar="FILE.npy", help="Classes of the kept outputs: how often is each right?"),
+    option(
+        "--metric", metavar="MODULE:FUNCTION",
+        help="A Python function that is called with outputs and labels, and returns a number: eval.py's eval:score.",
+    ),
     option("--csv", "csv_file", metavar="FILE", help="The rows as CSV as well; - is the standard output, alone."),
     option(
         "--fail-if", "gates", type=text.relative_gate, multiple=True, metavar="GATE",
@@ -63,7 +70,7 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
     samples, problems = read_samples(sessions)
     try:
         groups = grouped(samples, options["group_by"])
-        found = compare(groups)
+        found = compare(groups, judge=judge_of(options))
     except ValueError as error:
         key = options["group_by"]
         advice = f"all have the same {key}" if key and len(samples) > 1 else "name two sessions or more"
@@ -108,21 +115,53 @@ def _prepared(options: dict[str, Any]) -> Any:
     return NamedOutput(Path(options["csv_file"]), force=options["force"], elsewhere="name another place with --csv")
 
 
+def judge_of(options: dict[str, Any]) -> "Judge":
+    """What the outputs are to be held against. Raises InputError."""
+    import importlib  # noqa: PLC0415  where it is asked for
+    import sys  # noqa: PLC0415
+
+    import numpy as np  # noqa: PLC0415
+
+    from edgetop.comparison.outputs import Judge  # noqa: PLC0415
+
+    path, name, labels, metric = options["labels"], options["metric"] or "", None, None
+    if path:
+        try:
+            labels = np.asarray(np.load(path, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"--labels {path}: no array file: {getattr(error, 'strerror', None) or error}") from None
+    if name:
+        module, _, function = name.partition(":")
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
+        try:
+            metric = getattr(importlib.import_module(module), function)
+        except Exception as error:  # noqa: BLE001  the user's own module: any type it likes
+            text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
+            raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
+    return Judge(labels, metric, name)
+
+
 def read_samples(sessions: "Sequence[str]") -> "tuple[list[Sample], list[str]]":
     """What a comparison takes of each recording, and what of them could not be read. Raises InputError."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.comparison.sample import sample  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.outputs import read_outputs  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
-    samples, problems = [], []
+    samples: list[Sample] = []
+    problems: list[str] = []
     for session in sessions:
         recording = Recording(locate(session, recordings_home()))
         analysis = Analysis()
         for batch in recording.play():
             analysis.fold(batch)
-        samples.append(sample(analysis, *_work(recording.manifest.model)))
+        try:
+            outputs = read_outputs(recording.folder)
+        except InputError as error:
+            outputs, problems = None, [*problems, str(error)]
+        samples.append(replace(sample(analysis, *_work(recording.manifest.model)), outputs=outputs))
         problems += recording.problems
     return samples, problems
 

@@ -43,11 +43,12 @@ def command(
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.analysis.report import report, to_json  # noqa: PLC0415
+    from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
-    from edgetop.cli.summary import summary  # noqa: PLC0415
+    from edgetop.cli.summary import summary, wrapped  # noqa: PLC0415
     from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
@@ -70,8 +71,8 @@ def command(
         write_report(page, analysis, result)
     with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
         if as_json:
-            click.echo(json.dumps(to_json(result), indent=1))
+            click.echo(json.dumps(with_outputs(to_json(result), recording.folder), indent=1))
         else:
-            tell(summary(result))
+            tell("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
     raise_problems(recording.problems, "the rest is reported")
     return EXIT_GATE_FAILED if gates and tell_failed(result) else EXIT_DONE

@@ -20,6 +20,7 @@ from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder
+from edgetop.recording.outputs import outputs_file
 from edgetop.runner.cooldown import Cooldown
 from edgetop.runner.limits import Limit, enclosed, joined
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
@@ -88,8 +89,14 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         **_load_options(options),
         in_turns="variants" in options,
         cpus=_engine_cpus(options),
+        keep_outputs=options.get("keep_outputs") or 0,
         virtual_board=virtual_board,
     )
+
+
+def keeping(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
+    """With the file for the outputs that are kept; `side` of an A/B session: "A" or "B"."""
+    return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
 
 
 def limit_of(options: Options) -> Limit:

@@ -22,6 +22,7 @@ Examples:
   edgetop run model.onnx --headless --duration 60s --json > result.json
   edgetop run model.onnx --duration 48h --detach -o soak-43
   edgetop run detector.onnx --rate 30 --deadline 33ms --fail-if 'misses>0.1%'
+  edgetop run int8.onnx --keep-outputs 64 -o int8
   edgetop run model.tflite --engine-python ~/tflite/bin/python
 """
 
@@ -214,6 +215,11 @@ RECORD_OPTIONS = (
     option(
         "--fsync-interval", type=text.duration, default="5s", show_default=True, metavar="TIME",
         help="How much a loss of power may cost. Each one wears an SD card.",
+        cls=Companion, rules=[KEPT],
+    ),
+    option(
+        "--keep-outputs", type=IntRange(1, 100_000), metavar="N",
+        help="Keep the outputs of N inferences before the warm-up, for edgetop compare: is it still right?",
         cls=Companion, rules=[KEPT],
     ),
     option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Kept in the recording."),

@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from edgetop.cli import options as text
+from edgetop.cli.agreement import worst
 from edgetop.cli.compare import read_samples
-from edgetop.cli.comparison_text import ranking_lines
+from edgetop.cli.comparison_text import ranking_lines, value_text
 from edgetop.cli.summary import wrapped
 from edgetop.cli.tell import raise_problems, table, tell
 from edgetop.comparison.compare import Comparison, compare, comparison_document
@@ -26,6 +27,7 @@ from edgetop.sweep.plan import Plan
 
 _HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "items_per_s": "items/s", "energy_mj": "mJ/item",
           "rss_peak_mib": "MiB", "max_c": "max °C"}  # fmt: skip
+_AGREEING = {"same_top": "same class", "snr_db": "SNR dB"}  # outputs against the first combination's, if kept
 _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
 _RANKED_BY = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz", "energy": "gross_mj"}
 
@@ -52,7 +54,7 @@ def print_result(
         told = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # what is copied stands in one line
         lines = (one for line in told for one in ((line,) if line.startswith(whole) else wrapped((line,))))
-        tell("\n".join([*_table(candidates, choice), *lines]))
+        tell("\n".join([*_table(candidates, choice, comparison), *lines]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
 
@@ -137,21 +139,28 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
     yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
 
 
-def _table(candidates: Sequence[Candidate], choice: Choice) -> Iterator[str]:
+def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None) -> Iterator[str]:
     """The medians of each combination; those that failed at the end with their reason."""
     front = {one.name for one in choice.pareto}
+    agree = {one.name: found for one in candidates if (found := worst(comparison, one.name))}
+    heads = [head for end, head in _AGREEING.items() if any(end in found for found in agree.values())]
     rows = [
         [
             "*" if one.name in front else "",
             clean(one.name),
             f"{len(one.sessions)}",
             *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
+            *(
+                value_text(agree.get(one.name, {}).get(end), "share" if end == "same_top" else "")
+                for end, head in _AGREEING.items()
+                if head in heads
+            ),
         ]
         for one in candidates
         if one.sessions
     ]
     if rows:
-        yield from table(["", "settings", "n", *_HEADS.values()], rows, {"", "settings"})
+        yield from table(["", "settings", "n", *_HEADS.values(), *heads], rows, {"", "settings"})
     if len(front) < len(rows) and choice.axes:
         axes = ", ".join(_AXES[axis] for axis in choice.axes)
         yield f"* none is better in one of {axes} and worse in none (Pareto front)"
@@ -222,6 +231,7 @@ def _document(
                 "rate_hz": one.settings.rate_hz,
                 "sessions": list(one.sessions),
                 **one.figures,
+                "outputs": worst(comparison, one.name) or None,
                 "reason": one.reason,
                 "excluded": choice.excluded.get(one.name),
                 "pareto": one.name in front,

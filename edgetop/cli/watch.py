@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -156,7 +157,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
             request.of_program(manifest, program),
             folder / request.PROGRAM_LOG if folder else None,
         )
-    engine = program or _engine(options, spec, stack, on_board)
+    engine = program or _engine(options, request.keeping(spec, folder), stack, on_board, folder)
     if options["require_full_delegation"]:
         if not spec.profile_every_ns:
             raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
@@ -229,11 +230,13 @@ def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Fou
     return discover_engine(pid, shares_process=shares_process, board=board.root)
 
 
-def _engine(options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found) -> Engine:
+def _engine(
+    options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found, folder: Path | None
+) -> Engine:
     if "variants" in options:
         from edgetop.cli.ab_session import engine_in_turns  # noqa: PLC0415  where it is asked for
 
-        return engine_in_turns(options, board, stack)
+        return engine_in_turns(options, board, stack, folder)
     if options["isolation"] == "process":
         return request.process_engine(options, spec, stack)
     from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
@@ -349,14 +352,17 @@ def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
 
 def _print_result(result: "Report", folder: HeldFolder | None, options: Options) -> None:
     from edgetop.analysis.report import to_json  # noqa: PLC0415
-    from edgetop.cli.summary import brief_summary, summary  # noqa: PLC0415
+    from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
+    from edgetop.cli.summary import brief_summary, summary, wrapped  # noqa: PLC0415
 
+    kept_in = folder.path if folder and options.get("keep_outputs") else None
     if options["as_json"]:
-        click.echo(json.dumps(to_json(result), indent=1))
+        click.echo(json.dumps(with_outputs(to_json(result), kept_in), indent=1))
         return
     text = summary(result)  # which nothing else will print
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}{_but(folder)}"
-        text = f"{brief_summary(result)}\n{where}\nmore: edgetop report {session}"
+        lines = (brief_summary(result), *wrapped(outputs_lines(kept_in)), where)
+        text = "\n".join((*lines, f"more: edgetop report {session}"))
     tell(text, ascii_only=bool(options["ascii_only"]))

@@ -16,6 +16,7 @@ import numpy as np
 from edgetop.analysis.report import to_json
 from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
+from edgetop.comparison.outputs import Judge, lines
 from edgetop.comparison.sample import Group
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
 from edgetop.session.events import Notice
@@ -73,22 +74,37 @@ class Comparison:
         return next((row for row in self.rows if row.key == key), None)
 
 
-def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY) -> Comparison:
-    """Two groups or more, each with a session or more; the first is the baseline. Raises ValueError on fewer."""
+def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | None = None) -> Comparison:
+    """Two groups or more, each with a session or more; the first is the baseline. Raises ValueError on fewer.
+
+    `judge`: of the outputs that were kept; a group is judged by the first of its sessions that has some.
+    """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
     level = LEVEL / (len(groups) - 1)
     base, others = groups[0], [sample for group in groups[1:] for sample in group.samples]
     moved, of = operators(base.samples[0], others)
+    outputs = [next((one.outputs for one in group.samples if one.outputs), None) for group in groups]
+    agreeing, refused = lines(outputs, judge or Judge())
     facts = (Row(fact.key, fact.label, fact.unit, _facts(groups, fact.read), (None,) * len(groups)) for fact in FACTS)
     rows = _discovered([_row(groups, figure, level) for figure in FIGURES])
     return Comparison(
         groups=tuple(groups),
-        rows=(*facts, *rows, *(_row(groups, figure, level / of) for figure in moved)),
-        fair=fairness(groups),
+        rows=(
+            *facts,
+            *(Row(one.key, one.label, one.unit, one.values, (None,) * len(groups)) for one in agreeing),
+            *rows,
+            *(_row(groups, figure, level / of) for figure in moved),
+        ),
+        fair=(*fairness(groups), *(_not_compared(groups[place].name, why) for place, why in refused.items())),
         ranking=_ranking(groups, next(figure for figure in FIGURES if figure.key == ranked_by)),
         ranked_by=ranked_by,
     )
+
+
+def _not_compared(name: str, why: str) -> Notice:
+    advice = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
+    return Notice("outputs-not-compared", f"{name}: outputs are not compared: {why}", advice)
 
 
 def _facts(groups: Sequence[Group], read: Callable[[Any], Value]) -> tuple[Value, ...]:

@@ -10,6 +10,7 @@ from edgetop.analysis.report import Report, report
 from edgetop.analysis.report_latency import PERCENTILE_KEYS
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest
+from edgetop.session.outputs import KeptOutputs
 from edgetop.session.seconds import QUANTILES
 
 QUARTERS = 4
@@ -27,6 +28,7 @@ class Sample:
     buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))  # of all latencies
     parameters: int | None = None  # of the model's file
     macs: int | None = None
+    outputs: KeptOutputs | None = None  # where some were kept
 
     @property
     def session(self) -> Manifest:

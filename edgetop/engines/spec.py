@@ -40,6 +40,8 @@ class EngineSpec:
     duty_ns: tuple[int, int] | None = None  # work and rest, in turn
     in_turns: bool = False  # with another engine, which is told when (engines/turns.py)
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
+    keep_outputs: int = 0  # of so many inferences before the warm-up
+    outputs_file: str = ""  # where to
     virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
 
     @property

@@ -30,13 +30,15 @@ def models(tmp_path):
 
 @pytest.mark.slow
 def test_two_models_are_compared_recorded_and_reported(models):
-    done = edgetop("ab", "small.onnx", "large.onnx", *QUIET, "--json", "-o", "s", home=models)
+    keep = ("--keep-outputs", "2")
+    done = edgetop("ab", "small.onnx", "large.onnx", *QUIET, *keep, "--json", "-o", "s", home=models)
     document = json.loads(done.stdout)
     assert done.returncode == 0
     assert document["ab"]["ratios"]["p50"]["verdict"] == "slower"
     assert document["ab"]["ratios"]["p50"]["ci95"][0] > 1.5
     assert [v["name"] for v in document["ab"]["variants"]] == ["small.onnx", "large.onnx"]
     assert "B is slower" in document["verdict"]["words"]
+    assert "fed with other inputs: x [64,256] float32 random" in document["ab"]["outputs"]["refused"]
     assert json.loads(edgetop("report", "s", "--json", home=models).stdout) == document
     manifest = json.loads((models / "s.edgetop/session.json").read_text())
     inputs = [variant["model"]["inputs"][0]["shape"] for variant in manifest["ab"]["variants"]]
@@ -50,6 +52,7 @@ def test_two_models_are_compared_recorded_and_reported(models):
     text = edgetop("report", "s", home=models).stdout
     assert "small.onnx" in text
     assert "B to A" in text
+    assert "not compared: fed with other inputs" in text
 
 
 @pytest.mark.slow

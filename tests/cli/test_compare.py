@@ -7,6 +7,7 @@ import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.commands import edgetop
@@ -48,6 +49,24 @@ def test_what_another_tool_printed_is_compared(home: Path) -> None:
     p50 = next(row for row in document["rows"] if row["key"] == "p50_ms")
     assert p50["values"][1] == pytest.approx(51.891)
     assert {"tool-summary", "one-session-each"} <= {one["code"] for one in document["fair"]}
+
+
+def test_outputs_are_judged_by_labels_and_by_the_users_own_metric(home: Path) -> None:
+    about = {"outputs": [{"name": "scores", "scale": 0.0, "zero_point": 0}], "inputs": [], "seed": 0}
+    for name, scores in (("finished", [[0.1, 0.9]]), ("minute", [[0.6, 0.4]])):
+        given = {"about": np.array(json.dumps(about)), "inputs": np.array(["a"]), "00000-0": np.array(scores)}
+        np.savez(home / f"{name}.edgetop/outputs.npz", **given)
+    np.save(home / "labels.npy", np.array([1]))
+    (home / "eval.py").write_text("def score(outputs, labels):\n    return outputs['scores'][0][0, labels[0]]\n")
+    judged = ("--labels", "labels.npy", "--metric", "eval:score")
+    done = edgetop("compare", "finished", "minute", *judged, "--json", home=home)
+    rows = {row["key"]: row["values"] for row in json.loads(done.stdout)["rows"]}
+    assert rows["output/scores/top-1"] == [1.0, 0.0]
+    assert rows["output/scores/same_top"] == [None, 0.0]
+    assert rows["metric/eval:score"] == [0.9, 0.4]
+    done = edgetop("compare", "finished", "minute", "--metric", "eval:nothing", home=home)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--metric eval:nothing: cannot be loaded: AttributeError" in done.stderr
 
 
 def test_a_page_of_text_has_the_words(home: Path) -> None:

@@ -15,7 +15,7 @@ from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until
 
 MODELS = Path(__file__).parents[2] / "edgetop/roofline_models"
-SHORT = ("--runs", "40", "--warmup-runs", "10", "--profile-every", "0")
+SHORT = ("--runs", "40", "--warmup-runs", "10", "--profile-every", "0", "--keep-outputs", "2")
 VIRTUAL = ("--scenario", "healthy", "--speed", "300x", "--cooldown-max", "2s")
 
 
@@ -53,6 +53,8 @@ def test_a_killed_sweep_goes_on_where_it_was_and_ends_with_the_same_table(home: 
     assert all(len(one["sessions"]) == 2 for one in document["combinations"])
     assert document["compare"]["sessions"] == ["probe.onnx", "probe.tflite"]
     assert document["recommended"]["command"].startswith(f"edgetop run {home}/probe.")
+    assert document["combinations"][0]["outputs"] is None  # it is what the others are compared with
+    assert "output/" in str(document["compare"]["rows"])
     again = edgetop("sweep", "--resume", "s.sweep", "--csv", "s.csv", home=home)
     assert "recommended for p99: probe." in again.stdout
     assert (home / "s.csv").read_text().count("probe.") == 2

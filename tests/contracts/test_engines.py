@@ -30,6 +30,7 @@ from edgetop.engines.protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import OutputCapture, ThreadEngine
+from edgetop.recording.outputs import outputs_file, read_outputs
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import PHASES
 from tests.support import onnx_models, tflite_models
@@ -231,6 +232,10 @@ INPUTS: dict[str, dict[str, list[tuple[str, tuple[int, ...], str]]]] = {
 }
 
 
+# Those whose outputs are kept, and of how many inferences of three there are inputs.
+KEEPING = {"inputs of every kind": 3, "two inputs": 3, "stateful": 3, "quantised": 3, "a file": 1}
+
+
 @dataclass(frozen=True)
 class Told:
     """Everything that one implementation said in every scenario."""
@@ -239,6 +244,7 @@ class Told:
     heard: Mapping[str, Heard]
     open_before: set[str]
     open_after: set[str]
+    folder: Path  # where the outputs of KEEPING are
 
     def __getitem__(self, scenario: str) -> Heard:
         return self.heard[scenario]
@@ -253,13 +259,14 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for name, scenario in SCENARIOS[implementation.format](folder).items():
         model = folder / f"{name}.{implementation.format}"
         model.write_bytes(scenario.build())
-        specs[name] = spec_for(model, engine=implementation.engine, **scenario.options)
+        keeps = {"keep_outputs": 3, "outputs_file": str(folder / outputs_file(name))} if name in KEEPING else {}
+        specs[name] = spec_for(model, engine=implementation.engine, **scenario.options, **keeps)
     if implementation.isolation == "thread":  # what a runtime opens here once for ever is not the engine's
         dict(run_all(implementation, {"plain": specs["plain"]}))
     open_before = open_files()
     python = implementation.interpreter()
     heard = dict(run_all(implementation, specs) if python is None else run_most_at_once(implementation, python, specs))
-    return Told(implementation, heard, open_before, open_files())
+    return Told(implementation, heard, open_before, open_files(), folder)
 
 
 def run_all(implementation: Implementation, specs: Mapping[str, EngineSpec]) -> Iterator[tuple[str, Heard]]:
@@ -472,6 +479,18 @@ def test_it_feeds_what_it_was_given(scenario: str, told: Told) -> None:
     """An index that was not would be outside the table."""
     assert told[scenario].one(Ended).reason == "runs"
     assert told[scenario].records["ok"].all()
+
+
+def test_it_keeps_outputs_of_inputs_that_no_timed_inference_has(told: Told) -> None:
+    for name in KEEPING.keys() & told.heard.keys():
+        kept = read_outputs(told.folder, name)
+        assert kept, told[name].messages
+        assert len(kept.inputs) == len(set(kept.inputs)) == KEEPING[name]
+        answers = [kept.numbers(inference, 0) for inference in range(len(kept.inputs))]
+        assert all(np.isfinite(answer).all() for answer in answers)
+        assert len({answer.tobytes() for answer in answers}) == KEEPING[name]
+        assert bool(kept.outputs[0].scale) == (name == "quantised")
+        assert "outputs-kept" in [line.kind for line in told[name].all(LogLine)]
 
 
 def test_it_cycles_through_a_folder_and_records_what_failed(told: Told) -> None:

@@ -7,7 +7,7 @@ that are cycled through. Errors are told in the names the user typed.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -22,12 +22,24 @@ MAX_CACHED_BYTES = 256 * 1024 * 1024
 class Tensor:
     """One input as the model declares it. Unknown dimensions are strings or None."""
 
-    def __init__(self, name: str, shape: Sequence[Dim], dtype: Any, *, resizable: bool = False) -> None:
-        """`resizable`: the runtime may change even the dimensions that the model fixes."""
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[Dim],
+        dtype: Any,
+        *,
+        resizable: bool = False,
+        quantisation: Tuple[float, int] = (0.0, 0),
+    ) -> None:
+        """`resizable`: the runtime may change even the dimensions that the model fixes.
+
+        `quantisation`: scale and zero point; a scale of 0: it is not quantised, or nothing says so.
+        """
         self.name = name
         self.shape = list(shape)
         self.dtype = np.dtype(dtype)
         self.resizable = resizable
+        self.quantisation = quantisation
 
     def accepts(self, position: int, size: int) -> bool:
         dim = self.shape[position]
@@ -93,6 +105,10 @@ class InputSet:
         """Return the feeds of the next inference: name to array."""
         position, self._position = self._position, self._position + 1
         return {name: steps[position] for name, steps in self._steps.items()}
+
+    def at(self, name: str, position: int) -> Any:
+        """What one input is fed in a step."""
+        return self._steps[name][position]
 
 
 class _Steps:

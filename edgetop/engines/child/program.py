@@ -24,6 +24,7 @@ from .adapters import choose
 from .bursts import open_bursts
 from .errors import EngineError, is_out_of_memory, one_line
 from .inputs import InputSet, make_inputs, refuse_too_large
+from .kept import keep_outputs
 from .loop import Control, Loop, warm_up
 from .outlet import PipeOutlet
 from .pace import pace_of
@@ -45,7 +46,7 @@ def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     spec: {"model", "format", "engine", "threads", "batch", "providers", "delegates", "xnnpack", "whole",
     "inputs", "shapes", "seed", "idle_ns", "warmup_runs", "warmup_ns", "warmup_until_steady",
     "runs", "duration_ns", "profile_every_ns", "rate_hz", "arrivals", "streams", "delay_ns",
-    "duty_ns", "in_turns", "virtual_board"}; see `edgetop.engines.spec`.
+    "duty_ns", "in_turns", "virtual_board", "keep_outputs", "outputs_file"}; see `edgetop.engines.spec`.
     """
     try:
         _run_model(spec, outlet, control)
@@ -78,7 +79,14 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
         sharpen_timers()
     loop = _loop(spec, adapter, inputs, shapes, outlet, control)
     try:
-        reason = _run_phases(spec, loop, outlet, control, lambda: _bursts(spec, adapter, outlet, control))
+        reason = _run_phases(
+            spec,
+            loop,
+            outlet,
+            control,
+            lambda: _bursts(spec, adapter, outlet, control),
+            lambda: keep_outputs(spec, adapter, inputs, shapes, outlet.send, lambda: control.stop_requested),
+        )
     finally:
         if loop.bursts is not None:
             loop.bursts.close()
@@ -135,7 +143,14 @@ def _stepper(bind: Bind, inputs: InputSet) -> Optional[Callable[[], Any]]:
     return lambda: bind(inputs.next())
 
 
-def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, make_bursts: Callable[[], Any]) -> str:
+def _run_phases(
+    spec: Dict[str, Any],
+    loop: Any,
+    outlet: Any,
+    control: Control,
+    make_bursts: Callable[[], Any],
+    keep: Callable[[], None],
+) -> str:
     _begin(outlet, "first")
     reason: str = loop.repeat(frames.PHASE_FIRST, runs=1)
     memory.report(outlet, memory.FIRST)
@@ -147,6 +162,7 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
         # After an inference that nothing had touched, and before the warm-up, after which all has settled again.
         loop.bursts = make_bursts()
         _begin(outlet, "warmup")
+        keep()
         reason = warm_up(loop, spec["warmup_runs"], spec["warmup_ns"], spec["warmup_until_steady"])
     if reason != "stop":
         memory.report(outlet, memory.STEADY)

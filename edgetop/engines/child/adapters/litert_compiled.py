@@ -167,6 +167,14 @@ class CompiledLiteRt:
             buffer.write(np.ascontiguousarray(feeds[tensor.name]))
         return functools.partial(self._model.run_by_index, 0, taken, given)
 
+    def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
+        """Name, array, scale and zero point of each output of the last inference: a compiled model tells no scale."""
+        details, found = self._model.get_output_tensor_details(self._signature["key"]), []
+        for name, buffer in zip(self._signature["outputs"], self._buffers[1]):
+            shape, dtype = [int(dim) for dim in details[name]["shape"]], np.dtype(details[name]["dtype"])
+            found.append((name, buffer.read(int(np.prod(shape)), dtype).reshape(shape), 0.0, 0))
+        return found
+
     def describe(self) -> Dict[str, Any]:
         rest = ["XNNPACK", "CPU"] if self._spec.get("xnnpack", True) else ["CPU"]
         accelerators = [name for name in _asked(self._spec) if name != "CPU"]

@@ -97,6 +97,10 @@ class OnnxRuntime:
         self._feeds = feeds
         return functools.partial(self._session.run, None, feeds)
 
+    def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
+        """Name, array, scale and zero point of each output of the inference that returned `done`."""
+        return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), done)]
+
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """The ways to time operators, the best first, as functions that may refuse."""
         yield self._run_profiler

@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import functools
 import os
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -138,6 +138,11 @@ class _Interpreter:
             self.interpreter.set_tensor(self._details[name]["index"], array)
         return self.interpreter.invoke  # type: ignore[no-any-return]
 
+    def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
+        """Name, array, scale (0: not quantised) and zero point of each output of the last inference."""
+        details = self.interpreter.get_output_details()
+        return [(one["name"], self.interpreter.get_tensor(one["index"]), *one["quantization"]) for one in details]
+
     def input_arrays(self) -> List[Any]:
         """Return the current input arrays, in the order of the model's inputs."""
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
@@ -241,4 +246,5 @@ def _tensor(name: str, detail: Dict[str, Any]) -> Tensor:
     shape = [int(dim) for dim in detail.get("shape_signature", detail["shape"])]
     if not np.issubdtype(detail["dtype"], np.number) and detail["dtype"] is not np.bool_:
         raise EngineError("input", "input %s holds strings, which edgetop cannot feed" % name)
-    return Tensor(name, [None if dim < 0 else dim for dim in shape], detail["dtype"], resizable=True)
+    sizes = [None if dim < 0 else dim for dim in shape]
+    return Tensor(name, sizes, detail["dtype"], resizable=True, quantisation=detail["quantization"])

@@ -1,0 +1,251 @@
+"""Whether the outputs of models agree, and how often they are right: speed without that misleads.
+
+The inferences are those that sessions kept (`run --keep-outputs`), each fed with the same numbers. All elements of all
+of them are taken together; quantised outputs are dequantised before.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetop.errors import InputError
+from edgetop.session.outputs import Array, KeptOutputs
+
+MOST_CLASS_AXES = 3  # of an output with more, the classes are along an axis that nothing tells
+TOP = 5
+CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # axes of the other one
+KEEP = "keep outputs with edgetop run --keep-outputs 64"
+Metric = Callable[[Mapping[str, list[Array]], Array | None], float]
+# Rows of an output, as their keys end: what they are called, and their unit.
+AGREEMENT = {
+    "max_abs": ("largest difference", ""),
+    "mean_abs": ("mean difference", ""),
+    "cosine": ("cosine", ""),
+    "snr_db": ("signal to noise", "dB"),
+    "same_top": ("same highest class", "share"),
+    "non_finite": ("finite in one only", "elements"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What the outputs are held against, beside those of the baseline."""
+
+    labels: Array | None = None  # of classes, one for each row of classes, in the order of the inferences
+    metric: Metric | None = None  # the user's own
+    metric_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One output of a model against the baseline's."""
+
+    name: str  # the baseline's
+    max_abs: float | None = None
+    mean_abs: float | None = None
+    cosine: float | None = None  # None: one of them is all zeros
+    snr_db: float | None = None  # None: they are equal, or the baseline's is all zeros
+    same_top: float | None = None  # share of rows; None: it holds no classes
+    non_finite: float | None = None  # elements that are finite in one of the two alone; None: none
+
+
+def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
+    """Of each output of the baseline. Raises ValueError, which says why the two cannot be compared."""
+    count = min(len(base.inputs), len(other.inputs))
+    if base.inputs[:count] != other.inputs[:count]:
+        raise ValueError(f"fed with other inputs: {other.fed}, and not {base.fed}")
+    pairs = _matched(base, other)
+    sums = [_Sums() for _ in pairs]
+    for inference in range(count):
+        for place, partner in enumerate(pairs):
+            first = base.numbers(inference, place)
+            second = fitted(other.numbers(inference, partner), first.shape)
+            if second is None:
+                name = base.outputs[place].name
+                raise ValueError(f"output {name} differs in shape for inference {inference + 1}")
+            sums[place].add(first, second)
+    return tuple(one.agreement(of.name) for one, of in zip(sums, base.outputs, strict=True))
+
+
+def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
+    """The place in `other` of each output of `base`: by name, by order, or by shape where each has but one."""
+    shapes, others = ([kept.numbers(0, place).shape for place in range(len(kept.outputs))] for kept in (base, other))
+    names, theirs = ([one.name for one in kept.outputs] for kept in (base, other))
+    if len(names) == len(theirs):
+        ways = [list(range(len(names)))]
+        if sorted(names) == sorted(theirs) and len(set(names)) == len(names):
+            ways.insert(0, [theirs.index(name) for name in names])
+        for way in ways:
+            if all(_fits(others[partner], shape) for partner, shape in zip(way, shapes, strict=True)):
+                return way
+        found = [[place for place, has in enumerate(others) if _fits(has, shape)] for shape in shapes]
+        if all(len(each) == 1 for each in found) and len({each[0] for each in found}) == len(found):
+            return [each[0] for each in found]
+    has, wants = ("; ".join(str(list(shape)) for shape in each) for each in (others, shapes))
+    raise ValueError(f"other outputs: {has}, and not {wants}; neither their order nor their shapes fit")
+
+
+def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """In the layout of the other: channels last or first, or without axes of one. None: it has another shape."""
+    if array.shape == shape:
+        return array
+    if array.ndim == len(CHANNELS_LAST) == len(shape):
+        for axes in (CHANNELS_FIRST, CHANNELS_LAST):
+            if tuple(array.shape[axis] for axis in axes) == shape:
+                return np.transpose(array, axes)
+    return np.reshape(array, shape) if _squeezed(array.shape) == _squeezed(shape) else None
+
+
+def _squeezed(shape: tuple[int, ...]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
+def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return fitted(np.broadcast_to(0.0, has), shape) is not None
+
+
+class _Sums:
+    """Of an output and another, over inferences."""
+
+    def __init__(self) -> None:
+        self._count = self._one_only = self._rows = self._same = 0
+        self._most = self._abs = self._noise = self._signal = self._other = self._both = 0.0
+
+    def add(self, first: Array, second: Array) -> None:
+        if _has_classes(first):
+            highest = first.argmax(-1) == second.argmax(-1)
+            self._rows, self._same = self._rows + highest.size, self._same + int(highest.sum())
+        finite = np.isfinite(first) & np.isfinite(second)
+        self._one_only += int((np.isfinite(first) != np.isfinite(second)).sum())
+        a, b = first[finite], second[finite]
+        off = np.abs(a - b)
+        self._count += off.size
+        self._most = max(self._most, float(off.max(initial=0.0)))
+        self._abs += float(off.sum())
+        self._noise += float(np.square(off).sum())
+        self._signal, self._other, self._both = (
+            total + float(x @ y)
+            for total, x, y in ((self._signal, a, a), (self._other, b, b), (self._both, a, b))
+        )  # fmt: skip
+
+    def agreement(self, name: str) -> Agreement:
+        if not self._count:
+            return Agreement(name, non_finite=self._one_only or None)
+        lengths = math.sqrt(self._signal * self._other)
+        return Agreement(
+            name,
+            max_abs=self._most,
+            mean_abs=self._abs / self._count,
+            cosine=min(self._both / lengths, 1.0) if lengths else None,
+            snr_db=10 * math.log10(self._signal / self._noise) if self._signal and self._noise else None,
+            same_top=self._same / self._rows if self._rows else None,
+            non_finite=self._one_only or None,
+        )
+
+
+def _has_classes(array: Array) -> bool:
+    return 1 <= array.ndim <= MOST_CLASS_AXES and array.shape[-1] > 1 and array.size > 0
+
+
+def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
+    """Of the first output with classes: its name, and the share of rows in which the label is among the highest.
+
+    By "top-1" and, where there are more classes than five, "top-5". None: no output has classes. Raises InputError
+    where the labels do not fit.
+    """
+    place = next((p for p in range(len(kept.outputs)) if _has_classes(kept.numbers(0, p))), None)
+    if place is None:
+        return None
+    rows = [kept.numbers(inference, place) for inference in range(len(kept.inputs))]
+    classes = rows[0].shape[-1]
+    scores = np.concatenate([row.reshape(-1, classes) for row in rows])
+    if labels.dtype.kind not in "iu" or labels.size < len(scores):
+        text = f"{labels.size} of {labels.dtype} for {len(scores)} rows of {classes} classes"
+        raise InputError(f"--labels: they do not fit: {text}", "give integers, one for each row of classes")
+    wanted = labels.reshape(-1)[: len(scores), None]
+    if wanted.min() < 0 or wanted.max() >= classes:
+        raise InputError(f"--labels: {wanted.min()} to {wanted.max()} do not fit: classes are 0 to {classes - 1}")
+    ranked = np.argsort(-scores, axis=1, kind="stable") == wanted
+    return kept.outputs[place].name, {
+        f"top-{top}": float(ranked[:, :top].any(1).mean()) for top in (1, TOP) if top == 1 or classes > top
+    }
+
+
+def measured(kept: KeptOutputs, judge: Judge) -> float | None:
+    """By the user's own metric, which is given the outputs by name, of each a list over the inferences, and the labels.
+
+    Raises InputError with what it raised, or where it gives no number.
+    """
+    if judge.metric is None:
+        return None
+    given = {
+        one.name: [kept.numbers(inference, place) for inference in range(len(kept.inputs))]
+        for place, one in enumerate(kept.outputs)
+    }
+    try:
+        value = float(judge.metric(given, judge.labels))
+    except Exception as error:  # noqa: BLE001  the user's own: any type it likes
+        text = f"--metric {judge.metric_name}: {type(error).__name__}: {error}"
+        raise InputError(text, "it is given outputs (name: list of arrays) and labels, and returns a number") from None
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a comparison; of the baseline's column only what does not need another."""
+
+    key: str
+    label: str
+    unit: str
+    values: tuple[str | float | None, ...]
+
+
+def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
+    """`kept`: of each column, the first is the baseline. Beside the rows, why a column is not in them.
+
+    Raises InputError where labels or a metric are given that cannot be used.
+    """
+    refused, found = dict[int, str](), dict[int, tuple[Agreement, ...]]()
+    base = kept[0]
+    for place, one in enumerate(kept):
+        if one is None or base is None:
+            refused |= {} if one is base else {place: f"{'it' if one is None else 'the baseline'} kept no outputs"}
+        elif place:
+            try:
+                found[place] = agreements(base, one)
+            except ValueError as error:
+                refused[place] = str(error)
+    rows = []
+    if any(kept):
+        rows.append(Line("outputs", "outputs kept", "", tuple(None if one is None else _words(one) for one in kept)))
+    for output, of in enumerate(base.outputs if base and found else ()):
+        for end, (label, unit) in AGREEMENT.items():
+            each = tuple(getattr(found[place][output], end) if place in found else None for place in range(len(kept)))
+            if any(value is not None for value in each):
+                rows.append(Line(f"output/{of.name}/{end}", f"{of.name}: {label}", unit, each))
+    return [*rows, *_judged(kept, judge)], refused
+
+
+def _words(kept: KeptOutputs) -> str:
+    return f"{len(kept.inputs)}{', dequantised' if any(one.scale for one in kept.outputs) else ''}"
+
+
+def _judged(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
+    rows = []
+    if judge.labels is not None:
+        each = [None if one is None else right(one, judge.labels) for one in kept]
+        found = next((one for one in each if one), None)
+        if found is None:
+            raise InputError("--labels: no session kept an output with classes", KEEP)
+        name, tops = found
+        for top in tops:
+            values = tuple(one[1].get(top) if one else None for one in each)
+            rows.append(Line(f"output/{name}/{top}", f"{name}: {top} right", "share", values))
+    if judge.metric is not None:
+        values = tuple(None if one is None else measured(one, judge) for one in kept)
+        if all(value is None for value in values):
+            raise InputError(f"--metric {judge.metric_name}: no session has a number", KEEP)
+        rows.append(Line(f"metric/{judge.metric_name}", judge.metric_name, "", values))
+    return rows

@@ -1,0 +1,80 @@
+"""Outputs that were kept beside the tables (`run --keep-outputs`), in a file of numpy's (`edgetop help format`)."""
+
+import contextlib
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.recording.files import open_regular
+from edgetop.session.outputs import Array, KeptOutputs, Output
+
+OUTPUTS = "outputs.npz"
+MAX_BYTES, MAX_INFERENCES, MAX_OUTPUTS = 512 * 1024 * 1024, 100_000, 1_000
+
+
+def outputs_file(side: str = "") -> str:
+    """The name of the file, of a variant of an A/B session: "A" or "B"."""
+    return f"outputs-{side.lower()}.npz" if side else OUTPUTS
+
+
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, MemoryError)
+
+
+def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
+    """None: none were kept. Raises InputError where the file is damaged."""
+    path = folder / outputs_file(side)
+    try:
+        return _opened(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except _UNREADABLE as error:
+        raise InputError(f"{path}: no outputs that a run kept: {clean(str(error))}") from None
+
+
+def _opened(path: Path) -> KeptOutputs:
+    with contextlib.ExitStack() as stack:
+        handle = stack.enter_context(os.fdopen(open_regular(path), "rb"))
+        file = np.load(handle, allow_pickle=False)
+        if sum(member.file_size for member in file.zip.infolist()) > MAX_BYTES:
+            raise ValueError("it is too large")
+        about = json.loads(str(file["about"]))
+        outputs = tuple(
+            Output(str(one["name"]), float(one["scale"]), int(one["zero_point"])) for one in about["outputs"]
+        )
+        inputs = tuple(map(str, file["inputs"].tolist()))
+        if not outputs or not inputs or len(outputs) > MAX_OUTPUTS or len(inputs) > MAX_INFERENCES:
+            raise ValueError("it holds no outputs, or too many")
+        kept = KeptOutputs(outputs, inputs, _fed(about), partial(_array, file, path))
+        file.fid = handle  # which is closed with it from here on
+        stack.pop_all()
+        return kept
+
+
+def _fed(about: Mapping[str, Any]) -> str:
+    """`x [1,3,224,224] float32 random, seed 0`."""
+    each = [f"{one['name']} {str(one['shape']).replace(' ', '')} {one['dtype']} {one['source']}"
+            for one in about["inputs"]]  # fmt: skip
+    return clean(f"{', '.join(each)}; seed {about['seed']}")
+
+
+def _array(file: Any, path: Path, inference: int, place: int) -> Array:
+    try:
+        return _numbers(file[f"{inference:05}-{place}"])
+    except (OSError, *_UNREADABLE) as error:
+        raise InputError(f"{path}: damaged: {clean(str(error))}") from None
+
+
+def _numbers(array: Array) -> Array:
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{array.dtype} is no number")
+    return array

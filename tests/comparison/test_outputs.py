@@ -1,0 +1,118 @@
+"""How far the outputs of two models agree, by sums that can be checked by hand, and what is refused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgetop.comparison.compare import compare
+from edgetop.comparison.outputs import Judge, agreements, fitted, lines, measured, right
+from edgetop.comparison.sample import Group
+from edgetop.errors import InputError
+from edgetop.session.outputs import Array, KeptOutputs, Output
+from tests.support.compared import made
+
+
+def kept(*inferences: Sequence[Array], outputs: Sequence[Output] = (), inputs: str = "abcdefgh") -> KeptOutputs:
+    """`inferences`: of each its outputs."""
+    named = tuple(outputs) or tuple(Output(f"out{place}") for place in range(len(inferences[0])))
+    return KeptOutputs(named, tuple(inputs[: len(inferences)]), f"x {inputs}", lambda at, place: inferences[at][place])
+
+
+def test_an_output_is_compared_element_by_element_over_all_inferences() -> None:
+    base = kept([np.array([[3.0, 4.0]])], [np.array([[0.0, 5.0]])])
+    other = kept([np.array([[3.0, 3.0]])], [np.array([[8.0, 5.0]])])
+    (found,) = agreements(base, other)
+    assert (found.max_abs, found.mean_abs) == (8.0, 9 / 4)
+    assert found.snr_db == pytest.approx(10 * np.log10(50 / 65))
+    assert found.cosine == pytest.approx((9 + 12 + 25) / np.sqrt(50 * 107))
+    assert found.same_top == 0.0  # 3.0, 3.0: the first is the highest
+    assert found.non_finite is None
+
+
+def test_equal_outputs_have_no_noise() -> None:
+    (found,) = agreements(*[kept([np.eye(3)])] * 2)
+    assert (found.max_abs, found.cosine, found.snr_db, found.same_top) == (0.0, pytest.approx(1.0), None, 1.0)
+
+
+def test_what_is_not_finite_is_counted_and_left_out() -> None:
+    (found,) = agreements(kept([np.array([1.0, np.nan, 2.0])]), kept([np.array([1.0, 7.0, np.inf])]))
+    assert (found.max_abs, found.non_finite) == (0.0, 2)
+
+
+def test_quantised_outputs_are_dequantised() -> None:
+    raw = kept([np.array([[5, 13]], np.int8)], outputs=[Output("y", 0.5, 3)])
+    (found,) = agreements(kept([np.array([[1.0, 5.25]])]), raw)
+    assert found.max_abs == 0.25
+
+
+def test_outputs_are_matched_by_name_order_or_shape() -> None:
+    one, two = np.zeros((1, 3)), np.ones((1, 4))
+    base = kept([one, two], outputs=[Output("a"), Output("b")])
+    for other in (
+        kept([two, one], outputs=[Output("b"), Output("a")]),
+        kept([one, two], outputs=[Output("c"), Output("d")]),
+        kept([two, one], outputs=[Output("c"), Output("d")]),
+    ):
+        assert [each.max_abs for each in agreements(base, other)] == [0.0, 0.0]
+    with pytest.raises(ValueError, match="neither their order nor their shapes fit"):
+        agreements(base, kept([one, np.ones((1, 5))]))
+    with pytest.raises(ValueError, match="other outputs"):
+        agreements(base, kept([one]))
+
+
+def test_layouts_are_turned() -> None:
+    image = np.arange(24.0).reshape(1, 2, 3, 4)
+    last = image.transpose(0, 2, 3, 1)
+    assert np.array_equal(fitted(last, image.shape), image)
+    assert np.array_equal(fitted(image, last.shape), last)
+    assert fitted(np.zeros((1, 7, 1, 1)), (1, 7)).shape == (1, 7)
+    assert fitted(np.zeros((1, 7)), (1, 8)) is None
+
+
+def test_other_inputs_are_refused_and_fewer_compared() -> None:
+    base = kept([np.zeros(2)], [np.zeros(2)])
+    with pytest.raises(ValueError, match="fed with other inputs"):
+        agreements(base, kept([np.zeros(2)], inputs="xyz"))
+    assert agreements(base, kept([np.ones(2)]))[0].mean_abs == 1.0
+
+
+def test_an_output_that_changes_its_shape_between_inferences_is_refused() -> None:
+    base = kept([np.zeros(2)], [np.zeros(3)])
+    with pytest.raises(ValueError, match="for inference 2"):
+        agreements(base, kept([np.zeros(2)], [np.zeros(4)]))
+
+
+def test_labels_give_top_one_and_top_five() -> None:
+    scores = np.array([[0.9, 0.1, 0, 0, 0, 0, 0], [0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]])
+    both = kept([scores[:1]], [scores[1:]])
+    assert right(both, np.array([0, 4])) == ("out0", {"top-1": 0.5, "top-5": 1.0})
+    assert right(both, np.array([1, 6])) == ("out0", {"top-1": 0.0, "top-5": 0.5})
+    assert right(kept([scores[:1, :3]]), np.array([0]))[1] == {"top-1": 1.0}
+    for labels in (np.array([0]), np.array([0.0, 1.0]), np.array([0, 7]), np.array([-1, 0])):
+        with pytest.raises(InputError, match="fit"):
+            right(both, labels)
+
+
+def test_a_metric_is_the_users_own() -> None:
+    one = kept([np.array([2.0, 4.0])])
+    assert measured(one, Judge(metric=lambda outputs, labels: outputs["out0"][0].sum(), metric_name="m:f")) == 6.0
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        measured(one, Judge(metric=lambda outputs, labels: 1 / 0, metric_name="m:f"))
+    with pytest.raises(InputError, match="no session has a number"):
+        lines([None, None], Judge(metric=lambda outputs, labels: 1.0, metric_name="m:f"))
+    with pytest.raises(InputError, match="no session kept"):
+        lines([None, None], Judge(labels=np.array([0])))
+
+
+def test_a_comparison_has_rows_of_outputs_and_says_what_is_not_compared() -> None:
+    groups = [Group(name, (made(seed, seconds=10),)) for seed, name in enumerate("abc")]
+    outputs = kept([np.array([[1.0, 2.0]])]), kept([np.array([[1.0, 2.5]])]), None
+    groups = [replace(g, samples=(replace(g.samples[0], outputs=o),)) for g, o in zip(groups, outputs, strict=True)]
+    found = compare(groups)
+    assert found.row("output/out0/max_abs").values == (None, 0.5, None)
+    assert found.row("outputs").values == ("1", "1", None)
+    assert [one.message for one in found.fair if one.code == "outputs-not-compared"] == [
+        "c: outputs are not compared: it kept no outputs"
+    ]
