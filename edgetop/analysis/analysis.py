@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from edgetop.analysis import report
 from edgetop.analysis.ab import AbView
 from edgetop.analysis.folds import Folds
+from edgetop.analysis.frames import FramesView
 from edgetop.analysis.latency import LatencyView
 from edgetop.analysis.lens import Lens
 from edgetop.analysis.power import PowerView
@@ -117,6 +118,7 @@ class MonitorView:
     deadline = _Part(lambda view: view.analysis.promises().deadline)  # of the whole session
     gates = _Part(lambda view: view.analysis.promises().gates)  # as they stand now
     alerts = _Part(lambda view: view.analysis.alerts_view())
+    frames: "_Part[FramesView | None]" = _Part(lambda view: view.analysis.frames_view())
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles_view())
     burst = _Part(lambda view: view.analysis.burst())

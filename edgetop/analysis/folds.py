@@ -16,6 +16,7 @@ from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.frames import Frames, FramesView
 from edgetop.analysis.gates import Gate, parse_gate
 from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
 from edgetop.analysis.latency import RollingLatency
@@ -90,6 +91,7 @@ class Folds:
         self.operators = Operators()
         self.power = PowerRails()
         self.usage = Usage()
+        self.frames = Frames()
         self.events = EventLog()
         self.slowdowns = Slowdowns(self.tracks)
         self.throttles = Throttles(self.tracks)
@@ -152,6 +154,7 @@ class Folds:
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
         self.usage.fold(batch)
+        self.frames.fold(batch)
         self.precision.fold(batch.seconds)
         self._trust.fold(batch)
         self.forecast.fold(batch)
@@ -221,6 +224,11 @@ class Folds:
         """What an inference costs, by `power` of the whole session."""
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
+
+    @once
+    def frames_view(self) -> FramesView | None:
+        """The frames of a program that reports their stages; None: it does not."""
+        return self.frames.view()
 
     @once
     def ab_view(self) -> AbView | None:

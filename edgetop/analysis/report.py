@@ -18,6 +18,7 @@ from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.forecast.words import forecast
+from edgetop.analysis.frames import FramesView
 from edgetop.analysis.gates import GateResult, judge_gate
 from edgetop.analysis.power import PowerView
 from edgetop.analysis.report_energy import EnergyFigures, PowerFigures, energy_figures, power_figures
@@ -143,6 +144,7 @@ class Report:
     roofline: Ceilings | None
     overhead: Overhead
     gates: tuple[GateResult, ...] | None = field(default=None)
+    frames: FramesView | None = field(default=None, metadata={"omit": True})  # None: no stages were reported
     ab: AbView | None = field(default=None, metadata={"omit": True})  # None: no A/B session
     warnings: tuple[Notice, ...]
 
@@ -317,6 +319,7 @@ _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "profile": lambda parts: profile(parts.analysis),
     "roofline": lambda parts: ceilings(parts.analysis),
     "overhead": _overhead,
+    "frames": lambda parts: parts.analysis.frames_view(),
     "ab": lambda parts: parts.analysis.ab_view(),
     "warnings": lambda parts: parts.analysis.notices(),
 }

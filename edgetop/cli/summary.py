@@ -12,6 +12,7 @@ from itertools import chain, islice
 from edgetop import formatting
 from edgetop.analysis.ab_words import ab_lines
 from edgetop.analysis.forecast.words import left, outlook
+from edgetop.analysis.frames import FramesView, total_words
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
 from edgetop.analysis.report import Memory, Report, Usage
 from edgetop.analysis.report_energy import CostFigures, EnergyFigures, PowerFigures, RailFigures
@@ -58,7 +59,7 @@ def _figures(report: Report) -> tuple[Iterable[str], ...]:
     """Of an A/B session: how the two compare. Their latencies together would be those of nothing."""
     if report.ab:
         return ([""], ab_lines(report.ab))
-    return steadiness_lines(report), _latency(report.latency), _tail(report.tail)
+    return steadiness_lines(report), _latency(report.latency), _tail(report.tail), _frames(report.frames)
 
 
 def _brief_figures(report: Report) -> tuple[Iterable[str], ...]:
@@ -67,6 +68,7 @@ def _brief_figures(report: Report) -> tuple[Iterable[str], ...]:
     return (
         (line for line in steadiness_lines(report, most=2, evidence=False) if line),
         islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
+        islice(_frames(report.frames), 1),
     )
 
 
@@ -136,6 +138,10 @@ def _watched(session: Manifest) -> Iterator[str]:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
         yield f"  seen by  {clean(', '.join(watched.sources)) or UNKNOWN}, which adds {cost} to a call"
+        if watched.at_once_mean is not None and watched.outside_share is not None:
+            outside = formatting.percent(watched.outside_share)
+            at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"
+            yield f"  calls    {at_once}; {outside} of the time outside inference"
         for number, stream in enumerate(watched.streams):
             p50, p99 = (UNKNOWN if ns is None else formatting.milliseconds(ns) for ns in (stream.p50_ns, stream.p99_ns))
             runs = formatting.count(stream.runs)
@@ -244,6 +250,17 @@ def _tail(tail: TailView) -> Iterator[str]:
         who = f" ({clean(one.who)})" if one.who else ""
         when, took = formatting.clock_time(one.t_ns), formatting.milliseconds(one.latency_ns)
         yield f"           {took} ms at {when}: {one.cause.replace('-', ' ')}{who}"
+
+
+def _frames(frames: FramesView | None) -> Iterator[str]:
+    """The frames of a program that reports their stages, and where their time goes."""
+    if frames is None:
+        return
+    yield f"frames     {total_words(frames)}"
+    yield f"           {'mean':>8}  {'p50':>8}  {'p99':>8} ms   share"
+    for stage in frames.stages:
+        times = "  ".join(f"{_ms(ms):>8}" for ms in (stage.mean_ms, stage.p50_ms, stage.p99_ms))
+        yield f"           {times}     {formatting.percent(stage.share):>6}  {clean(stage.name)}"
 
 
 def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:

@@ -45,6 +45,17 @@ class StreamsSeen:
     names: tuple[str, ...]  # by number of stream: paths of models, or names that the program gives; "": not known
     sources: tuple[str, ...]  # how they are seen: "hook", "preload", "probe"
     cost_ns: int | None  # what it costs the program to have one call timed; None: not known
+    threads: tuple[int | None, ...] = ()  # by stream, of its session; 0: as the runtime likes; None: not known
+    inputs: tuple[str | None, ...] = ()  # by stream, of its first call, with their shapes
+    deadline_ns: int | None = None  # of a frame, as the program declares it
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What an engine says of itself as a sensor would, such as the stages of a frame."""
+
+    sensor: str  # id: kind and label
+    samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +193,7 @@ Message = (
     Started
     | Loaded
     | StreamsSeen
+    | Sampled
     | StageMemory
     | PhaseBegan
     | LogLine

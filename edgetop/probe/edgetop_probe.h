@@ -6,6 +6,12 @@
  *     run_model(...);
  *     edgetop_put("detector", start, edgetop_now(), 1);
  *
+ * and of a whole frame, where 0 stands for "the frame that this thread works on":
+ *
+ *     edgetop_deadline(33000000);
+ *     edgetop_stage("preprocess", start, edgetop_now(), 0);
+ *     edgetop_drop();
+ *
  * C99 with GCC's or Clang's atomics and POSIX; no library to link. It starts no thread, sets no signal handler and
  * prints nothing. The layout of what it writes is described by `edgetop help tap`; `edgetop_probe.py` writes the same.
  */
@@ -27,6 +33,9 @@
 #define EDGETOP_NAMES 64u
 #define EDGETOP_CALL 1
 #define EDGETOP_LOAD 2
+#define EDGETOP_STAGE 3
+#define EDGETOP_DROP 4
+#define EDGETOP_DEADLINE 5
 #define EDGETOP_FIRST 1u
 #define EDGETOP_BY_PRELOAD 2u
 #define EDGETOP_BY_PROBE 3u
@@ -37,8 +46,7 @@ struct edgetop_slot {
     uint64_t thread;
     uint16_t name;
     uint8_t kind, ok;
-    uint32_t flags;
-    uint64_t reserved;
+    uint32_t flags, cpu_us, number;
 };
 
 struct edgetop_name {
@@ -153,7 +161,7 @@ static uint16_t edgetop_name(struct edgetop_ring *ring, const char *text, uint32
 }
 
 static void edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t end_ns, uint16_t name, int kind, int ok,
-                          uint32_t flags) {
+                          uint32_t flags, uint32_t of_frame) {
     uint64_t sequence = __atomic_fetch_add(&edgetop_next, 1, __ATOMIC_RELAXED);
     struct edgetop_slot *slot = &ring->slot[sequence % EDGETOP_SLOTS];
     __atomic_store_n(&slot->sequence, 0, __ATOMIC_RELAXED);
@@ -165,11 +173,12 @@ static void edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t e
     slot->kind = (uint8_t)kind;
     slot->ok = (uint8_t)ok;
     slot->flags = flags;
+    slot->cpu_us = 0;
+    slot->number = of_frame;
     __atomic_store_n(&slot->sequence, sequence + 1, __ATOMIC_RELEASE);
 }
 
-/* Report one inference of `name`; `ok` is 0 where it failed. */
-static inline void edgetop_put(const char *name, int64_t start_ns, int64_t end_ns, int ok) {
+static inline void edgetop_report(const char *name, int kind, int64_t start_ns, int64_t end_ns, int ok, uint32_t frame) {
     struct edgetop_ring *ring = edgetop_ring();
     if (ring) {
         char text[256];
@@ -177,8 +186,35 @@ static inline void edgetop_put(const char *name, int64_t start_ns, int64_t end_n
         uint16_t number;
         snprintf(text, sizeof text, "\t\t\t%s", name);
         number = edgetop_name(ring, text, &flags);
-        edgetop_write(ring, start_ns, end_ns, number, EDGETOP_CALL, ok, flags);
+        edgetop_write(ring, start_ns, end_ns, number, kind, ok, flags, frame);
     }
+}
+
+/* Report one inference of `name`; `ok` is 0 where it failed. */
+static inline void edgetop_put(const char *name, int64_t start_ns, int64_t end_ns, int ok) {
+    edgetop_report(name, EDGETOP_CALL, start_ns, end_ns, ok, 0);
+}
+
+/* The same as part of a frame whose stages are those of several threads; `frame` is a number from 1 on. */
+static inline void edgetop_put_frame(const char *name, int64_t start_ns, int64_t end_ns, int ok, uint32_t frame) {
+    edgetop_report(name, EDGETOP_CALL, start_ns, end_ns, ok, frame);
+}
+
+/* Report a stage of a frame, such as "capture" or "preprocess"; `frame` is 0 where one thread does all of a frame. */
+static inline void edgetop_stage(const char *name, int64_t start_ns, int64_t end_ns, uint32_t frame) {
+    edgetop_report(name, EDGETOP_STAGE, start_ns, end_ns, 1, frame);
+}
+
+/* Count a frame that the program skips. */
+static inline void edgetop_drop(void) {
+    int64_t now = edgetop_now();
+    edgetop_report("", EDGETOP_DROP, now, now, 1, 0);
+}
+
+/* Declare how long a frame may take, from the begin of its first stage to the end of its last. */
+static inline void edgetop_deadline(int64_t limit_ns) {
+    int64_t now = edgetop_now();
+    edgetop_report("", EDGETOP_DEADLINE, now - limit_ns, now, 1, 0);
 }
 
 #endif

@@ -2,8 +2,11 @@
 
     from edgetop_probe import probe
 
+    probe.deadline("33ms")  # of a whole frame
+    with probe.stage("preprocess"):
+        ready = prepare(frame)
     with probe("detector"):
-        result = model(frame)
+        result = model(ready)
 
 This file needs only the standard library of Python 3.8 or later and can be copied alone. It starts no thread, sets no
 signal handler, prints nothing, and no error in it reaches the program. The layout of what it writes is described by
@@ -25,11 +28,11 @@ HEADER = struct.Struct("<8sIIIIIIQ8xII")  # magic, version, header, slot size, s
 NAMES_AT, NAMES, NAME_BYTES = 64, 64, 256
 HEADER_BYTES = 20_480
 SLOTS = 32_768
-SLOT = struct.Struct("<QqqQHBBIQ")  # sequence, start, end, thread, name, kind, ok, flags, reserved
+SLOT = struct.Struct("<QqqQHBBIII")  # sequence, start, end, thread, name, kind, ok, flags, CPU time in us, number
 NUMBER = struct.Struct("<Q")
 COST_AT, NAME_COUNT_AT = 48, 52
-CALL, LOAD = 1, 2  # kinds: one inference; a model was loaded
-FIRST = 1  # flag: the first call of its session
+CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
+FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
 SOURCES = ("", "hook", "preload", "probe")  # by number
 
 
@@ -67,11 +70,12 @@ class Ring:
             struct.pack_into("<I", self._map, NAME_COUNT_AT, number + 1)
         return number
 
-    def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0):
+    def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0):
         """Write one call. Its sequence number comes last: a reader knows by it that the rest is whole."""
         sequence = self._next()
         at = HEADER_BYTES + sequence % SLOTS * SLOT.size
-        SLOT.pack_into(self._map, at, 0, start_ns, end_ns, threading.get_ident(), name, kind, ok, flags, 0)
+        thread = threading.get_ident()
+        SLOT.pack_into(self._map, at, 0, start_ns, end_ns, thread, name, kind, ok, flags, cpu_us, number)
         NUMBER.pack_into(self._map, at, sequence + 1)
 
     def has_cost(self, nanoseconds):
@@ -105,12 +109,12 @@ class Tap:
 
 
 class _Timed:
-    """One timed inference. A new one each time, so that threads and nested calls do not meet."""
+    """One timed inference or stage. A new one each time, so that threads and nested calls do not meet."""
 
-    __slots__ = ("_name", "_start")
+    __slots__ = ("_frame", "_kind", "_name", "_start")
 
-    def __init__(self, name):
-        self._name = name
+    def __init__(self, name, kind, frame):
+        self._name, self._kind, self._frame = name, kind, frame
 
     def __enter__(self):
         self._start = time.monotonic_ns()
@@ -120,9 +124,10 @@ class _Timed:
         end = time.monotonic_ns()
         ring = _tap.ring
         if ring is not None:
-            known = self._name in _seen
-            _seen.add(self._name)
-            ring.put(self._start, end, ring.name("\t\t\t" + self._name), CALL, error is None, 0 if known else FIRST)
+            known = (ring, self._kind, self._name) in _seen
+            _seen.add((ring, self._kind, self._name))
+            name = ring.name("\t\t\t" + self._name)
+            ring.put(self._start, end, name, self._kind, error is None, 0 if known else FIRST, 0, self._frame)
         return False
 
 
@@ -138,11 +143,42 @@ class _Nothing:
         return False
 
 
-def probe(name="inference"):
-    """Time what stands in the `with` block as one inference of `name`; one that raises counts as failed."""
-    return _Timed(str(name)) if _tap.is_watched else _nothing
+class Probe:
+    """`frame`, a number from 1 on, joins what several threads do for one frame; without it a frame is of one thread."""
 
+    def __call__(self, name="inference", frame=0):
+        """Time what stands in the `with` block as one inference of `name`; one that raises counts as failed."""
+        return _Timed(str(name), CALL, int(frame) & LARGEST) if _tap.is_watched else _nothing
+
+    def stage(self, name, frame=0):
+        """Time what stands in the `with` block as a stage of a frame, such as "capture" or "preprocess"."""
+        return _Timed(str(name), STAGE, int(frame) & LARGEST) if _tap.is_watched else _nothing
+
+    def drop(self):
+        """Count a frame that the program skips."""
+        if _tap.is_watched:
+            self._put(0, DROP)
+
+    def deadline(self, limit):
+        """Declare how long a frame may take, from the begin of its first stage to the end of its last: "33ms"."""
+        text = str(limit).strip()
+        unit = next((unit for unit in ("ns", "us", "ms", "s") if text.endswith(unit)), "")
+        limit_ns = int(float(text[: -len(unit)]) * UNITS_NS[unit]) if unit else 0
+        if limit_ns <= 0:
+            raise ValueError("a deadline is a time, such as 33ms, and not %r" % (limit,))
+        if _tap.is_watched:
+            self._put(limit_ns, DEADLINE)
+
+    def _put(self, took_ns, kind):
+        ring, now = _tap.ring, time.monotonic_ns()
+        if ring is not None:
+            ring.put(now - took_ns, now, ring.name("\t\t\t"), kind)
+
+
+LARGEST = 2**32 - 1
+UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 _nothing = _Nothing()
 _seen = set()
 _tap = Tap("probe")
+probe = Probe()

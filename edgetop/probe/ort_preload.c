@@ -73,14 +73,14 @@ static void ran(void *session, int64_t start, int64_t end, Status status) {
     if (ring) {
         uint32_t flags = 0;
         uint16_t name = session_name(ring, session, NULL, &flags);
-        edgetop_write(ring, start, end, name, EDGETOP_CALL, !status, flags);
+        edgetop_write(ring, start, end, name, EDGETOP_CALL, !status, flags, 0);
     }
 }
 
 static void loaded(void *session, const char *path, int64_t start) {
     struct edgetop_ring *ring = edgetop_ring();
     if (ring && session)
-        edgetop_write(ring, start, edgetop_now(), session_name(ring, session, path, NULL), EDGETOP_LOAD, 1, 0);
+        edgetop_write(ring, start, edgetop_now(), session_name(ring, session, path, NULL), EDGETOP_LOAD, 1, 0, 0);
 }
 
 static Status timed_create(void *env, const char *path, void *options, void **session) {

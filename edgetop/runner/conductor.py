@@ -13,20 +13,33 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from edgetop.engines.protocol import Died, Ended, Engine, EngineUpdate, Failed, Loaded, OfVariant, PhaseBegan, Started
+import numpy as np
+
+from edgetop.engines.protocol import (
+    Died,
+    Ended,
+    Engine,
+    EngineUpdate,
+    Failed,
+    Loaded,
+    OfVariant,
+    PhaseBegan,
+    Sampled,
+    Started,
+)
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.fingerprint import Fingerprint
 from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
 from edgetop.runner.work import Work
-from edgetop.sensors.protocol import Found
+from edgetop.sensors.protocol import Backlog, Found, Reader, sensor
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.orders import Order
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, READING, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
 
 if TYPE_CHECKING:
@@ -37,6 +50,7 @@ BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # so many at once: the pipe holds a 
 END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
 FINGERPRINT_PATIENCE_S = 1.0
+NEVER_S = 1e9
 STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
 
 
@@ -185,6 +199,7 @@ class Conductor:
         self._heed_stop()
         self._heed_profile()
         self._session_state.records_come(update.records)
+        sensed = self._with_samples(sensed, [said for said in update.messages if isinstance(said, Sampled)])
         for message in update.messages:
             self._session_state.engine_said(message)
             if isinstance(message, Started):
@@ -219,6 +234,22 @@ class Conductor:
         self._surroundings.engine_is(pid, found.sources)
         self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
         self._sense(found)
+
+    def _with_samples(self, sensed: Sensed, samples: list[Sampled]) -> Sensed:
+        """What the engine says of itself joins what sensors read, each as a sensor of its own."""
+        readings = [sensed[0]]
+        for sampled in samples:
+            places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
+            if sampled.sensor not in places:
+                kind, _, label = sampled.sensor.partition("/")
+                info = sensor(kind, label, "the program")
+                self._sense(Found((Reader((info,), lambda: [Backlog("")], NEVER_S),)))
+            rows = np.zeros(len(sampled.samples), READING)
+            rows["sensor"] = places.get(sampled.sensor, len(places))
+            rows["t_ns"], rows["value"] = zip(*sampled.samples, strict=True)
+            rows["t_ns"] -= self._session_state.manifest.clock.origin_monotonic_ns
+            readings.append(rows)
+        return np.concatenate(readings), sensed[1]
 
     def _heed_stop(self) -> None:
         if self._stop_reason and self._stop_since_ns is None:

@@ -50,6 +50,7 @@ from edgetop.session.manifest import (
     lost_in_all,
 )
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
+from edgetop.session.overlap import Overlap
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
 STREAMS_EVERY_NS = 10_000_000_000
@@ -92,6 +93,7 @@ class SessionState:
         self._stream_runs = np.zeros(spec.streams, np.int64)
         self._stream_counts: dict[int, histogram.Counts] = {}  # of a program that is watched, by stream
         self._streams_due_ns = 0
+        self._overlap = Overlap()
         self._told_dependent = False
         self._last_end_ns = 0  # of all inferences
         self._engine_ended_ns: int | None = None
@@ -210,6 +212,7 @@ class SessionState:
         self._measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
         self._last_end_ns = max(self._last_end_ns, last_end_ns(inferences))
         if self.manifest.watched:
+            self._overlap.add(inferences)
             self._count_streams(measured(inferences))
         if self._spec.streams > 1:
             self._stream_runs += np.bincount(measured(inferences)["stream"], minlength=self._spec.streams)
@@ -272,7 +275,11 @@ class SessionState:
         manifest, watched = self.manifest, self.manifest.watched or Watched(())
         before = watched.streams
         new = tuple(WatchedStream(name) for name in seen.names[len(before) :])
-        watched = replace(watched, sources=seen.sources, cost_ns=seen.cost_ns, streams=(*before, *new))
+        known = zip((*before, *new), seen.threads, seen.inputs, strict=True)
+        streams = tuple(replace(stream, threads=threads, inputs=inputs) for stream, threads, inputs in known)
+        watched = replace(
+            watched, sources=seen.sources, cost_ns=seen.cost_ns, streams=streams, deadline_ns=seen.deadline_ns
+        )
         model = manifest.model if before else replace(manifest.model, path=seen.names[0] or manifest.model.path)
         self._amend(watched=watched, model=model)
         for number, stream in enumerate(new, len(before)):
@@ -294,7 +301,16 @@ class SessionState:
             for number, counts in self._stream_counts.items():
                 p50_ns, p99_ns = map(int, histogram.percentiles(counts, (0.5, 0.99), 0, 2**62))
                 streams[number] = replace(streams[number], runs=int(counts.sum()), p50_ns=p50_ns, p99_ns=p99_ns)
-            self._amend(watched=replace(self.manifest.watched, streams=tuple(streams)))
+            mean, outside = self._overlap.mean, self._overlap.outside
+            self._amend(
+                watched=replace(
+                    self.manifest.watched,
+                    streams=tuple(streams),
+                    at_once_mean=None if mean is None else round(mean, 4),
+                    at_once_max=self._overlap.most,
+                    outside_share=None if outside is None else round(outside, 6),
+                )
+            )
 
     def _loaded(self, loaded: Loaded) -> None:
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)

@@ -31,6 +31,10 @@ UNIT_OF_KIND = {
     "fan": "rpm",
     "net": "B/s",
     "disk": "B/s",
+    "stage": "ms",
+    "frame": "ms",
+    "drop": "frames",
+    "call": "ms",
 }
 
 

@@ -171,6 +171,8 @@ class WatchedStream:
     runs: int = 0  # that did not fail
     p50_ns: int | None = None
     p99_ns: int | None = None
+    threads: int | None = None  # on which its session runs; 0: as many as the runtime likes; None: not known
+    inputs: str | None = None  # of its first call, with their shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,10 @@ class Watched:
     sources: tuple[str, ...] = ()  # how its calls were seen: "hook", "preload", "probe"
     cost_ns: int | None = None  # added to each call by that, as measured in the program
     streams: tuple[WatchedStream, ...] = ()  # by the number in `stream` of an inference
+    deadline_ns: int | None = None  # of a frame, as the program declares it
+    at_once_mean: float | None = None  # inferences in progress, while there were any
+    at_once_max: int | None = None
+    outside_share: float | None = None  # of the time from the first to the last: no inference was in progress
 
 
 @dataclass(frozen=True, slots=True)

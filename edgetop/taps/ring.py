@@ -25,7 +25,8 @@ SLOT = np.dtype(
         ("kind", "u1"),
         ("ok", "u1"),
         ("flags", "<u4"),
-        ("reserved", "<u8"),
+        ("cpu_us", "<u4"),
+        ("number", "<u4"),
     ]
 )
 Calls = npt.NDArray[np.void]  # of SLOT

@@ -1,11 +1,13 @@
 """Turns the calls of a program's rings into inferences: by stream, by phase, in the order in which they began."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
+from edgetop.taps.frames import Samples, noted
 from edgetop.taps.ring import CallName, Calls, Ring
 
 MAX_STREAMS = 255  # what more there are share the last one
@@ -31,16 +33,42 @@ class Streams:
         self._longest_ns = 0  # of the calls so far, the older the less
         self._last_ns = 0  # begin of what was released last
         self.load_ns = 0  # how long the first model took to load; 0: not seen
+        self._samples: Samples = {}
+        self._threads_of: dict[tuple[int, int], int] = {}  # of a session, by ring and name in it; 0: by default
+        self._inputs_of: dict[tuple[int, int], str] = {}  # of the first call, with their shapes
 
     @property
     def names(self) -> tuple[CallName, ...]:
         return tuple(stream.name for stream in self._streams)
+
+    @property
+    def threads(self) -> tuple[int | None, ...]:
+        """By stream, on how many threads its session runs. 0: as the runtime likes; None: not known."""
+        return self._by_stream(self._threads_of)
+
+    @property
+    def inputs(self) -> tuple[str | None, ...]:
+        """By stream, the inputs of its first call with their shapes. None: not known."""
+        return self._by_stream(self._inputs_of)
+
+    def _by_stream(self, of: dict[tuple[int, int], Any]) -> tuple[Any, ...]:
+        known = {stream: of.get(key) for key, stream in self._numbers.items()}
+        return tuple(known.get(number) for number in range(len(self._streams)))
+
+    def take_samples(self) -> Samples:
+        """What the calls said of themselves since the last time, by sensor."""
+        samples, self._samples = self._samples, {}
+        return samples
 
     def add(self, ring: Ring, calls: Calls) -> None:
         """Take calls in, as `Ring.read` gives them."""
         loads = calls[calls["kind"] == layout.LOAD]
         if len(loads) and not self.load_ns:
             self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
+        for load in loads[loads["number"] > 0]:
+            self._threads_of[id(ring), int(load["name"])] = int(load["number"]) - 1
+        for said in calls[calls["kind"] == layout.INPUTS]:
+            self._inputs_of[id(ring), int(said["number"])] = ring.name(int(said["name"])).model
         calls = calls[calls["kind"] == layout.CALL]
         if not len(calls):
             return
@@ -53,6 +81,8 @@ class Streams:
             of_name = calls["name"] == number
             stream = self._number(ring, number, int(calls["start_ns"][of_name].min()))
             inferences["stream"][of_name] = stream
+            for sensor, samples in noted(stream, calls[of_name]).items():
+                self._samples.setdefault(sensor, []).extend(samples)
             self._begin(self._streams[stream], inferences[of_name])
         self._threads.update(np.unique(calls["thread"]).tolist()[:2])
         self._pending = np.concatenate([self._pending, inferences])

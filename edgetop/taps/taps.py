@@ -3,8 +3,9 @@
 import contextlib
 from pathlib import Path
 
-from edgetop.engines.protocol import Loaded, Message, PhaseBegan, ProfilerChosen, RecordsLost, StreamsSeen
+from edgetop.engines.protocol import Loaded, Message, PhaseBegan, ProfilerChosen, RecordsLost, Sampled, StreamsSeen
 from edgetop.session.records import MEASURE, Inferences
+from edgetop.taps.frames import Frames
 from edgetop.taps.ring import Ring
 from edgetop.taps.streams import Streams
 
@@ -19,19 +20,22 @@ class Taps:
         self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
         self._lost = 0
         self._streams = Streams()
-        self._told_streams = 0
+        self._frames = Frames()
+        self._told: StreamsSeen | None = None
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
         """What came since the last poll, and what is new. `is_over`: nobody writes any more."""
         messages: list[Message] = []
         self._read_rings(messages)
         records = self._streams.release(now_ns, is_over=is_over)
-        if len(self._streams.names) > self._told_streams:
-            messages += self._new_streams()
+        if self._streams.names:
+            messages += self._what_is_new()
         if len(records) and self.began_ns is None:
             self.began_ns = int(records["t_ns"][0])
             messages += [PhaseBegan("first", self.began_ns), PhaseBegan("measure", self.began_ns)]
         self._measured += int((records["phase"] == MEASURE).sum())
+        samples = self._streams.take_samples() | self._frames.release(now_ns, is_over=is_over)
+        messages += [Sampled(sensor, tuple(each)) for sensor, each in samples.items()]
         return records, messages
 
     def reached(self, duration_ns: int | None, runs: int | None, now_ns: int) -> str:
@@ -52,19 +56,26 @@ class Taps:
         rings = [ring for ring in self._rings.values() if ring]
         for ring in rings:
             ring.look()
-        for ring in rings:
-            self._streams.add(ring, ring.read())
+        reported = [(ring, ring.read()) for ring in rings]
+        for ring, calls in reported:
+            self._streams.add(ring, calls)
+        self._frames.add(reported)
         if (lost := sum(ring.lost for ring in rings)) > self._lost:
             messages.append(RecordsLost(lost - self._lost))
             self._lost = lost
 
-    def _new_streams(self) -> list[Message]:
-        names, is_first = self._streams.names, not self._told_streams
-        self._told_streams = len(names)
+    def _what_is_new(self) -> list[Message]:
+        """Of the streams, where anything is."""
+        streams, names, is_first = self._streams, self._streams.names, self._told is None
         rings = [ring for ring in self._rings.values() if ring and ring.source]
         sources = tuple(sorted({ring.source for ring in rings}))
-        cost_ns = max((ring.cost_ns for ring in rings), default=0)
-        messages: list[Message] = [StreamsSeen(tuple(name.model for name in names), sources, cost_ns or None)]
+        cost_ns, models = max((ring.cost_ns for ring in rings), default=0), tuple(name.model for name in names)
+        about = streams.threads, streams.inputs, self._frames.deadline_ns
+        seen = StreamsSeen(models, sources, cost_ns or None, *about)
+        if seen == self._told:
+            return []
+        self._told = seen
+        messages: list[Message] = [seen]
         if is_first:
             first, why = names[0], f"seen by {', '.join(sources)}"
             runtime, load_ns = first.runtime or "unknown", self._streams.load_ns

@@ -76,6 +76,10 @@ def test_litert_and_the_programs_own_probe_are_seen(tmp_path):
     assert document["latency"]["errors"] == 1
     assert counted(document) + document["latency"]["errors"] == 50
     assert "left behind [] None here None" in done.stderr
+    frames = document["frames"]
+    assert (frames["total"]["count"], frames["dropped"], frames["deadline_ms"], frames["misses"]) == (20, 1, 1000, 0)
+    assert [stage["name"] for stage in frames["stages"]] == ["capture", "inference", "between stages"]
+    assert frames["total"]["mean_ms"] >= 3
 
 
 @pytest.fixture(scope="module")

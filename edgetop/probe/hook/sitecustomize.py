@@ -15,6 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
 CALIBRATION_CALLS = 2_000
+CPU_EVERY_NS = 10_000_000
 SESSIONS_NAMED = 8  # of one model; what more there are share a name
 
 
@@ -42,6 +43,14 @@ def _interpreter_name(runtime, package):
     return name
 
 
+def _threads(session, options):
+    """How many threads a session runs on; 0: as many as the runtime sees fit; -1: not known."""
+    with contextlib.suppress(Exception):
+        return int(session.get_session_options().intra_op_num_threads)
+    given = options.get("num_threads")
+    return given if isinstance(given, int) else -1
+
+
 class _Wrapper:
     """Wraps the methods of one class."""
 
@@ -66,27 +75,49 @@ class _Wrapper:
         return number, self._probe.FIRST
 
     def call(self, real):
-        """`real`, timed."""
-        now, call, tap, name_of = time.monotonic_ns, self._probe.CALL, self._tap, self._name_of
+        """`real`, timed; now and then with the CPU time of its thread, which costs more than all else here."""
+        now, cpu, call, tap = time.monotonic_ns, time.thread_time_ns, self._probe.CALL, self._tap
+        due = [0]
 
         def timed(session, *args, **options):
+            ok = cpu_ns = 0
             start = now()
+            if start >= due[0]:
+                due[0] = start + CPU_EVERY_NS
+                cpu_ns = cpu()
+                start = now()
             try:
                 result = real(session, *args, **options)
-            except BaseException:
+                ok = 1
+                return result
+            finally:
                 end = now()
-                if tap.ring is not None:
-                    number, first = name_of(session, tap.ring)
-                    tap.ring.put(start, end, number, call, 0, first)
-                raise
-            end = now()
-            ring = tap.ring
-            if ring is not None:
-                number, first = name_of(session, ring)
-                ring.put(start, end, number, call, 1, first)
-            return result
+                if cpu_ns:
+                    cpu_ns = cpu() - cpu_ns
+                ring = tap.ring
+                if ring is not None:
+                    number, flags = self._name_of(session, ring)
+                    flags |= self._shape_flag(session, ring, number, args, options)
+                    ring.put(start, end, number, call, ok, flags, min(cpu_ns, end - start) // 1000)
 
         return _as(real, timed)
+
+    def _shape_flag(self, session, ring, number, args, options):
+        """Whether an input has another shape than in the call before. The shapes of a session's first are reported."""
+        feed = args[1] if len(args) > 1 else options.get("input_feed")
+        if type(feed) is not dict:
+            return 0
+        shapes = [getattr(value, "shape", None) for value in feed.values()]
+        known = getattr(session, "_edgetop_shapes", None)
+        if known is not None and known[1] == shapes:
+            return 0
+        with contextlib.suppress(Exception):
+            session._edgetop_shapes = (ring, shapes)  # noqa: SLF001
+            if known is None or known[0] is not ring:
+                sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(feed, shapes) if shape)
+                name = ring.name("\t\t\t" + ", ".join(sizes))
+                ring.put(1, 1, name, self._probe.INPUTS, number=number)
+        return 0 if known is None else self._probe.RESHAPED
 
     def callback(self, real):
         """`run_async`: one inference ends when its callback is called."""
@@ -122,7 +153,7 @@ class _Wrapper:
                 if ring is not None:
                     number, _ = self._name_of(session, ring)
                     session._edgetop_name = (ring, number, self._probe.FIRST)  # noqa: SLF001  no call was made yet
-                    ring.put(start, end, number, self._probe.LOAD, 1, 0)
+                    ring.put(start, end, number, self._probe.LOAD, number=_threads(session, options) + 1)
 
         return _as(real, timed)
 
@@ -215,7 +246,7 @@ def _cost(probe, tap):
     """The median of what the wrapper adds to a call that does nothing, in ns; its records go to a ring that goes."""
     folder, now = tap.folder, time.monotonic_ns
 
-    def nothing(_session):
+    def nothing(_session, _names, _feed):
         return None
 
     import tempfile
@@ -227,15 +258,15 @@ def _cost(probe, tap):
 
         timed = _Wrapper(probe, Scratch, lambda _: "")
         call, idle = timed.call(nothing), _Idle()
-        call(idle)
+        call(idle, None, {})
         costs = []
         for _ in range(CALIBRATION_CALLS // 100):
             start = now()
             for _ in range(100):
-                call(idle)
+                call(idle, None, {})
             middle = now()
             for _ in range(100):
-                nothing(idle)
+                nothing(idle, None, {})
             costs.append((2 * middle - start - now()) / 100)
     return sorted(costs)[len(costs) // 2]
 

@@ -5,6 +5,7 @@ from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.frames import FramesView, total_words
 from edgetop.analysis.operator_hints import fell_back, where
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
@@ -28,7 +29,7 @@ MOVED = 0.10  # a change of an operator's time that is worth a colour
 def title(view: MonitorView, area: Area) -> str:
     operators = view.operators.operators
     if not operators:
-        return ""
+        return "stages of a frame" if view.frames else ""
     shown = f"{len(operators)} operators by {_order(area)}"
     words = area.clean(area.listing.words)
     return f"{shown}, of these {len(_listed(view, area))} with: {words}" if words else shown
@@ -37,6 +38,8 @@ def title(view: MonitorView, area: Area) -> str:
 def one_line(view: MonitorView, area: Area) -> Line:
     """The operator that takes the most."""
     found = view.operators.operators
+    if not found and view.frames:
+        return fit(line(("frame    ", "dim"), total_words(view.frames)), area.width)
     if not found:
         return fit(line(("hotspot  ", "dim"), (area.clean(_why_none(view)), "dim")), area.width)
     largest, p50_ns = max(found, key=lambda operator: operator.share), _p50_ns(view)
@@ -53,6 +56,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 def items(view: MonitorView, area: Area) -> list[Item]:
     operators = view.operators.operators
+    if not operators and view.frames:
+        return [Item(_stages(view.frames, area))]
     if not operators:
         return [Item(wrapped(area.clean(_why_none(view)), area.width, "dim"))]
     is_narrow, listed = area.width < PROVIDER_FROM_CELLS, _listed(view, area)
@@ -68,6 +73,24 @@ def items(view: MonitorView, area: Area) -> list[Item]:
             for row, operator in zip(rows, listed, strict=True)
         ),
     ]
+
+
+def _stages(frames: FramesView, area: Area) -> list[Line]:
+    """Where the time of a frame goes, in the place of operators: of a program that reports its stages."""
+    columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
+    used = sum(column.cells + 2 for column in columns)
+    columns.append(Column("stage", max(8, area.width - used), right=False))
+    rows: list[list[Piece]] = [
+        [
+            formatting.percent(stage.share),
+            (bar(stage.share, BAR_CELLS, area.look), "graph"),
+            *(formatting.milliseconds(ms * 1e6) for ms in (stage.p50_ms, stage.p99_ms)),
+            area.clean(stage.name),
+        ]
+        for stage in frames.stages
+    ]
+    style = "warning" if frames.misses else "text"
+    return [*table(columns, rows, area.width), *wrapped(f"frame {total_words(frames)}", area.width, style)]
 
 
 def _few_columns(area: Area) -> list[Column]:

@@ -44,6 +44,9 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "program", " ".join(watched.command)
         cost = UNKNOWN if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f}"
         yield "seen by", f"{', '.join(watched.sources) or UNKNOWN}; adds {cost} us to a call"
+        if watched.outside_share is not None and watched.at_once_mean is not None:
+            outside = f"{formatting.percent(watched.outside_share)} of the time outside inference"
+            yield "calls", f"{watched.at_once_mean:.2f} at once while any runs, {outside}"
         for number, stream in enumerate(watched.streams):
             p50, p99 = (UNKNOWN if ns is None else formatting.milliseconds(ns) for ns in (stream.p50_ns, stream.p99_ns))
             yield (

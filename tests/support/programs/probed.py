@@ -17,10 +17,14 @@ for one in interpreter.get_input_details():
     interpreter.set_tensor(one["index"], np.zeros(one["shape"], one["dtype"]))
 for _ in range(30):
     interpreter.invoke()
+probe.deadline("1s")
 for number in range(20):
+    with probe.stage("capture"):
+        time.sleep(0.002)
     with contextlib.suppress(ZeroDivisionError), probe("detector"):
         time.sleep(0.001)
         1 / (number - 7)
+probe.drop()
 asks = "import os; print(sorted(k for k in os.environ if 'EDGETOP' in k), os.environ.get('PYTHONPATH'))"
 left = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
 print("left behind", left.stdout.strip(), "here", os.environ.get("PYTHONPATH"))

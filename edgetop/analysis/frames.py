@@ -1,0 +1,121 @@
+"""The frames of a program that reports their stages: how long each takes, how many were late or dropped."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetop.formatting import count, fine_percent, milliseconds
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Manifest
+from edgetop.session.records import of_sensors
+
+KINDS = ("stage", "frame", "drop")
+TOTAL, DROPPED = "frame/total", "drop/frames"
+WORDS = {"frame/between": "between stages", "frame/queue": "waiting for a thread"}  # beside the stages themselves
+QUANTILES = (0.5, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """A part of each frame. Times are of the frames that have it."""
+
+    name: str
+    count: int
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    share: float  # of the time of all frames
+
+
+@dataclass(frozen=True, slots=True)
+class FramesView:
+    total: StageView
+    stages: tuple[StageView, ...]  # with what is between them, they add up to the total; in the order of their report
+    dropped: int
+    deadline_ms: float | None  # None: none was declared
+    misses: int | None
+
+
+class _Times:
+    def __init__(self) -> None:
+        self.counts = np.zeros(histogram.SIZE, np.int64)
+        self.count = 0
+        self.sum_ms = 0.0
+
+    def add(self, ms: "np.ndarray[tuple[int], np.dtype[np.float64]]", weight: int = 1) -> None:
+        self.counts += weight * histogram.count_buckets((ms * 1e6).astype(np.int64))
+        self.count += weight * len(ms)
+        self.sum_ms += weight * float(ms.sum())
+
+
+class Frames:
+    """Folds the readings of stages and frames over the whole session."""
+
+    def __init__(self) -> None:
+        self._places: Mapping[int, str] = {}
+        self._times: dict[str, _Times] = {}
+        self._dropped = self._misses = 0
+        self._deadline_ns: int | None = None
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            sensors = enumerate(batch.manifest.sensors)
+            self._places = {place: info.id for place, info in sensors if info.kind in KINDS}
+            self._deadline_ns = deadline_ns(batch.manifest)
+        if not self._places:
+            return
+        for stretch in batch.stretches[np.isin(batch.stretches["sensor"], list(self._places))]:
+            self._add(self._places[int(stretch["sensor"])], np.array([float(stretch["mean"])]), int(stretch["count"]))
+        readings = of_sensors(batch.readings, self._places)
+        for place, name in self._places.items():
+            if len(values := readings["value"][readings["sensor"] == place]):
+                self._add(name, values.astype(np.float64))
+
+    def _add(self, name: str, values: "np.ndarray[tuple[int], np.dtype[np.float64]]", weight: int = 1) -> None:
+        if name == DROPPED:
+            self._dropped += weight * int(values.sum())
+            return
+        self._times.setdefault(name, _Times()).add(values, weight)
+        if name == TOTAL and self._deadline_ns is not None:
+            self._misses += weight * int(np.count_nonzero(values * 1e6 > self._deadline_ns))
+
+    def view(self) -> FramesView | None:
+        """None: the program reports no stages."""
+        if TOTAL not in self._times:
+            return None
+        whole_ms = self._times[TOTAL].sum_ms or 1.0
+        named = (name for name in self._places.values() if name in self._times and name != TOTAL)
+        return FramesView(
+            _view("frame", self._times[TOTAL], whole_ms),
+            tuple(
+                _view(WORDS.get(name) or name.partition("/")[2], self._times[name], whole_ms)
+                for name in sorted(named, key=lambda name: name in WORDS)
+            ),
+            self._dropped,
+            None if self._deadline_ns is None else self._deadline_ns / 1e6,
+            None if self._deadline_ns is None else self._misses,
+        )
+
+
+def _view(name: str, times: _Times, whole_ms: float) -> StageView:
+    p50_ms, p99_ms = (ns / 1e6 for ns in histogram.percentiles(times.counts, QUANTILES, 0, 2**62))
+    mean_ms, p50_ms, p99_ms = (round(ms, 6) for ms in (times.sum_ms / times.count, p50_ms, p99_ms))
+    return StageView(name, times.count, mean_ms, p50_ms, p99_ms, round(times.sum_ms / whole_ms, 6))
+
+
+def deadline_ns(manifest: Manifest) -> int | None:
+    """What the program declares of its frames, or else what was declared of its inferences."""
+    declared = manifest.watched.deadline_ns if manifest.watched else None
+    return declared if declared is not None else manifest.load.deadline_ns
+
+
+def total_words(view: FramesView) -> str:
+    """How long a frame takes, how many are late, and how many were dropped."""
+    total, missed = view.total, ""
+    if view.misses is not None:
+        share = fine_percent(view.misses / max(total.count, 1))
+        missed = f"; {share} over the deadline of {view.deadline_ms:g} ms ({view.misses})"
+    p50, p99 = (milliseconds(ms * 1e6) for ms in (total.p50_ms, total.p99_ms))
+    return f"p50 {p50}  p99 {p99} ms  n {count(total.count)}{missed}; {view.dropped} dropped"

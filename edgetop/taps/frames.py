@@ -1,0 +1,137 @@
+"""Joins the stages that a program reports into frames, and tells what else its calls say of themselves.
+
+Everything comes out as samples by sensor id, in ms, each at the begin of what it tells of: `stage/NAME`,
+`frame/total`, `frame/between` and `frame/queue` of each frame, `drop/frames`, and `call/...` of each stream.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.ring import Calls, Ring
+
+MOST_PARTS = 256  # of a frame: where its first stage does not come again by then, it was none (a load at the begin)
+MOST_STAGES, LONGEST_NAME = 32, 40
+INFERENCE = "inference"  # the stage of every call that is in no other
+HOLD_NS = 100_000_000  # calls and stages of a process may be in two rings, which are read one after the other
+PATIENCE_NS = 2_000_000_000  # for another part of a frame that has a number
+
+Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) by sensor id
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stage or a call. `thread` may be of any process."""
+
+    start_ns: int
+    end_ns: int
+    stage: str
+    thread: tuple[int, int]
+    is_stage: bool
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """By their begins; of two that begin together the outer one comes first."""
+        return self.start_ns, -self.end_ns
+
+
+class Frames:
+    def __init__(self) -> None:
+        self._by_thread: dict[tuple[int, int], list[Part]] = {}  # of threads that report stages
+        self._by_number: defaultdict[tuple[int, int], list[Part]] = defaultdict(list)
+        self._names: dict[str, None] = {}  # of stages, as they came
+        self._drops: list[tuple[int, float]] = []
+        self.deadline_ns: int | None = None
+
+    def add(self, reported: Sequence[tuple[Ring, Calls]]) -> None:
+        """Take in what each ring holds since the last time. A process may have two."""
+        for ring, calls in reported:
+            of_thread = (calls["kind"] == layout.STAGE) & (calls["number"] == 0)
+            for thread in np.unique(calls["thread"][of_thread]).tolist():
+                self._by_thread.setdefault((ring.pid, thread), [])
+        for ring, calls in reported:
+            self._add(ring, calls)
+
+    def _add(self, ring: Ring, calls: Calls) -> None:
+        self._drops += [(t_ns, 1.0) for t_ns in calls["end_ns"][calls["kind"] == layout.DROP].tolist()]
+        declared = calls[calls["kind"] == layout.DEADLINE]
+        if len(declared):
+            self.deadline_ns = int(declared["end_ns"][-1] - declared["start_ns"][-1])
+        threads = [thread for process, thread in self._by_thread if process == ring.pid]
+        is_call = (calls["kind"] == layout.CALL) & ((calls["number"] > 0) | np.isin(calls["thread"], threads))
+        for each in calls[is_call | (calls["kind"] == layout.STAGE)]:
+            stage = INFERENCE if each["kind"] == layout.CALL else self._name(ring.name(int(each["name"])).model)
+            thread, is_stage = (ring.pid, int(each["thread"])), bool(each["kind"] == layout.STAGE)
+            part = Part(int(each["start_ns"]), int(each["end_ns"]), stage, thread, is_stage)
+            if each["number"]:
+                self._by_number[ring.pid, int(each["number"])].append(part)
+            elif part.thread in self._by_thread:
+                self._by_thread[part.thread].append(part)
+
+    def _name(self, text: str) -> str:
+        name = "".join(letter for letter in text if letter.isprintable()).replace("/", "-")[:LONGEST_NAME] or "stage"
+        if len(self._names) < MOST_STAGES:
+            self._names[name] = None
+        return name if name in self._names else "other"
+
+    def release(self, now_ns: int, *, is_over: bool = False) -> Samples:
+        """Of the frames that are complete."""
+        samples: Samples = defaultdict(list)
+        for thread, parts in self._by_thread.items():
+            parts.sort(key=lambda part: part.order)
+            del parts[: next((place for place, part in enumerate(parts) if part.is_stage), 0)]
+            while frame := _first_frame(parts, None if is_over else now_ns - HOLD_NS):
+                _tell(frame, samples, has_number=False)
+                del parts[: len(frame)]
+            if len(parts) > MOST_PARTS:
+                self._by_thread[thread] = parts[1:]
+        for key, parts in list(self._by_number.items()):
+            if is_over or max(part.end_ns for part in parts) < now_ns - PATIENCE_NS:
+                _tell(sorted(self._by_number.pop(key), key=lambda part: part.order), samples, has_number=True)
+        if self._drops:
+            samples["drop/frames"], self._drops = self._drops, []
+        return samples
+
+
+def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
+    """Up to where its first stage comes again; empty: it does not before `until_ns`. None: nothing else will come."""
+    again = (place for place, part in enumerate(parts) if place and part.stage == parts[0].stage)
+    end = next((place for place in again if parts[place].start_ns >= parts[0].end_ns), None)
+    if until_ns is None:
+        return parts[:end]
+    return parts[:end] if end is not None and parts[end].start_ns < until_ns else []
+
+
+def _tell(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
+    """Stages, what is between and what waited for another thread add up to the total."""
+    reached_ns, thread = frame[0].start_ns, frame[0].thread
+    took_ns: defaultdict[str, int] = defaultdict(int)
+    for part in frame:
+        if part.end_ns <= reached_ns and part is not frame[0]:  # within another
+            continue
+        gap = "frame/between" if part.thread == thread else "frame/queue"
+        took_ns[gap] += max(0, part.start_ns - reached_ns)
+        took_ns[f"stage/{part.stage}"] += part.end_ns - max(part.start_ns, reached_ns)
+        reached_ns, thread = part.end_ns, part.thread
+    took_ns["frame/total"] = reached_ns - frame[0].start_ns
+    if has_number:
+        took_ns["frame/queue"] += 0
+    for name, ns in took_ns.items():
+        samples[name].append((frame[0].start_ns, ns / 1e6))
+
+
+def noted(stream: int, calls: Calls) -> Samples:
+    """What the hook says of calls of one stream beside their times."""
+    samples: Samples = {}
+    took_ns, known = calls["end_ns"] - calls["start_ns"], calls["cpu_us"] > 0
+    if known.any():
+        waited_ms = float(np.mean(took_ns[known] / 1e6 - calls["cpu_us"][known] / 1e3))
+        samples[f"call/{stream}-off-cpu"] = [(int(calls["start_ns"].max()), max(0.0, waited_ms))]
+    reshaped = (calls["flags"] & layout.RESHAPED) > 0
+    if reshaped.any():
+        times = calls["start_ns"][reshaped].tolist(), (took_ns[reshaped] / 1e6).tolist()
+        samples[f"call/{stream}-reshaped"] = list(zip(*times, strict=True))
+    return samples
