@@ -21,6 +21,7 @@ Examples:
   edgetop ab fp32.onnx int8.onnx
   edgetop ab model.onnx --a '--threads 2' --b '--threads 4' --until 0.5%
   edgetop ab old.tflite new.tflite --headless --max-duration 60s --json > result.json
+  edgetop ab fp32.onnx int8.onnx --keep-outputs 64 --html ab.html
   edgetop ab fp32.onnx int8.onnx --soak 10m -o hot
   edgetop ab old.onnx new.onnx --fail-if 'p50>+3%' --fail-if 'energy>+5%'
 """
@@ -115,6 +116,8 @@ PARAMS = (
         ["--fail-if", "ratio_gates"], type=ratio_gate, multiple=True, metavar="CHANGE",
         help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
     ),
+    click.Option(["--html"], type=run.PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
+    Companion(["--force"], is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
     *(param for param in run.command.params if param.name not in _NOT_OF_AB),
 )  # fmt: skip
 
@@ -139,6 +142,10 @@ def command(**options: Any) -> int:
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
 
     options = _both(options)
+    if options["html"]:
+        from edgetop.cli.page import refuse_html  # noqa: PLC0415
+
+        options["page"] = refuse_html(options["html"], force=options["force"])
     if options["soak"]:
         return _soak(options)
     terminal = terminal_for(options)

@@ -114,6 +114,10 @@ def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
     samples, _ = read_samples([str(path) for path in sorted(sessions, key=lambda path: path.stem[-1])])
     found = compare(grouped(samples, VARIANT))
     results = judge_gates(options["ratio_gates"], found, strict=False)
+    if options.get("page"):
+        from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
+
+        write_comparison(options["page"], found, results)
     if options["as_json"]:
         click.echo(json.dumps(comparison_document(found) | {"gates": [one.to_json() for one in results] or None}))
     else:

@@ -1,10 +1,11 @@
 """A comparison as a page: verdicts, tables, histograms over each other, and the ratios with their intervals."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from edgetop.analysis.timeline import Floats
 from edgetop.cli.comparison_text import gate_lines, ranking_lines, ratio_cells, row_label, value_text
 from edgetop.cli.page import COLOURS, GREY, MOST_SERIES, plain, put_legend_above, section, write_page
 from edgetop.comparison.compare import Comparison
@@ -58,8 +59,6 @@ def _line(line: str) -> list[tuple[str, str]]:
 
 def _histograms(comparison: Comparison) -> Iterator[Any]:
     """Latency over latency, as shares, without the last thousandth on both sides."""
-    from bokeh.plotting import figure  # noqa: PLC0415
-
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
         for group in comparison.groups[:MOST_SERIES]
@@ -70,48 +69,73 @@ def _histograms(comparison: Comparison) -> Iterator[Any]:
     ends = [histogram.percentiles(counts, EDGES, 0, 2**62) for _, counts in groups]
     edges = np.linspace(min(low for low, _ in ends), max(*(high for _, high in ends), 1.0), BINS + 1)
     middle = histogram.lower_edge_ns(np.arange(histogram.SIZE)).astype(np.float64)
+    yield shares_chart(
+        [(name, np.histogram(middle, bins=edges, weights=counts / counts.sum() * 100)[0]) for name, counts in groups],
+        edges,
+    )
+
+
+def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Any:
+    """Histograms over each other. `groups`: of each the percent between two edges, which are in ns."""
+    from bokeh.plotting import figure  # noqa: PLC0415
+
     chart = figure(
         title="latency, ms: share of inferences", height=300, sizing_mode="stretch_width",
         tools="xpan,xwheel_zoom,xbox_zoom,reset,save", tooltips=[("ms", "@left{0.000}"), ("%", "@top{0.00}")],
     )  # fmt: skip
-    for number, (name, counts) in enumerate(groups):
-        share, _ = np.histogram(middle, bins=edges, weights=counts / counts.sum() * 100)
+    for number, (name, share) in enumerate(groups):
         chart.quad(
             top=share, bottom=0, left=edges[:-1] / 1e6, right=edges[1:] / 1e6, legend_label=clean(name),
             fill_color=COLOURS[number], line_color=COLOURS[number], fill_alpha=0.35,
         )  # fmt: skip
     put_legend_above(chart)
-    yield plain(chart)
+    return plain(chart)
+
+
+class Ratio(NamedTuple):
+    value: float
+    ci95: tuple[float, float]
+    verdict: str
+    words: str
 
 
 def _ratios(comparison: Comparison) -> Iterator[Any]:
-    """Each ratio that has an interval, with it; the baseline is 1."""
+    """Of each group to the baseline."""
+    for place, name in list(enumerate(comparison.names))[1:MOST_SERIES]:
+        found = [
+            (row.label, Ratio(one.value, one.ci95, one.verdict, one.words))
+            for row in comparison.rows
+            if (one := row.ratios[place]) and one.ci95 and one.value
+        ]
+        yield from ratio_chart(
+            f"{clean(name)} against {clean(comparison.names[0])}: ratio and its 95 % interval", found
+        )
+
+
+def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Any]:
+    """Each with its interval; 1 is no difference. None where there is no ratio."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
-    for place, name in list(enumerate(comparison.names))[1:MOST_SERIES]:
-        found = [(row.label, one) for row in comparison.rows if (one := row.ratios[place]) and one.ci95 and one.value]
-        if not found:
-            continue
-        labels = [f"{number}  {clean(label)}" for number, (label, _) in enumerate(found, 1)]
-        chart = figure(
-            title=f"{clean(name)} against {clean(comparison.names[0])}: ratio and its 95 % interval",
-            y_range=labels[::-1], x_axis_type="log", height=60 + 22 * len(labels), sizing_mode="stretch_width",
-            tools="xwheel_zoom,reset,save", tooltips=[("", "@what")],
-        )  # fmt: skip
-        intervals = [one.ci95 or (1.0, 1.0) for _, one in found]
-        ends = {
-            "y": labels,
-            "low": [max(low, 1e-3) for low, _ in intervals],
-            "high": [min(high, 1e3) for _, high in intervals],
-            "value": [one.value for _, one in found],
-            "what": [f"{one.value:.3f}  {one.words}" for _, one in found],
-            "colour": [_COLOUR_OF.get(one.verdict, GREY) for _, one in found],
-        }
-        chart.segment("low", "y", "high", "y", line_width=3, color="colour", source=ends)
-        chart.scatter("value", "y", size=9, color="colour", source=ends)
-        chart.add_layout(Span(location=1, dimension="height", line_color=GREY, line_dash="dashed"))
-        yield plain(chart)
+    if not found:
+        return
+    labels = [f"{number}  {clean(label)}" for number, (label, _) in enumerate(found, 1)]
+    chart = figure(
+        title=title, y_range=labels[::-1], x_axis_type="log", height=60 + 22 * len(labels),
+        sizing_mode="stretch_width", tools="xwheel_zoom,reset,save", tooltips=[("", "@what")],
+    )  # fmt: skip
+    ends = {
+        "y": labels,
+        "low": [max(one.ci95[0], 1e-3) for _, one in found],
+        "high": [min(one.ci95[1], 1e3) for _, one in found],
+        "value": [one.value for _, one in found],
+        "what": [f"{one.value:.3f}  {one.words}" for _, one in found],
+        "colour": [_COLOUR_OF.get(one.verdict, GREY) for _, one in found],
+    }
+    chart.segment("low", "y", "high", "y", line_width=3, color="colour", source=ends)
+    chart.scatter("value", "y", size=9, color="colour", source=ends)
+    chart.add_layout(Span(location=1, dimension="height", line_color=GREY, line_dash="dashed"))
+    yield plain(chart)
 
 
 _COLOUR_OF = {"slower": COLOURS[1], "faster": COLOURS[2], "higher": COLOURS[3], "lower": COLOURS[3], "same": COLOURS[0]}

@@ -68,7 +68,7 @@ def command(
     if page:
         from edgetop.cli.report_page import write_report  # noqa: PLC0415  loads Bokeh
 
-        write_report(page, analysis, result)
+        write_report(page, analysis, result, list(outputs_lines(recording.folder)))
     with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
         if as_json:
             click.echo(json.dumps(with_outputs(to_json(result), recording.folder), indent=1))

@@ -7,6 +7,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import Report
 from edgetop.analysis.thermal import view_thermal
 from edgetop.analysis.timeline import Axis, Points
+from edgetop.cli.ab_page import ab_charts
 from edgetop.cli.page import (
     COLOURS,
     MOST_SERIES,
@@ -26,10 +27,13 @@ MOST_OPERATORS, MOST_MARKS = 20, 500
 Line = tuple[str, Points | None, str]  # name, timeline, and which of its columns
 
 
-def write_report(output: NamedOutput, analysis: Analysis, report: Report) -> None:
-    """Raises OutputError."""
-    text = [f'<pre class="scroll">{shown_lines(block)}</pre>' for block in summary(report).split("\n\n")]
-    write_page(output, f"edgetop report {report.session.name}", text, list(charts(analysis, report)))
+def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: Sequence[str] = ()) -> None:
+    """`more`: lines at the end of the words. Raises OutputError."""
+    words = "\n".join((summary(report), *more))
+    text = [f'<pre class="scroll">{shown_lines(block)}</pre>' for block in words.split("\n\n")]
+    ab = analysis.ab_view()
+    both = [*(ab_charts(ab) if ab else ()), *charts(analysis, report)]
+    write_page(output, f"edgetop {'ab' if ab else 'report'} {report.session.name}", text, both)
 
 
 def charts(analysis: Analysis, report: Report) -> Iterator[Any]:

@@ -116,6 +116,13 @@ def _end(session: LiveSession, options: Options) -> End:
     unwritten: list[OutputError] = []
     with _noted(unwritten):
         _print_result(result, session.folder, options)
+    if options.get("page"):
+        from edgetop.cli.agreement import outputs_lines  # noqa: PLC0415
+        from edgetop.cli.report_page import write_report  # noqa: PLC0415  loads Bokeh
+
+        kept_in = session.folder.path if session.folder else None
+        with _noted(unwritten):
+            write_report(options["page"], session.analysis, result, list(outputs_lines(kept_in)))
     if options["junit"]:
         with _noted(unwritten):
             junit.write(options["junit"], result, outcome.error)

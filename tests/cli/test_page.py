@@ -14,6 +14,7 @@ from edgetop.comparison.compare import compare
 from edgetop.errors import InputError
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.session.manifest import Model
+from tests.analysis.test_ab import analysed
 from tests.support.compared import group, session
 
 pytestmark = pytest.mark.slow
@@ -37,6 +38,18 @@ def test_a_report_is_one_file_with_its_charts(tmp_path: Path) -> None:
     assert "\x1b" not in page
     for what in ("latency; throttled spans are shaded", "temperature, with its throttling trips", "marks and events"):
         assert what in page
+
+
+def test_an_ab_session_has_its_own_charts_first(tmp_path: Path) -> None:
+    analysis = analysed()
+    write_report(NamedOutput(tmp_path / "page.html"), analysis, report(analysis), ["outputs    " + HOSTILE])
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert is_alone(page)
+    assert "<script>alert" not in page
+    places = [page.index(what) for what in ("latency, ms: share", "ratio and its 95 % interval", "p50 of B to A, 95 %")]
+    assert places == sorted(places)
+    assert page.index("marks and events") > places[-1]
+    assert "outputs    &lt;/script&gt;" in page
 
 
 def test_a_comparison_is_one_file_with_histograms_and_ratios(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgetop import formatting
-from edgetop.analysis.ab import SHARES, AbView, Ratio
+from edgetop.analysis.ab import AbView, Ratio, binned
 from edgetop.analysis.ab_words import change_words, p50_words, verdict_words
 from edgetop.analysis.progress import ProgressView
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
@@ -98,7 +98,7 @@ def _distributions(view: AbView, area: Area) -> list[Line]:
     if cells <= 0 or not high > low:
         return []
     bins = cells if area.look.ascii_only else cells * 2
-    shares = [_binned(quantiles, low, high, bins) for quantiles in view.quantiles_ns]
+    shares = [binned(quantiles, np.linspace(low, high, bins + 1)) for quantiles in view.quantiles_ns]
     of = Plot(Scale(0, max(float(s.max()) for s in shares) or 1.0), cells, area.height - 1, area.look)
     known = [np.where(s > 0, s, np.nan) for s in shares]
     curves = [Curve(known[0], STYLES[0], glyph=":", is_filled=True), Curve(known[1], STYLES[1], glyph="+")]
@@ -115,9 +115,3 @@ def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
     high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02
     step = round_step(max(high - low, 100.0), STEPS)
     return math.floor(low / step) * step, math.ceil(high / step) * step
-
-
-def _binned(quantiles: Floats, low: float, high: float, bins: int) -> Floats:
-    edges = np.linspace(low, high, bins + 1)
-    below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
-    return np.diff(below)
