@@ -17,6 +17,7 @@ class DeadlineView:
     longest_run: int  # of successive misses, in the order of starts
     headroom_ns: float  # what p99 leaves for capture and pre- and post-processing; negative: nothing
     max_rate_hz: float | None  # of one stream: the highest whose period covers the p99 of service time
+    since_ns: int | None = None  # when the misses that go on began; None: they do not
 
     @property
     def miss_rate(self) -> float:
@@ -27,7 +28,9 @@ class DeadlineView:
         return self.miss_rate >= WORTH_TELLING
 
 
-def view_deadline(load: Load, service: Statistics | None, response: Statistics | None) -> DeadlineView | None:
+def view_deadline(
+    load: Load, service: Statistics | None, response: Statistics | None, since_ns: int | None = None
+) -> DeadlineView | None:
     """None without a deadline, or where nothing was measured. Response times count where the load has them."""
     if load.deadline_ns is None or service is None or service.misses is None:
         return None
@@ -40,4 +43,5 @@ def view_deadline(load: Load, service: Statistics | None, response: Statistics |
         longest_run=service.longest_miss_run or 0,
         headroom_ns=load.deadline_ns - felt_ns,
         max_rate_hz=1e9 / p99_ns if p99_ns else None,
+        since_ns=since_ns,
     )

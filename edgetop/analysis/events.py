@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from edgetop.analysis.alerts.alert import RULE, Alert, AlertsView
-from edgetop.analysis.alerts.words import ended_words
+from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView
+from edgetop.analysis.alerts.words import ended_words, lasted
 from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.words import SOURCE, slowdown_events
 from edgetop.analysis.throttle_words import throttle_events
@@ -79,7 +79,7 @@ class EventLog:
 
 
 # The others have events of their own.
-LOGGED = frozenset({RULE, "near-trip", "misses", "overloaded", "stalled", "leak"})
+LOGGED = frozenset({RULE, NEAR_TRIP, "overloaded", "stalled", "leak"})
 
 
 class DerivedEvents:
@@ -108,7 +108,17 @@ def derived_events(slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: A
 
 def _derived(throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
     of_alerts = [event for alert in alerts.newest_first if alert.name in LOGGED for event in _events(alert)]
-    return of_alerts + throttle_events(throttles)
+    of_deadline = [event for span in alerts.missing for event in _misses(span)]
+    return of_alerts + of_deadline + throttle_events(throttles)
+
+
+def _misses(span: Alert) -> Iterator[Event]:
+    """The newest first."""
+    if span.end_ns is not None:
+        worst = f": {span.figures.max:.3g} % of a minute's inferences at worst" if span.figures else ""
+        text = f"the deadline is met again, after {lasted(span)}{worst}"
+        yield Event(span.end_ns, "deadline-end", "info", SOURCE, text)
+    yield Event(span.begin_ns, "deadline-begin", "warning", SOURCE, span.text)
 
 
 def _events(alert: Alert) -> Iterator[Event]:

@@ -206,7 +206,10 @@ class Folds:
     def deadline(self) -> DeadlineView | None:
         """How the whole session did by the deadline that was declared."""
         load = self.latency.load
-        return None if load.deadline_ns is None else view_deadline(load, self.statistics(), self.response())
+        if load.deadline_ns is None:
+            return None
+        since_ns = next((span.begin_ns for span in self.alerts.missing[-1:] if span.end_ns is None), None)
+        return view_deadline(load, self.statistics(), self.response(), since_ns)
 
     def overload(self) -> OverloadView | None:
         """The last time at which a queue grew without end."""
@@ -249,7 +252,8 @@ class Folds:
     @once
     def growth_view(self) -> GrowthView:
         """How the engine's memory grew over the measured phase."""
-        return self.growth.view(self.progress.measured_until_ns, self.memory_left_mib())
+        is_over = self.progress.view().phase == "over"  # then nothing is filled any more
+        return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
 
     @once
     def throttles_view(self) -> ThrottlesView:

@@ -31,7 +31,7 @@ RISES = 0.25  # of an even share of the whole rise
 HOUR_S = 3600.0
 Z_975 = 1.96
 LEAST_POINTS = 10  # under which there is no interval
-WHOLE_FROM = 10  # MiB/h are written without decimals
+WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,16 @@ def leak_rate(growth: GrowthView) -> str:
     if not growth.is_leak or growth.mib_per_h is None:
         return ""
     value = growth.mib_per_h.value
-    return f"{value:.0f} MiB/h" if value >= WHOLE_FROM else f"{value:.1f} MiB/h"
+    return f"{value:.0f} MiB/h" if WHOLE_FROM <= value < GIB_FROM else f"{formatting.size(value * 2**20)}/h"
 
 
 def leak_notices(growth: GrowthView) -> tuple[Notice, ...]:
     rate, slope = leak_rate(growth), growth.mib_per_h
     if not rate or slope is None:
         return ()
-    text = f"the engine's memory grows by {rate} (95 %: {slope.low:.1f} to {slope.high:.1f}) and does not level off"
+    scale = 1024 if rate.endswith("GiB/h") else 1
+    ends = f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"
+    text = f"the engine's memory grows by {rate} (95 %: {ends}) and does not level off"
     if growth.hours_left is not None:
         text += f"; what is left lasts {formatting.duration(growth.hours_left * HOUR_S * NS)}"
     advice = "look for what is kept from inference to inference: in the runtime, a delegate, the outputs"

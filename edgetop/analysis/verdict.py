@@ -21,13 +21,15 @@ from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.slowdowns.causes import LIMITS
 from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
-from edgetop.analysis.slowdowns.words import how_much, is_throttling, why
+from edgetop.analysis.slowdowns.words import is_throttling, why
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
 from edgetop.session.manifest import Manifest
 
 Level = Literal["good", "neutral", "warning", "critical"]
 
+NOW = "now "  # of a share of the last seconds, beside that of the whole session
+HOUR_NS = 3_600_000_000_000
 STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
@@ -123,7 +125,9 @@ def _measuring(seen: Evidence) -> Verdict:
 
 
 def _in_short(verdict: Verdict) -> str:
-    return f"{verdict.word} {verdict.details[0]}" if verdict.word in (MISSING, LEAKING) else verdict.word
+    return (
+        f"{verdict.word} {verdict.details[0].removeprefix(NOW)}" if verdict.word in (MISSING, LEAKING) else verdict.word
+    )
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
@@ -136,7 +140,11 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     yield from _slower(seen)
     yield from _missing(seen)
     if rate := leak_rate(seen.growth):
-        yield Verdict(LEAKING, "warning", (rate,))
+        left = seen.growth.hours_left
+        full = () if left is None else (f"memory is full in {formatting.duration(left * HOUR_NS)}",)
+        measured_ns = seen.progress.measured_ns
+        began_ns = None if measured_ns is None else seen.until_ns - measured_ns
+        yield Verdict(LEAKING, "warning", (rate, *full, *_since(began_ns)), since_ns=began_ns)
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
@@ -178,11 +186,11 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
     elif now:
         lasts = formatting.stopwatch(seen.until_ns - now.start_ns)
         details = (f"{lasts} {now.cause}", *_board_now(seen.throttles))
-        yield Verdict(THROTTLING, "critical", details, p50_change=_change(seen), since_ns=now.start_ns)
+        yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=now.start_ns)
     elif limited:
         lasts = formatting.stopwatch(seen.until_ns - limited[0].start_ns)
         details = (f"{lasts} {limited[0].cause}", *_board_now(seen.throttles))
-        yield Verdict(THROTTLING, "critical", details, p50_change=_change(seen), since_ns=limited[0].start_ns)
+        yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=limited[0].start_ns)
 
 
 def _going_on(seen: Evidence) -> list[Slowdown]:
@@ -219,6 +227,18 @@ def _change(seen: Evidence) -> float | None:
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
 
+def _told_change(seen: Evidence) -> float | None:
+    """As the log has it while a slowdown goes on: one slowdown has one figure, wherever it is told."""
+    change, going_on = _change(seen), _going_on(seen)
+    ratio = going_on[-1].latency_ratio if going_on else None
+    return change if ratio is None or change is None or change < STEADY_WITHIN / 2 else ratio - 1
+
+
+def _since(begin_ns: int | None) -> Iterator[str]:
+    if begin_ns is not None:
+        yield f"since {formatting.stopwatch(begin_ns)}"
+
+
 def _slower(seen: Evidence) -> Iterator[Verdict]:
     """What others do to the engine, and what is slower for another cause than the board's."""
     going_on, others = _going_on(seen), seen.slowdowns.contended_now
@@ -229,19 +249,17 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     if contended:
         word = CONTENDED + (FROM_START if contended.from_start else "")
         who = others or next(iter(contended.evidence), "")
-        size = "" if contended.from_start else _size(contended, " slower")
-        yield Verdict(word, "warning", tuple(filter(None, (who, size))), since_ns=contended.start_ns)
+        since, told = ((), None) if contended.from_start else (_since(contended.start_ns), _told_change(seen))
+        details = tuple(filter(None, (who, *since)))
+        yield Verdict(word, "warning", details, p50_change=told, since_ns=contended.start_ns)
     elif others:
         known = change if seen.slowdowns.is_settled else None  # else the burst is what others left of it
         yield Verdict(CONTENDED, "warning", (others,), p50_change=known)
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in going_on:
         if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):
-            yield Verdict(SLOWED, "warning", (_size(slowdown), why(slowdown)), since_ns=slowdown.start_ns)
-
-
-def _size(slowdown: Slowdown, word: str = "") -> str:
-    return f"{how_much(slowdown)}{word} since {formatting.clock_time(slowdown.start_ns)}"
+            details, told = (*_since(slowdown.start_ns), why(slowdown)), _told_change(seen)
+            yield Verdict(SLOWED, "warning", details, p50_change=told, since_ns=slowdown.start_ns)
 
 
 def _not_kept(promises: Promises) -> Iterator[Verdict]:
@@ -258,7 +276,7 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
     deadline, recent = seen.promises.deadline, seen.recent
     if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
         words = misses_words(recent.misses / recent.count, deadline.deadline_ns / 1e6)
-        yield Verdict(MISSING, "warning", (words,))
+        yield Verdict(MISSING, "warning", (f"{NOW}{words}", *_since(deadline.since_ns)), since_ns=deadline.since_ns)
 
 
 def _steadiness(seen: Evidence) -> Verdict:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetop import formatting
-from edgetop.analysis.verdict import Level
+from edgetop.analysis.verdict import STEADY_WITHIN, Level
 from edgetop.session.wall_time import wall_time
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
         text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms"
         yield Vital("p99", text, share, _level(share, 1.0))
         return
-    ratio = p99_ns / view.burst.p99_ns if view.burst and view.burst.p99_ns else None
-    change = "" if ratio is None else f" {formatting.signed_percent(ratio - 1)}"
-    level: Level = "warning" if ratio is not None and ratio > MUCH_SLOWER and not doubt else "good"
-    yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{change}", None, level)
+    first_ns = view.burst.p99_ns if view.burst else None
+    ratio = p99_ns / first_ns if first_ns else 1.0
+    before = f", was {formatting.milliseconds(first_ns)}" if first_ns and abs(ratio - 1) > STEADY_WITHIN else ""
+    level: Level = "warning" if ratio > MUCH_SLOWER and not doubt else "good"
+    yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{before}", None, level)
 
 
 def _level(share: float, full: float) -> Level:
@@ -90,17 +91,9 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
     if left == memory.cgroup_left and memory.cgroup_limit:
         limit = memory.cgroup_limit.value
     free = f"{formatting.size(left.value * 2**20)} free"
-    growth = memory.growth
-    if growth and growth.is_leak and growth.mib_per_h:
-        yield Vital(
-            "memory", f"{free}, grows {formatting.reading(growth.mib_per_h.value, 'MiB')} MiB/h", None, "warning"
-        )
-        return
-    if not limit:
-        yield Vital("memory", free)
-        return
-    share = 1 - left.value / limit
-    yield Vital("memory", free, share, _level(share, 1.0))
+    share = 1 - left.value / limit if limit else None
+    level: Level = "good" if share is None else _level(share, 1.0)
+    yield Vital("memory", free, share, "warning" if level == "good" and memory.growth.is_leak else level)
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:

@@ -12,7 +12,7 @@ JsonValue = str | int | float | bool | None
 LANDMARKS = frozenset(
     {
         "mark", "throttle-begin", "throttle-end", "slowdown-began", "slowdown-ended", "alert-began", "alert-ended",
-        "sensor-back", "clock-step", "ended",
+        "deadline-begin", "deadline-end", "sensor-back", "clock-step", "ended",
     }
 )  # fmt: skip
 

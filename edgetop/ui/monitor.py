@@ -286,6 +286,8 @@ class MonitorScreen(Screen[None]):
             return "not recorded"
         if Can.SEEK in self.feed.can:
             return "recorded"
+        if self.live.progress.phase == "over":
+            return "recorded"
         words = "REC paused" if self.live.recording_paused else "REC"
         return f"attached  {words}" if Can.VISIT in self.feed.can else words
 

@@ -10,12 +10,13 @@ KEPT = 200  # of each kind, the latest
 RULE = "alert"
 ENDED = "ended"
 ANY = "any"
+NEAR_TRIP = "near-trip"
 
 # name -> what it tells: of `--on-event`, of JSON, and of the documentation (`edgetop help alerts`).
 NAMES: Mapping[str, str] = {
     "throttled": "the board slows itself: heat, power, voltage",
     "slowed": "inferences take longer for another cause",
-    "near-trip": "a zone is within 5 C of the temperature at which it throttles",
+    NEAR_TRIP: "a zone is within 5 C of the temperature at which it throttles",
     "misses": "1 % of the last minute's inferences missed the deadline",
     "overloaded": "a paced load asks for more than the engine can do",
     "stalled": "an inference does not come back",
@@ -65,3 +66,4 @@ class Alert:
 class AlertsView:
     newest_first: tuple[Alert, ...]  # by their beginnings
     now_ns: int
+    missing: tuple[Alert, ...] = ()  # when the deadline was missed, oldest first: for the log, and told to nobody

@@ -2,17 +2,20 @@
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
-from edgetop.analysis.alerts.alert import KEPT, AlertsView
+from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
 from edgetop.analysis.alerts.excursions import Excursions
 from edgetop.analysis.alerts.found import Findings, Incidents, found, of_throttling
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
 from edgetop.analysis.alerts.silences import Silences
-from edgetop.analysis.alerts.values import InferenceValues, Piece, SensorValues
+from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
+from edgetop.analysis.deadline import WORTH_TELLING
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
+from edgetop.session.seconds import NS
 
 # Edgetop's own: by the names of their alerts. Both come back by more than they wander.
 OWN = {
@@ -21,6 +24,8 @@ OWN = {
         "more than 1 % of the last minute missed the deadline", "misses%", ">", 1.0, 0.5, "%", for_s=10
     ),
 }
+# In the last minute: isolated misses are one span.
+MISSING = AlertRule("the deadline is missed", "misses%", ">=", 100 * WORTH_TELLING, 100 * WORTH_TELLING, "%")
 MOST_RULES = 100  # that a recording can bring along
 
 
@@ -30,6 +35,7 @@ class Alerts(TracksReader):
     def __init__(self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None) -> None:
         super().__init__(tracks)
         self._rules = [Excursions(rule, name) for name, rule in OWN.items()] + [Excursions(rule) for rule in rules]
+        self._missing = Excursions(MISSING)
         self._sensors = SensorValues(self._tracks)
         self._inferences = InferenceValues()
         self._silences = Silences()
@@ -41,7 +47,7 @@ class Alerts(TracksReader):
 
     def _want(self) -> None:
         """Have no values made that no rule is about: a day of readings costs as much as all others of the analysis."""
-        series = {excursions.rule.series for excursions in self._rules}
+        series = {excursions.rule.series for excursions in (*self._rules, self._missing)}
         self._sensors.want(series)
         self._inferences.want(series)
 
@@ -54,6 +60,13 @@ class Alerts(TracksReader):
     def longest_ns(self) -> int:
         """Of all latencies; 0: there was none."""
         return self._silences.longest_ns
+
+    @property
+    def missing(self) -> tuple[Alert, ...]:
+        """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none."""
+        spans = self._missing.alerts()
+        rest_ns = (MINUTE_S - 1) * NS  # in which the last miss was still in the last minute
+        return tuple(one if one.end_ns is None else replace(one, end_ns=one.end_ns - rest_ns) for one in spans)
 
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -74,7 +87,7 @@ class Alerts(TracksReader):
 
     def _judge(self, pieces: Iterable[Piece]) -> None:
         for first_s, series in pieces:
-            for excursions in self._rules:
+            for excursions in (*self._rules, self._missing):
                 if excursions.rule.series in series:
                     excursions.fold(first_s, series[excursions.rule.series])
 
@@ -88,4 +101,4 @@ class Alerts(TracksReader):
                 alerts += excursions.alerts()
         alerts.sort(key=attrgetter("begin_ns"), reverse=True)
         told = tuple(alert for place, alert in enumerate(alerts) if place < KEPT or alert.end_ns is None)
-        return AlertsView(told, self._now_ns)
+        return AlertsView(told, self._now_ns, self.missing)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from edgetop.analysis.alerts.alert import ENDED, RULE, Alert, AlertsView, Figures
+from edgetop.analysis.alerts.alert import ENDED, NEAR_TRIP, RULE, Alert, AlertsView
 from edgetop.analysis.rounding import rounded
 from edgetop.formatting import duration
 from edgetop.session.manifest import Manifest
@@ -10,14 +10,6 @@ from edgetop.session.manifest import Manifest
 
 def lasted(alert: Alert) -> str:
     return "" if alert.end_ns is None else duration(alert.end_ns - alert.begin_ns)
-
-
-def figures_words(figures: Figures) -> str:
-    """
-    >>> figures_words(Figures("C", 80.12, 82.0, 84.31))
-    '80.12 to 84.31 C, mean 82'
-    """
-    return f"{figures.min:.4g} to {figures.max:.4g} {figures.unit}, mean {figures.mean:.4g}".replace(" ,", ",")
 
 
 def began_words(alert: Alert) -> str:
@@ -29,8 +21,14 @@ def began_words(alert: Alert) -> str:
 
 
 def ended_words(alert: Alert) -> str:
-    told = f" ({figures_words(alert.figures)})" if alert.figures and alert.name != "leak" else ""
-    return f"over after {lasted(alert)}: {alert.text}{told}"
+    """
+    >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9, "an inference has not come back"))
+    'over after 40.0s: an inference has not come back'
+    """
+    if alert.name == NEAR_TRIP:
+        return f"no zone is within 5 C of throttling any more, after {lasted(alert)}"
+    worst = f", {alert.figures.worst:.4g} {alert.figures.unit} at worst".replace("  ", " ") if alert.figures else ""
+    return f"over after {lasted(alert)}: {alert.text}{worst}"
 
 
 def title_words(manifest: Manifest | None) -> str:

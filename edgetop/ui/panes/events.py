@@ -22,7 +22,8 @@ MARKS = {"info": " ", "warning": "!", "critical": "X"}  # so that colour is not 
 
 def title(view: MonitorView, area: Area) -> str:
     events, least = view.events, area.listing.least
-    counted = f"{events.total}   ! {events.warnings}   X {events.criticals}"
+    marked = (("!", events.warnings), ("X", events.criticals))
+    counted = ", ".join([str(events.total), *(f"{count} with {mark}" for mark, count in marked if count)])
     words = area.clean(area.listing.words)
     return "   ".join([counted, *([_LEAST[least]] if least != "info" else []), *([f"with: {words}"] if words else [])])
 
@@ -133,7 +134,7 @@ def _lines(event: Event, area: Area) -> list[Line]:
 _PLAIN_KINDS = frozenset(
     {
         "phase", "ended", "demo-model", "slowdown-began", "slowdown-ended", "alert-began", "alert-ended",
-        "throttle-begin", "throttle-end",
+        "throttle-begin", "throttle-end", "deadline-begin", "deadline-end",
     }
 )  # fmt: skip
 

@@ -18,7 +18,8 @@ WALL_FROM_CELLS = 100
 BAR_CELLS = (4, 10)  # of a gauge, at least and at most
 MARKS = {"warning": "!", "critical": "!"}  # so that colour is not the only carrier
 LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
-FIRST_DETAIL = 1  # its rank
+FIRST_DETAIL, FIRST_PAST = 1, 5  # their ranks
+CUT = (FIRST_DETAIL, FIRST_PAST)  # rather than left out
 
 
 def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
@@ -34,7 +35,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     kept: dict[int, Span] = {}
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
         part = Span(text, style)
-        if width((part,)) + len(COLUMN_GAP) > room > LEAST_DETAIL_CELLS and rank == FIRST_DETAIL:
+        if width((part,)) + len(COLUMN_GAP) > room > LEAST_DETAIL_CELLS and rank in CUT:
             (part, *_) = fit((part,), room - len(COLUMN_GAP))
             part = Span(f"{part.text}>", style)
         if width((part,)) + len(COLUMN_GAP) <= room:
@@ -64,8 +65,9 @@ def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
     verdict = view.verdict
     is_over = view.progress.phase == "over"
     ended_well = is_over and verdict.level != "critical"  # then what was is more than why it ended
-    first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else 11)
-    details = [(first_detail + 4 * place, text, "text") for place, text in enumerate(verdict.details)]
+    past_now = 11 if verdict.details else FIRST_PAST  # of less weight than what holds
+    first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else past_now)
+    details = [(first_detail + 3 * place, text, "text") for place, text in enumerate(verdict.details)]
     also = [(2 + 4 * place, text, "warning") for place, text in enumerate(verdict.also)]
     past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict.past)]
     figures = list(_figures(view))
@@ -77,12 +79,11 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     window = view.latency.window
     if window is None or view.ab is not None or view.progress.phase not in ("measure", "over"):
         return
-    p50_ns, burst = window.percentile_ns(0.50), view.slowdowns.burst
-    change = ""
-    if view.verdict.p50_change is not None and burst is not None:
-        change = f" {formatting.signed_percent(p50_ns / burst.p50_ns - 1)}"
-    yield 0, f"p50 {formatting.milliseconds(p50_ns)}{_doubt(window, 0.50)} ms{change}", "text"
-    yield 4, f"p99 {formatting.milliseconds(window.percentile_ns(0.99))}{_doubt(window, 0.99)}", "text"
+    p50, p99 = (f"{formatting.milliseconds(window.percentile_ns(of))}{_doubt(window, of)}" for of in (0.50, 0.99))
+    change = "" if view.verdict.p50_change is None else f" {formatting.signed_percent(view.verdict.p50_change)}"
+    is_over = view.progress.phase == "over"
+    yield 0, f"{'last ' if is_over else ''}p50 {p50} ms{change}", "dim" if is_over else "text"
+    yield 6, f"p99 {p99}", "dim" if is_over else "text"
     if window.throughput_hz is not None:
         yield 10, f"{formatting.rate(window.throughput_hz)}/s", "text"
 
@@ -113,18 +114,24 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:
-    """A gauge for each vital sign; of those that do not fit, the last ones are left out."""
-    shown = list(vitals(view))
-    while shown and _cells(shown) > area.width:
-        shown.pop()
+    """A gauge for each vital sign; of those that do not fit, the last ones that are well are left out.
+
+    Of a session that is over they are the last ones that were read, and dim.
+    """
+    is_over = view.progress.phase == "over"
+    before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
+    shown, cells = list(vitals(view)), area.width - len(before)
+    while shown and _cells(shown) > cells:
+        well = [vital for vital in shown if vital.level not in MARKS]
+        shown.remove((well or shown)[-1])
     if not shown:
         return as_fits(area.width, (" no vital signs yet", "dim"))
     gauges = sum(vital.share is not None for vital in shown)
-    spare = (area.width - _cells(shown)) // gauges - 1 if gauges else 0
+    spare = (cells - _cells(shown)) // gauges - 1 if gauges and not is_over else 0
     bars = min(spare, BAR_CELLS[1]) if spare >= BAR_CELLS[0] else 0
-    pieces: list[Piece] = [" "]
+    pieces: list[Piece] = [(before, "dim"), " "]
     for vital in shown:
-        style = vital.level if vital.level in MARKS else "text"
+        style = "dim" if is_over else vital.level if vital.level in MARKS else "text"
         pieces += [(f"{vital.name} ", "dim"), (f"{vital.text}{MARKS.get(vital.level, '')}", style)]
         if vital.share is not None and bars:
             filled = bar(
@@ -137,13 +144,13 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
             level = vital.level if vital.level != "critical" else "hot"
             pieces += [" ", (filled[:cells], level), (filled[cells:], "frame")]
         pieces.append(COLUMN_GAP)
-    return line(*pieces)
+    return line(*pieces[:-1])
 
 
 def _cells(shown: Sequence[Vital]) -> int:
     """Without bars."""
     widths = (len(vital.name) + len(vital.text) + 1 + (vital.level in MARKS) for vital in shown)
-    return 1 + sum(cells + len(COLUMN_GAP) for cells in widths)
+    return 1 - len(COLUMN_GAP) + sum(cells + len(COLUMN_GAP) for cells in widths)
 
 
 def readout_line(view: MonitorView, second: float, area: Area) -> Line:

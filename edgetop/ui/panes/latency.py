@@ -18,7 +18,7 @@ from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
 from edgetop.ui.panes.ab import ab_body, ab_line, ab_title
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import end_labels, plot, with_axis
+from edgetop.ui.panes.sensor_series import end_labels, plot, slowed, with_axis
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
@@ -40,18 +40,25 @@ LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown o
 WHOLE_ROWS = 24  # the pane has the screen to itself
 TABLE_ROWS = 14  # for a table and not a line of figures
 SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
+TITLE_CELLS = 16  # of the name and the frame
 STRIP_ROWS = 10  # for the distribution as a strip
 DEADLINE_WITHIN = 2.0  # of the top of the scale: further up it would flatten the rest
 STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 
 
-def title(view: MonitorView, _: Area) -> str:
+def title(view: MonitorView, area: Area) -> str:
     if view.ab is not None:
         return ab_title(view.ab, view.progress)
-    window = view.latency.window
-    shown = "all" if view.latency.window_ns is None else f"window {formatting.span(view.latency.window_ns)}"
-    shown += ", since x" if view.latency.since_ns else ""
-    return f"{shown}   ? = n too small" if window is not None and not window.is_settled(0.99) else shown
+    window, latency = view.latency.window, view.latency
+    name = "last" if view.progress.phase == "over" else "window"
+    shown = ["all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"]
+    shown[0] += ", since x" if latency.since_ns else ""
+    shown += ["? = too few samples"] if window is not None and not window.is_settled(0.99) else []
+    if area.height > 2 and not latency.points.is_empty:
+        shown += ["faint dots: min to max", *(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else [])]
+    while len(shown) > 1 and sum(map(len, shown)) + 3 * len(shown) > area.width - TITLE_CELLS:
+        shown.pop()
+    return "   ".join(shown)
 
 
 def one_line(view: MonitorView, area: Area) -> Line:

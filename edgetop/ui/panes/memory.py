@@ -15,6 +15,7 @@ from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
 DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
 LABEL_CELLS = 12
+GIB_FROM = 1000  # MiB
 HOUR_NS, NS = 3600e9, 1e9
 SETTLING_S = 5.0  # of the measurement: what was loaded is read every few seconds
 SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a warning
@@ -24,7 +25,7 @@ STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "
 
 def title(view: MonitorView, _: Area) -> str:
     memory = view.memory
-    return f"engine {_mib(memory.rss)}, {_holder(memory)} {_mib(memory.room)} left"
+    return f"engine {_mib(memory.rss)}, {_holder(memory)} {_sized(memory.room)} left"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -33,10 +34,10 @@ def one_line(view: MonitorView, area: Area) -> Line:
     return as_fits(
         area.width,
         ("memory   ", "dim"),
-        f"engine {_mib(memory.rss)} MiB",
+        f"engine {_sized(memory.rss)}",
         *gpu,
         f", peak {_mib(memory.peak)}",
-        (f"   {_holder(memory)} has {_mib(memory.room)} left", _level(memory)),
+        (f"   {_holder(memory)} has {_sized(memory.room)} left", _level(memory)),
     )
 
 
@@ -58,12 +59,28 @@ def _level(memory: MemoryView) -> str:
 
 
 def _mib(track: TrackView | None) -> str:
-    return _shown(track, "MiB")
+    return UNKNOWN if track is None or track.value is None or track.is_lost else _scaled(track.value)
+
+
+def _scaled(mib: float) -> str:
+    """In MiB, which is the unit of the pane; what is much with a larger unit."""
+    return formatting.reading(mib, "MiB") if abs(mib) < GIB_FROM else formatting.size(mib * 2**20)
+
+
+def _cell(track: TrackView | None) -> str:
+    """Numbers stand one under the other, whatever their unit."""
+    number, _, unit = _mib(track).partition(" ")
+    return f"{number:>9} {unit}".rstrip()
+
+
+def _sized(track: TrackView | None) -> str:
+    """With its unit."""
+    return f"{shown} MiB" if (shown := _mib(track))[-1].isdigit() else shown
 
 
 def _course_figures(name: str, track: TrackView) -> Line:
-    least, most = (UNKNOWN if mib is None else formatting.reading(mib, "MiB") for mib in (track.min, track.max))
-    return line((f"{name:<{LABEL_CELLS}}", "dim"), f"{_mib(track):>9}", (f"  min {least}, max {most}", "dim"))
+    least, most = (UNKNOWN if mib is None else _scaled(mib) for mib in (track.min, track.max))
+    return line((f"{name:<{LABEL_CELLS}}", "dim"), _cell(track), (f"  min {least}, max {most}", "dim"))
 
 
 def _shown(track: TrackView | None, unit: str) -> str:
@@ -129,11 +146,12 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
     if growth.mib_per_h is None:
         return []
     slope, style = growth.mib_per_h, "warning" if growth.is_leak else "text"
-    rate = f"{formatting.reading(slope.value, 'MiB'):>9}"
-    pieces: list[Piece] = [(f"{'growth':<{LABEL_CELLS}}", "dim"), (rate, style), ("  MiB/h", "dim")]
+    unit, scale = ("GiB/h", 1024) if abs(slope.value) >= GIB_FROM else ("MiB/h", 1)
+    rate = f"{slope.value / scale:>9.1f}"
+    pieces: list[Piece] = [(f"{'growth':<{LABEL_CELLS}}", "dim"), (rate, style), (f"  {unit}", "dim")]
     if growth.is_leak:
         pieces.append((" LEAKING", style))
-    pieces.append((f"  95 %: {slope.low:.1f} to {slope.high:.1f}", "dim"))
+    pieces.append((f"  95 %: {slope.low / scale:.1f} to {slope.high / scale:.1f}", "dim"))
     if growth.hours_left is not None:
         pieces.append((f"  {_holder(memory)} is full in {formatting.duration(growth.hours_left * HOUR_NS)}", style))
     return [as_fits(area.width, *pieces)]
@@ -182,7 +200,7 @@ def _line(row: Row, area: Area) -> Line:
     elif row.track.is_lost or row.track.value is None:
         notes = (area.clean(row.track.reason),)
     pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
-    start = line((f"{row.name:<{LABEL_CELLS}}", "dim"), (f"{_mib(row.track):>9}", row.style), "  ")
+    start = line((f"{row.name:<{LABEL_CELLS}}", "dim"), (_cell(row.track), row.style), "  ")
     whole = line(*start, *pieces)
     return whole if width(whole) <= area.width else _as_it_fits(start, pieces, area.width)
 
@@ -212,7 +230,7 @@ def _stages(memory: MemoryView, area: Area) -> list[Line]:
     pieces: list[str] = []
     for stage in memory.stages:
         name = STAGE_NAMES.get(stage.stage) or area.clean(stage.stage)
-        piece = f"{', ' if pieces else ''}{name} {formatting.reading(stage.rss_mib, 'MiB')}"
+        piece = f"{', ' if pieces else ''}{name} {_scaled(stage.rss_mib)}"
         if pieces and LABEL_CELLS + 2 + width(line(*pieces, piece)) > area.width:
             lines.append(line((f"{label:<{LABEL_CELLS + 2}}", "dim"), *pieces))
             label, pieces, piece = "", [], piece.removeprefix(", ")

@@ -42,7 +42,7 @@ def test_a_rule_of_the_session_is_judged_and_logged_with_its_figures() -> None:
     assert (alert.begin_ns // NS, alert.end_ns // NS if alert.end_ns else None) == (40, 80)
     log = [(event.t_ns // NS, event.kind, event.message) for event in analysis.view(None).events.newest_first]
     assert log[:2] == [
-        (80, "alert-ended", "over after 40.0s: temp>80C for=30s (81.5 to 81.5 C, mean 81.5)"),
+        (80, "alert-ended", "over after 40.0s: temp>80C for=30s, 81.5 C at worst"),
         (40, "alert-began", "temp>80C for=30s"),
     ]
     assert report_document(analysis)["alerts"] == [

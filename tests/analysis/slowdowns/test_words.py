@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.session.batch import Batch
@@ -64,7 +66,7 @@ def test_the_verdict_tells_what_the_board_does_from_what_others_do() -> None:
     assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("0:19 thermal",))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
     assert (verdict.word, verdict.level) == ("CONTENDED", "warning")
-    assert verdict.details == ("steal 30 %", "40 % slower since 00:01:00")
+    assert (verdict.details, verdict.p50_change) == (("steal 30 %", "since 1:00"), pytest.approx(0.4))
 
 
 def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_over() -> None:
@@ -74,7 +76,7 @@ def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_o
 
 
 def test_an_unknown_cause_is_said_to_be_unknown() -> None:
-    assert analysed(LATENCY[:80]).view(None).verdict.details == ("40 % since 00:01:00", "unknown cause")
+    assert analysed(LATENCY[:80]).view(None).verdict.details == ("since 1:00", "unknown cause")
 
 
 def test_within_five_seconds_of_the_first_cut_the_verdict_tells_it() -> None:

@@ -40,7 +40,7 @@ def simulated() -> Script:
         (lambda: measured(20).wait(12), "STALLED  an inference has not come back for 12.0s"),
         (
             lambda: measured(20).end("duration"),
-            "FINISHED  the duration is over  too short to say whether it is steady  p50",
+            "FINISHED  the duration is over  too short to say whether it is steady  last p50",
         ),
         (lambda: measured(20).end("user"), "STOPPED  by the user"),
         (
@@ -58,10 +58,10 @@ def test_a_leak_is_no_steady_session() -> None:
     held = manifest(sensors=(sensor("mem/rss"),))
     script = Script(held, lambda second: {"mem/rss": 100 + second * 72 / 3600}).load().warm_up().begin()
     view = view_of(script.measure(400, rate_hz=5))
-    assert plain(verdict_line(view, area(120, 1), None)).startswith(" LEAKING  72 MiB/h  p50")
+    assert plain(verdict_line(view, area(120, 1), None)).startswith(" LEAKING  72 MiB/h  since 0:01  p50")
     styles = {span.text.strip(): span.style for span in verdict_line(view, area(120, 1), None)}
     assert styles["LEAKING"] == "warning"
-    assert re.search(r" LEAKING p50 .* n 2000: 72 MiB/h$", progress_line(view))
+    assert re.search(r" LEAKING p50 .* n 2000: 72 MiB/h, since 0:01$", progress_line(view))
 
 
 def test_p50_and_the_elapsed_time_are_never_pushed_out() -> None:
@@ -69,8 +69,8 @@ def test_p50_and_the_elapsed_time_are_never_pushed_out() -> None:
     script = Script(manifest(load=load)).load().warm_up().begin().measure(60).measure(30, median_ms=7.2)
     for cells in (60, 80, 120):
         text = header(script, cells)
-        assert text.startswith(" SLOWED  44 % since 00:01:01"), text
-        assert "p50 7.184 ms" in text, text
+        assert text.startswith(" SLOWED  since 1:01"), text
+        assert "p50 7.184 ms +44 %" in text, text
         assert text.endswith(" 1:31 ")
     assert "MISSING DEADLINE 100.0 % over 6 ms" in header(script, 120)
 
@@ -174,9 +174,9 @@ def gauges(script: Script, cells: int, **look: bool) -> str:
 
 def test_the_vital_signs_say_how_far_each_is_from_its_limit() -> None:
     text = gauges(measured(75, hot), 120)
-    assert re.match(r" p99 5\.\d+ ms [+-]\d+ %  heat 86 of 85 C! ", text)
+    assert re.match(r" p99 5\.\d+ ms  heat 86 of 85 C! ", text)
     assert "  memory 6.1 GiB free " in text
-    assert gauges(measured(75, hot), 80).split("  ")[:2] == text.split(" \u28ff")[0].split("  ")[:2]
+    assert gauges(measured(75, hot), 50).rstrip() == text.split(" \u28ff")[0] + "  clock 62 %!"
     load = Load(mode="fixed", rate_hz=100.0, deadline_ns=6_000_000)
     late = Script(manifest(load=load)).load().warm_up().begin(duration_ns=300 * NS).measure(75, median_ms=7.2)
     assert re.match(r" p99 7\.\d+ of 6 ms! ", gauges(late, 120))
@@ -186,7 +186,7 @@ def test_the_vital_signs_say_how_far_each_is_from_its_limit() -> None:
 
 def test_what_a_board_has_not_got_has_no_gauge() -> None:
     text = gauges(Script(manifest(sensors=())).load().warm_up().begin().measure(75), 120)
-    assert re.fullmatch(r" p99 5\.\d+ ms [+-]\d+ % *", text)
+    assert re.fullmatch(r" p99 5\.\d+ ms *", text)
     assert gauges(Script(), 120).startswith(" no vital signs yet")
 
 

@@ -14,7 +14,7 @@ def test_each_figure_stands_with_what_it_means() -> None:
     assert [row.split()[0] for row in table] == ["engine", "peak", "PSS", "system"]
     assert table[0].split() == ["engine", "RSS", "108.5"]
     assert table[2].split() == ["PSS", "100.5", "USS", "99.5,", "swapped", "out", "0.0"]
-    assert table[3].split() == ["system", "left", "6204.2", "of", "8.0", "GiB"]
+    assert table[3].split() == ["system", "left", "6.1", "GiB", "of", "8.0", "GiB"]
 
 
 def test_what_decides_stands_first() -> None:
@@ -25,7 +25,7 @@ def test_what_decides_stands_first() -> None:
         "PSS 96.9 USS 95.9, swapped out 0.0",
         "GPU part 740.4 in no RSS",
         "cgroup 498.2 13.8 below its limit of 512.0",
-        "system left 6204.2 of 8.0 GiB",
+        "system left 6.1 GiB of 8.0 GiB",
     ]
     assert " ".join(table[6].split()) == "per second swap in 812.0, out 0.0, major faults 41.0"
 
@@ -63,7 +63,7 @@ def test_what_is_nearly_used_up_is_a_warning_and_so_is_traffic() -> None:
     assert styles(scarce(), "13.8 below") == {"warning"}
     assert styles(scarce(), "swap in") == styles(scarce(), "major faults") == {"warning"}
     assert "warning" not in styles(scarce(), "out 0.0")
-    assert styles(measured(20), "6204.2") == {"text"}
+    assert styles(measured(20), "6.1 GiB") == {"text"}
 
 
 def test_a_board_with_little_left_is_a_warning() -> None:
@@ -106,14 +106,14 @@ def test_a_figure_that_is_not_there_is_a_dash_and_a_reason() -> None:
 def test_one_line_tells_the_engine_first() -> None:
     view = view_of(measured(75))
     whole = plain(MEMORY.line(view, area(80, 1)))
-    assert whole == "memory   engine 108.5 MiB, peak 110.0   system has 6204.2 left"
+    assert whole == "memory   engine 108.5 MiB, peak 110.0   system has 6.1 GiB left"
     assert plain(MEMORY.line(view, area(40, 1))) == "memory   engine 108.5 MiB, peak 110.0"
     assert plain(MEMORY.line(view, area(30, 1))) == "memory   engine 108.5 MiB"
 
 
 def test_one_line_tells_whose_memory_ends_first() -> None:
     whole = plain(MEMORY.line(view_of(scarce()), area(80, 1)))
-    assert whole == "memory   engine 104.9 MiB, GPU 740.4, peak 106.4   its cgroup has 13.8 left"
+    assert whole == "memory   engine 104.9 MiB, GPU 740.4, peak 106.4   its cgroup has 13.8 MiB left"
 
 
 def test_the_course_stands_under_the_figures_or_beside_them_where_it_moves() -> None:
