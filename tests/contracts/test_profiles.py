@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +35,7 @@ HELPER_ATTACHED, LITERT = (
 )
 ISOLATED = "estimate (isolated): each operator run by itself in a helper process"
 EVERY_NS = 10_000_000_000
-BURSTS = 6
+BURSTS = 4
 BIGGEST = 5  # operators that the models have of clearly different size
 
 
@@ -253,34 +253,50 @@ def top_shares(session: Profiled) -> list[float]:
     return sorted(session.fastest[key] / sum(session.fastest.values()) for key in largest(session))
 
 
+@pytest.fixture
+def agree(all_profiled: Mapping[str, Profiled], tmp_path: Path) -> Callable[..., bool]:
+    """Whether two ways do, both as is said of them and on the shares of the five largest.
+
+    Where they do not, another process may have disturbed one of few bursts: both are profiled anew, for longer.
+    """
+
+    def agree(one: str, another: str, expected: Callable[[Profiled, Profiled], bool]) -> bool:
+        for bursts in (BURSTS, 12, 30):
+            pair = [
+                all_profiled[n] if bursts == BURSTS else profiled(WAYS[n], tmp_path, bursts) for n in (one, another)
+            ]
+            if expected(*pair) and np.abs(np.subtract(*map(top_shares, pair))).max() <= 0.10:
+                return True
+        return False
+
+    return agree
+
+
 @MAKES_AN_ENVIRONMENT
 @pytest.mark.parametrize("other", [name for name in WAYS if name.startswith("onnxruntime-")])
 def test_ways_of_onnx_runtime_agree_on_the_five_largest_and_on_their_shares(
-    other: str, all_profiled: Mapping[str, Profiled]
+    other: str, agree: Callable[..., bool]
 ) -> None:
-    one, another = all_profiled["onnxruntime"], all_profiled[other]
-    assert largest(one) == largest(another) == [(f"rung{i}", "MatMul") for i in range(BIGGEST)]
-    assert np.abs(np.subtract(top_shares(one), top_shares(another))).max() <= 0.10
+    rungs = [(f"rung{i}", "MatMul") for i in range(BIGGEST)]
+    assert agree("onnxruntime", other, lambda one, another: largest(one) == largest(another) == rungs)
 
 
 @MAKES_AN_ENVIRONMENT
 @pytest.mark.parametrize("other", [name for name in WAYS if name.startswith("tflite-runtime")])
 def test_the_tflite_runtimes_agree_on_the_five_largest_and_on_their_shares(
-    other: str, all_profiled: Mapping[str, Profiled]
+    other: str, agree: Callable[..., bool]
 ) -> None:
     """They name them differently and may run branches in another order: alike are their type and what they take."""
-    one, another = all_profiled["litert"], all_profiled[other]
-    assert {op_type for _, op_type in largest(one) + largest(another)} == {"Fully Connected (NC, F32) GEMM"}
-    assert np.abs(np.subtract(top_shares(one), top_shares(another))).max() <= 0.10
+    kinds = {"Fully Connected (NC, F32) GEMM"}
+    assert agree("litert", other, lambda one, another: {kind for _, kind in largest(one) + largest(another)} == kinds)
 
 
 @MAKES_AN_ENVIRONMENT
 def test_the_estimate_agrees_with_the_profile_on_the_five_largest_and_on_their_shares(
-    all_profiled: Mapping[str, Profiled],
+    agree: Callable[..., bool],
 ) -> None:
-    one, another = all_profiled["litert"], all_profiled["litert-isolated"]
-    assert largest(another) == [(f"wide{i}", "FULLY_CONNECTED") for i in range(BIGGEST)]
-    assert np.abs(np.subtract(top_shares(one), top_shares(another))).max() <= 0.10
+    wide = [(f"wide{i}", "FULLY_CONNECTED") for i in range(BIGGEST)]
+    assert agree("litert", "litert-isolated", lambda _, estimate: largest(estimate) == wide)
 
 
 # What it must not cost.
