@@ -46,12 +46,15 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
     """The index entry of each row group, for data that was moved by `shift` bytes."""
-    return [shifted(_encoded(group), shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
+    return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
 def shifted(row_group: bytes, shift: int) -> bytes:
     """The entry of a row group whose data was moved. Raises ValueError where it is not an entry."""
-    group = _parsed(row_group)
+    return _shifted(_parsed(row_group), shift)
+
+
+def _shifted(group: Struct, shift: int) -> bytes:
     try:
         _move(group, _GROUP_FILE_OFFSET, shift)
         for chunk in group[_GROUP_COLUMNS][1][1]:
@@ -107,7 +110,10 @@ class _Source:
         return self._data[self._at - size : self._at]
 
     def _varint(self) -> int:
-        value = shift = 0
+        value = self._byte()
+        if value < 0x80:
+            return value
+        value, shift = value & 0x7F, 7
         while True:
             byte = self._byte()
             value |= (byte & 0x7F) << shift
