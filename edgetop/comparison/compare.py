@@ -87,7 +87,7 @@ def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | 
     outputs = [next((one.outputs for one in group.samples if one.outputs), None) for group in groups]
     agreeing, refused = lines(outputs, judge or Judge())
     facts = (Row(fact.key, fact.label, fact.unit, _facts(groups, fact.read), (None,) * len(groups)) for fact in FACTS)
-    rows = _discovered([_row(groups, figure, level) for figure in FIGURES])
+    rows = discovered([_row(groups, figure, level) for figure in FIGURES])
     return Comparison(
         groups=tuple(groups),
         rows=(
@@ -136,14 +136,20 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
     known = [[value for one in group.samples if (value := figure.known(one)) is not None] for group in (base, other)]
     if not all(known):
         return Ratio(None, None, "unknown", None, None, "not known")
-    found = _contrast(base, other, figure)
     before, after = (float(np.mean([figure.on_scale(value) for value in values])) for values in known)
+    is_lone = len(base.samples) == len(other.samples) == 1
+    return judged(_contrast(base, other, figure), before, after, figure, level, is_lone=is_lone)
+
+
+def judged(
+    found: Contrast | None, before: float, after: float, figure: Figure, level: float = LEVEL, *, is_lone: bool = False
+) -> Ratio:
+    """In words, whether a difference is real. `before` and `after`: means on the figure's scale."""
     if figure.is_difference:
         whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
     else:
         times = math.exp(after - before)
         whole = Ratio(round(times, 6), None, "unknown", round(math.exp(before) * (times - 1), 6), None, "")
-    is_lone = len(base.samples) == len(other.samples) == 1
     if found is None or not figure.is_judged:
         return replace(whole, words="" if not figure.is_judged else LONE if is_lone else FEW)
     low, high = found.interval(level)
@@ -193,7 +199,7 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
     return contrast(sides[0], sides[1])
 
 
-def _discovered(rows: list[Row]) -> list[Row]:
+def discovered(rows: list[Row]) -> list[Row]:
     """Of the rows that nobody decides by in advance, those count as different that pass the false discovery rate."""
     leads = {figure.key for figure in FIGURES if figure.is_lead}
     places = [

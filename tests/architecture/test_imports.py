@@ -86,8 +86,8 @@ def test_only_the_screen_imports_textual():
     assert importers_of("textual", "rich") == {"ui"}
 
 
-def test_only_recordings_import_arrow():
-    assert importers_of("pyarrow") == {"recording"}
+def test_only_recordings_and_lakes_of_them_import_arrow():
+    assert importers_of("pyarrow") == {"recording", "lake"}
 
 
 @pytest.mark.parametrize("module", ["edgetop.feeds.remote", "edgetop.feeds.ssh", "edgetop.relay.serve"])

@@ -1,0 +1,153 @@
+"""`edgetop lake`: questions to the sessions of many boards."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click import BadParameter, option
+
+from edgetop.cli.companions import Companion, needs
+from edgetop.cli.options import add_options, duration
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.lake.engines import Answer
+
+QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "sql")
+ENGINES = ("duckdb", "daft")
+DIALECTS = ("duckdb", "daft", "spark", "trino")
+DAY_NS = 86_400 * 10**9
+
+
+def since(text: str) -> str:
+    """`2026-11-20`, or `7d`: from that day on (UTC)."""
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        return text
+    try:
+        ago = timedelta(days=duration(text) / DAY_NS)
+    except BadParameter:
+        raise BadParameter(f"{text!r} is no day; write 2026-11-20, or 7d for the last week") from None
+    return (datetime.now(timezone.utc) - ago).strftime("%Y-%m-%d")
+
+
+def label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise BadParameter(f"{text!r} is no label; write KEY=VALUE")
+    return key, value
+
+
+OPTIONS = (
+    option("--since", type=since, metavar="DAY", help="Sessions that began then or later: 2026-11-20, 7d."),
+    option("--model", metavar="NAME", help="Of this model: the name of its file."),
+    option("--label", "labels", type=label, multiple=True, metavar="K=V", help="With this label. Repeatable."),
+    option("--by", metavar="KEYS", help="Group by: board, version, enclosure, software ... (edgetop help lake)."),
+    option("--limit", type=click.IntRange(1), metavar="N", help="So many rows at most."),
+    option("--json", "as_json", is_flag=True, help="One JSON document."),
+    option("--html", type=click.Path(path_type=Path), metavar="FILE", help="The fleet as a page with charts."),
+    option("--force", is_flag=True, help="Replace a page that exists.", cls=Companion, rules=[needs("html")]),
+    option("--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="What answers."),
+    option("--ray", metavar="ADDRESS", default="", help="On this Ray cluster.", cls=Companion, rules=[
+        needs("engine", holds=lambda engine: engine == "daft", told="{} is for --engine daft")
+    ]),
+    option("--print-sql", is_flag=True, help="Print the question as SQL, and ask nothing."),
+    option("--dialect", type=click.Choice(DIALECTS), default="duckdb", help="Of --print-sql.", cls=Companion,
+           rules=[needs("print_sql")]),
+)  # fmt: skip
+
+
+@click.command("lake")
+@click.argument("target")
+@click.argument("question", type=click.Choice(QUESTIONS), default="fleet")
+@click.argument("statement", required=False)
+@add_options(OPTIONS)
+def command(target: str, question: str, statement: str | None, **options: Any) -> None:
+    """Ask the lake at TARGET, which edgetop push fills, about all its boards.
+
+    \b
+    fleet        latency, misses and throttling, by model
+    worst        the boards with the highest p99
+    regressions  versions against each other, each board being its own control
+    throttling   who is throttled, how long, by what
+    energy       what an inference costs
+    sql          a statement of your own: tables sessions, seconds, events, readings, operators, inferences
+    \b
+    Examples:
+      edgetop lake s3://boards/lake
+      edgetop lake /mnt/lake worst --since 7d --model yolo.onnx
+      edgetop lake /mnt/lake fleet --by enclosure,version --json
+      edgetop lake /mnt/lake sql "SELECT board, count(*) FROM events WHERE kind = 'throttle-begin' GROUP BY board"
+      edgetop lake /mnt/lake fleet --print-sql --dialect spark
+      edgetop lake /mnt/lake --html fleet.html
+    """
+    from edgetop.cli.lake_text import answer_text, regressions_text  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.page import refuse_html  # noqa: PLC0415
+    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.lake.engines import ask, refuse_missing  # noqa: PLC0415
+    from edgetop.lake.place import Place  # noqa: PLC0415
+    from edgetop.lake.regressions import regressions  # noqa: PLC0415
+
+    sql, by = _sql(question, statement, options)
+    if options["print_sql"]:
+        tell(sql)
+        return
+    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
+    refuse_missing(options["engine"])
+    place = Place(target)
+
+    def asked(sql: str) -> "Answer":
+        return ask(place, sql, engine=options["engine"], since=options["since"] or "", ray=options["ray"])
+
+    if page:
+        from edgetop.cli.lake_page import write_fleet  # noqa: PLC0415  loads Bokeh
+
+        write_fleet(page, target, asked, _chosen(options))
+        return
+    found = asked(sql)
+    if question == "regressions":
+        compared = regressions(found.records(), by[-1])
+        if options["as_json"]:
+            _print([one.to_json() for one in compared])
+        else:
+            tell(regressions_text(compared))
+    elif options["as_json"]:
+        _print(found.records())
+    else:
+        tell(answer_text(found))
+
+
+def _print(document: Any) -> None:
+    sys.stdout.write(json.dumps(document, indent=1, default=str) + "\n")
+
+
+def _chosen(options: dict[str, Any]) -> Any:
+    from edgetop.lake.queries import Chosen  # noqa: PLC0415
+
+    return Chosen(options["since"] or "", options["model"] or "", options["labels"])
+
+
+def _sql(question: str, statement: str | None, options: dict[str, Any]) -> tuple[str, Sequence[str]]:
+    """The text, and what it groups by. Raises InputError."""
+    from edgetop.lake.queries import QUESTIONS as KNOWN  # noqa: PLC0415
+    from edgetop.lake.queries import keys, sql_of  # noqa: PLC0415
+
+    if (question == "sql") != (statement is not None):
+        raise InputError("sql needs a statement" if statement is None else f"{question} takes no statement",
+                         "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
+    if statement is not None:
+        if any(options[name] for name in ("model", "labels", "by", "limit")):
+            raise InputError("sql takes no --model, --label, --by and --limit", "write them into the statement")
+        return statement, ()
+    asked = KNOWN[question]
+    by = keys(options["by"]) if options["by"] else asked.by
+    if question == "regressions":
+        if len(by) != 1 and options["by"]:
+            raise InputError("regressions are --by one thing", "version, software, kernel, governor ...")
+        by = ("model", "board", by[-1])
+    dialect = options["dialect"] if options["print_sql"] else options["engine"]
+    return sql_of(asked, _chosen(options), by, options["limit"] or asked.limit, dialect), by

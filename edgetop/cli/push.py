@@ -1,0 +1,69 @@
+"""`edgetop push`: sessions into a lake."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click import option
+
+from edgetop.cli import completion
+from edgetop.cli.options import add_options
+from edgetop.errors import InputError
+
+OPTIONS = (
+    option("--board-id", metavar="ID", help="This board's name in the lake. Default: derived from /etc/machine-id."),
+    option("--follow", is_flag=True, help="Of a session that runs: each ten minutes as they are complete."),
+    option("--delete-after", is_flag=True, help="Remove each session here once all of it is there, verified."),
+    option("--json", "as_json", is_flag=True, help="One JSON document: a list."),
+)  # fmt: skip
+
+
+@click.command("push")
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
+@click.argument("target")
+@add_options(OPTIONS)
+def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
+    """Copy sessions into a lake: TARGET is a folder, s3://BUCKET/PATH, gs:// or az://.
+
+    Repeat it at will: what is there is compared and not sent again (edgetop help push).
+
+    \b
+    Examples:
+      edgetop push soak-42 /mnt/lake
+      edgetop push soak-* s3://boards/lake --delete-after
+      edgetop push soak-42 s3://boards/lake --follow
+      edgetop push soak-42 's3://lake?endpoint_override=minio:9000&scheme=http' --board-id pi-07
+    """
+    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415  --help needs none of it
+    from edgetop.formatting import size  # noqa: PLC0415
+    from edgetop.lake.board import board_id  # noqa: PLC0415
+    from edgetop.lake.follow import follow  # noqa: PLC0415
+    from edgetop.lake.place import Place  # noqa: PLC0415
+    from edgetop.lake.push import push, remove  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.registry import locate  # noqa: PLC0415
+
+    if options["follow"] and len(sessions) > 1:
+        raise InputError("--follow is for one session", "start it once for each")
+    board = board_id(options["board_id"])
+    folders = [locate(session, recordings_home()) for session in sessions]
+    place, done, problems = Place(target), [], list[str]()
+    for folder in folders:
+        if options["follow"]:
+            pushed = follow(folder, place, board, lambda words: tell(words, err=True))
+        else:
+            pushed = push(folder, place, board)
+        problems += pushed.problems
+        is_removed = options["delete_after"] and not pushed.problems
+        if is_removed:
+            remove(folder)
+        done.append({"session": pushed.session, "path": str(folder), "board": board, "target": place.target,
+                     "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed})  # fmt: skip
+        if not options["as_json"]:
+            sent = f"{size(pushed.sent)} sent of {size(pushed.size)}" if pushed.sent else "is there already"
+            tell(f"{Path(folder).name}: {sent}, board {board}{', removed here' if is_removed else ''}")
+    if options["as_json"]:
+        sys.stdout.write(json.dumps(done, indent=1) + "\n")
+    raise_problems(problems, "the rest is in the lake, and nothing was removed of that session")

@@ -1,0 +1,102 @@
+"""What answers: DuckDB in this process, or Daft here or on a Ray cluster. Both read the same files and the same SQL.
+
+What the user asks in SQL is asked of the tables of the lake alone: it can open no other file.
+"""
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.lake.dataset import KEYS, TABLES, dataset
+from edgetop.lake.place import Place
+
+EXTRAS = {"duckdb": "lake", "daft": "lake-distributed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def refuse_missing(engine: str) -> None:
+    """Raises InputError where an engine is not installed."""
+    if importlib.util.find_spec(engine) is None:
+        raise InputError(f"{engine} is not installed", f"pip install 'edgetop[{EXTRAS[engine]}]'")
+
+
+def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:
+    """`since`: a day; of earlier ones no file is opened. Raises InputError."""
+    refuse_missing(engine)
+    used = {table: place.files(table, since) for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)}
+    if not place.names("sessions"):
+        raise InputError(f"{place.target}: no lake (no table of sessions)", "edgetop push makes one")
+    return _duckdb(place, sql, used) if engine == "duckdb" else _daft(place, sql, used, ray)
+
+
+def _duckdb(place: Place, sql: str, used: Mapping[str, Sequence[str]]) -> Answer:
+    duckdb: Any = importlib.import_module("duckdb")
+    connection = duckdb.connect()
+    for table, paths in used.items():
+        connection.register(table, dataset(place, table, paths))
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET python_enable_replacements = false")
+    connection.execute("SET lock_configuration = true")
+    try:
+        found = connection.execute(sql)
+        names = tuple(one[0] for one in found.description or ())
+        return Answer(names, tuple(map(tuple, found.fetchall())))
+    except duckdb.Error as error:
+        raise InputError(f"DuckDB: {_first(error)}", "edgetop help lake") from None
+    finally:
+        connection.close()
+
+
+def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -> Answer:
+    daft: Any = importlib.import_module("daft")
+    functions: Any = importlib.import_module("daft.functions")
+    if ray:
+        daft.set_runner_ray(ray)
+    frames = {}
+    for table, paths in used.items():
+        if not paths:
+            frames[table] = daft.from_arrow(dataset(place, table, ()).to_table())
+            continue
+        frame = daft.read_parquet([_url(place, path) for path in paths], file_path_column="path", io_config=_io(place))
+        frames[table] = frame
+        for key, pattern in zip(KEYS, (r"/date=([^/]+)/", r"/board=([^/]+)/", r"/([^/.]+)[^/]*$"), strict=True):
+            frames[table] = frames[table].with_column(key, functions.regexp_extract(daft.col("path"), pattern, 1))
+    try:
+        found = daft.sql(sql, **frames).to_pydict()
+    except Exception as error:  # noqa: BLE001  Daft has no class for what is wrong in a text
+        raise InputError(f"Daft: {_first(error)}", "edgetop help lake") from None
+    return Answer(tuple(found), tuple(zip(*found.values(), strict=True)))
+
+
+def _url(place: Place, path: str) -> str:
+    scheme = place.target.partition("://")[0] + "://" if "://" in place.target else ""
+    return scheme + place.at(path)
+
+
+def _io(place: Place) -> Any:
+    """Daft finds credentials by itself, as the clouds' own tools do; where a store is, it may have to be told."""
+    from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
+
+    options = {key: values[0] for key, values in parse_qs(urlparse(place.target).query).items()}
+    if "endpoint_override" not in options:
+        return None
+    daft_io: Any = importlib.import_module("daft.io")
+    endpoint = f"{options.get('scheme', 'https')}://{options['endpoint_override']}"
+    return daft_io.IOConfig(s3=daft_io.S3Config(endpoint_url=endpoint, region_name=options.get("region")))
+
+
+def _first(error: Exception) -> str:
+    return clean(" ".join(str(error).split()))[:300]

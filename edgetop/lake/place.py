@@ -1,0 +1,172 @@
+"""Where a lake lies: a folder, or a bucket by `pyarrow.fs` or fsspec. Files appear under their names when whole.
+
+Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. What a
+bad link breaks is tried again, with pauses that double.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+from edgetop import formatting
+from edgetop.errors import DISK_FULL, InputError, OutputError
+from edgetop.recording.files import MIN_FREE_BYTES
+
+T = TypeVar("T")
+BLOCK_BYTES = 1024 * 1024
+PARTIAL = ".partial"  # behind a name: no engine takes that for a table
+TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 7, 1.0, 60.0
+ATOMIC = ("s3", "gcs", "gs", "abfs", "az")  # object stores
+HOPELESS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, *DISK_FULL)
+REFUSED = re.compile(
+    r"ACCESS_DENIED|Access ?Denied|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|HTTP status 40[13]"
+)
+PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+DATE = re.compile(r"date=(\d{4}-\d\d-\d\d)")
+
+
+class Place:
+    """Paths are relative to the target."""
+
+    def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
+        """Raises InputError where the target is of no known kind."""
+        self.fs, self.root = _resolved(target)
+        self.target = re.sub(r"//[^/@]*@", "//", target) if "://" in target else self.root  # without a password
+        self.is_local = self.fs.type_name == "local"
+        self._is_atomic = self.fs.type_name.rpartition("+")[2] in ATOMIC
+        self._tries = tries
+        self._pause = pause
+
+    def size(self, path: str) -> int | None:
+        """Of a file; None: there is none. Raises OutputError."""
+        info = self.again(lambda: self.fs.get_file_info(self.at(path)))
+        return int(info.size) if info.type == fs.FileType.File else None
+
+    def names(self, path: str) -> list[str]:
+        """What lies directly in a folder, sorted; nothing where there is none."""
+        selector = fs.FileSelector(self.at(path), allow_not_found=True)
+        return sorted(info.base_name for info in self.again(lambda: self.fs.get_file_info(selector)))
+
+    def files(self, table: str, since: str = "") -> list[str]:
+        """The tables of sessions that began on that day or later; other days are not even listed."""
+        found: list[str] = []
+        for day in self.names(table):
+            if (match := DATE.fullmatch(day)) and match[1] >= since:
+                found += self.below(f"{table}/{day}")
+        return sorted(found)
+
+    def below(self, path: str) -> list[str]:
+        """All tables in a folder and its folders."""
+        selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
+        infos = self.again(lambda: self.fs.get_file_info(selector))
+        start = len(self.root) + 1
+        return [info.path[start:] for info in infos if info.path.endswith(".parquet")]
+
+    def at(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def read(self, path: str, sink: Callable[[bytes], object] = lambda _: None) -> str:
+        """Hand a file's blocks on; its SHA-256. Raises OutputError."""
+        with self.again(lambda: self.fs.open_input_stream(self.at(path))) as file:
+            return self.again(lambda: digest_of(file, sink), tries=1)
+
+    def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
+        """Have a file there, and know that it is: it is read back. False: it was there. Raises OutputError."""
+        if self.size(path) == size and self.again(lambda: self.read(path)) == sha256:
+            return False
+        self.again(lambda: self._write(path, source, size))
+        if self.size(path) != size or self.again(lambda: self.read(path)) != sha256:
+            raise OutputError(f"{self.target}/{path}: what was written reads back otherwise", "push it again")
+        return True
+
+    def _write(self, path: str, source: Callable[[], BinaryIO], size: int) -> None:
+        place = self.at(path)
+        if not self._is_atomic:
+            self.fs.create_dir(place.rpartition("/")[0], recursive=True)
+        if self.is_local:
+            refuse_full(Path(place).parent, size)
+        partial = place if self._is_atomic else place + PARTIAL
+        with source() as file, self.fs.open_output_stream(partial) as output:
+            while block := file.read(BLOCK_BYTES):
+                output.write(block)
+        if self.is_local:
+            with open(partial, "rb") as written:  # noqa: PTH123  a path of Arrow's
+                os.fsync(written.fileno())
+        if not self._is_atomic:
+            self.fs.move(partial, place)
+
+    def delete(self, path: str) -> None:
+        self.again(lambda: self.fs.delete_file(self.at(path)))
+
+    def again(self, step: Callable[[], T], tries: int = 0) -> T:
+        """Its result, at the last of so many tries. Raises OutputError."""
+        pause_s = FIRST_PAUSE_S
+        for left in range((tries or self._tries) - 1, -1, -1):
+            try:
+                return step()
+            except (OSError, pa.ArrowException) as error:
+                is_hopeless = getattr(error, "errno", None) in HOPELESS or REFUSED.search(str(error))
+                if is_hopeless or not left:
+                    raise OutputError(f"{self.target}: {_words(error)}") from None
+            self._pause(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        raise AssertionError
+
+
+def digest_of(file: Any, sink: Callable[[bytes], object] = lambda _: None) -> str:
+    """The SHA-256 of the rest of an open file, whose blocks are handed on."""
+    digest = hashlib.sha256()
+    while block := file.read(BLOCK_BYTES):
+        digest.update(block)
+        sink(block)
+    return digest.hexdigest()
+
+
+def refuse_full(folder: Path, size: int) -> None:
+    """Raises OutputError where a file of that size would fill the disk."""
+    with contextlib.suppress(OSError):
+        free = shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
+        if free < size + MIN_FREE_BYTES:
+            raise OutputError(
+                f"{folder}: the disk is full: {formatting.size(free)} left, {formatting.size(size)} wanted",
+                "free space, or name another place",
+            )
+
+
+def _words(error: Exception) -> str:
+    """The first sentence: libraries hang their own advice behind it."""
+    text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
+    return formatting.clean(text)[:300]
+
+
+def _resolved(target: str) -> tuple[Any, str]:
+    scheme, is_uri, _ = target.partition("://")
+    if not is_uri:
+        return fs.LocalFileSystem(), str(Path(target).absolute())
+    uri = f"abfs{target[2:]}" if scheme == "az" else target
+    try:
+        found, path = fs.FileSystem.from_uri(uri)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        found, path = _by_fsspec(target, scheme, error)
+    return found, path.rstrip("/")
+
+
+def _by_fsspec(target: str, scheme: str, error: Exception) -> tuple[Any, str]:
+    advice = f"a folder, s3://, gs:// or az://; others by fsspec: pip install fsspec {PACKAGES.get(scheme, '')}".strip()
+    try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415  an extra
+
+        found, path = url_to_fs(target)
+    except (ImportError, ValueError, OSError):
+        raise InputError(f"{re.sub(r'//[^/@]*@', '//', target)}: {_words(error)}", advice) from None
+    return fs.PyFileSystem(fs.FSSpecHandler(found)), path

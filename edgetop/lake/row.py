@@ -1,0 +1,151 @@
+"""The table `sessions`: one row a session, its manifest and its report in columns that engines can group and sum.
+
+A column is an entry of `COLUMNS`. What is not known is null.
+"""
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from edgetop import __version__
+from edgetop.analysis.report import Report, to_json
+from edgetop.formatting import clean
+from edgetop.session.manifest import Manifest
+
+VERSION_LABEL, VERSION_DIGITS = "version", 12
+TABLE = "sessions"
+
+
+def _version(session: Manifest) -> str | None:
+    """Of the model: what the label says, else the first digits of its hash."""
+    return session.labels.get(VERSION_LABEL) or (session.model.sha256 or "")[:VERSION_DIGITS] or None
+
+
+def _software(session: Manifest) -> str:
+    runtime = " ".join(filter(None, (session.engine.runtime, session.engine.version)))
+    return ", ".join(filter(None, (runtime, f"edgetop {session.edgetop_version}")))
+
+
+def label_text(key: str, value: str) -> str:
+    """As `labels` has it: unambiguous, so that a search for it finds that label alone."""
+    return json.dumps(f"{key}={value}")
+
+
+def _throttle_cause(report: Report) -> str | None:
+    """The one that lasted longest; `none`."""
+    if report.throttled is None:
+        return None
+    lasted: dict[str, int] = {}
+    for span in report.throttles.spans:
+        lasted[span.cause] = lasted.get(span.cause, 0) + (span.end_ns or span.start_ns + 1) - span.start_ns
+    return max(lasted, key=lambda cause: lasted[cause], default="none")
+
+
+def _measured_s(report: Report) -> float | None:
+    total_ms = report.usage.total_time_ms if report.usage else None
+    return None if total_ms is None else total_ms / 1e3
+
+
+def _seconds(report: Report, share: float | None) -> float | None:
+    measured_s = _measured_s(report)
+    return None if share is None or measured_s is None else share * measured_s
+
+
+def _joules(report: Report) -> float | None:
+    return _seconds(report, report.power.mean_w)
+
+
+def _hottest(report: Report, column: str) -> float | None:
+    values = (getattr(zone, column) for zone in report.temperature.values())
+    return max((value for value in values if value is not None), default=None)
+
+
+def _forecast(name: str, end: str) -> Callable[[Report], float | None]:
+    def read(report: Report) -> float | None:
+        estimate = getattr(report.forecast, name)
+        return None if estimate is None else float(getattr(estimate, end))
+
+    return read
+
+
+TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+Read = Callable[[Report], Any]
+
+COLUMNS: Mapping[str, tuple[Any, Read]] = {
+    "name": (TEXT, lambda r: r.session.name),
+    "created_utc": (TEXT, lambda r: r.session.created_utc),
+    "state": (TEXT, lambda r: r.session.state),
+    "end_reason": (TEXT, lambda r: r.session.end_reason),
+    "edgetop_version": (TEXT, lambda r: r.session.edgetop_version),
+    "model": (TEXT, lambda r: r.session.model.path.rpartition("/")[2] or None),
+    "model_sha256": (TEXT, lambda r: r.session.model.sha256),
+    "version": (TEXT, lambda r: _version(r.session)),
+    "precision": (TEXT, lambda r: r.session.model.precision),
+    "software": (TEXT, lambda r: _software(r.session)),
+    "runtime": (TEXT, lambda r: r.session.engine.runtime),
+    "provider": (TEXT, lambda r: ",".join(r.session.engine.providers) or None),
+    "threads": (WHOLE, lambda r: r.session.engine.threads),
+    "batch": (WHOLE, lambda r: r.session.load.batch or 1),
+    "load": (TEXT, lambda r: r.session.load.mode),
+    "rate_hz": (NUMBER, lambda r: r.session.load.rate_hz),
+    "board_model": (TEXT, lambda r: r.session.board.model or r.session.board.cpu),
+    "kernel": (TEXT, lambda r: r.session.board.kernel),
+    "governor": (TEXT, lambda r: r.session.board.governor),
+    "power_mode": (TEXT, lambda r: r.session.board.power_mode),
+    "simulated": (TRUTH, lambda r: r.session.board.simulated),
+    "enclosure": (TEXT, lambda r: r.session.methodology.enclosure),
+    "ambient_c": (NUMBER, lambda r: r.session.methodology.ambient_c),
+    "labels": (TEXT, lambda r: " ".join(label_text(*one) for one in r.session.labels.items())),
+    "verdict": (TEXT, lambda r: r.verdict.words),
+    "measured_s": (NUMBER, _measured_s),
+    "inferences": (WHOLE, lambda r: r.latency.count),
+    "errors": (WHOLE, lambda r: r.latency.errors),
+    "mean_ms": (NUMBER, lambda r: r.latency.mean_ms),
+    "p50_ms": (NUMBER, lambda r: r.latency.p50_ms),
+    "p90_ms": (NUMBER, lambda r: r.latency.p90_ms),
+    "p99_ms": (NUMBER, lambda r: r.latency.p99_ms),
+    "p999_ms": (NUMBER, lambda r: r.latency.p999_ms),
+    "max_ms": (NUMBER, lambda r: r.latency.max_ms),
+    "throughput_hz": (NUMBER, lambda r: r.latency.throughput_hz),
+    "deadline_ms": (NUMBER, lambda r: r.latency.deadline.ms if r.latency.deadline else None),
+    "misses": (WHOLE, lambda r: r.latency.deadline.misses if r.latency.deadline else None),
+    "drift_ratio": (NUMBER, lambda r: r.drift_ratio),
+    "throttled": (TRUTH, lambda r: r.throttled),
+    "throttled_s": (NUMBER, lambda r: None if r.throttled is None else _seconds(r, r.throttled_share)),
+    "throttle_count": (WHOLE, lambda r: None if r.throttled is None else r.throttles.measured_total),
+    "throttle_cause": (TEXT, _throttle_cause),
+    "temp_max_c": (NUMBER, lambda r: _hottest(r, "max")),
+    "temp_end_c": (NUMBER, lambda r: _hottest(r, "end")),
+    "trip_c": (NUMBER, lambda r: r.forecast.trip_c),
+    "steady_c": (NUMBER, _forecast("steady_c", "value")),
+    "steady_low_c": (NUMBER, _forecast("steady_c", "low")),
+    "steady_high_c": (NUMBER, _forecast("steady_c", "high")),
+    "mean_w": (NUMBER, lambda r: r.power.mean_w),
+    "joules": (NUMBER, _joules),
+    "gross_mj": (NUMBER, lambda r: r.energy.gross_mj),
+    "net_mj": (NUMBER, lambda r: r.energy.net_mj),
+    "rss_peak_mib": (NUMBER, lambda r: r.memory.rss_peak_mib),
+    "leak": (TRUTH, lambda r: r.memory.leak),
+    "tail": (TEXT, lambda r: json.dumps({part.cause: part.count for part in r.tail.parts})),
+    "judged_by": (TEXT, lambda _: __version__),
+}
+
+MANIFEST = "manifest"  # the text of session.json
+FILES = "files"  # of the session: JSON, by table [size, SHA-256]
+SCHEMA = pa.schema([*((name, kind) for name, (kind, _) in COLUMNS.items()), (MANIFEST, TEXT), (FILES, TEXT)])
+
+
+def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) -> bytes:
+    """A Parquet file with the row of a session. `manifest`: the text of session.json."""
+    values = {name: to_json(read(report)) for name, (_, read) in COLUMNS.items()}
+    values = {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
+    table = pa.table([[one] for one in (*values.values(), manifest, json.dumps(files))], SCHEMA)
+    sink = io.BytesIO()
+    pq.write_table(
+        table, sink, compression="zstd", use_dictionary=False, write_statistics=False, store_schema=False
+    )  # a third of the size
+    return sink.getvalue()
