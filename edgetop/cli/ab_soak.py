@@ -1,10 +1,8 @@
 """`edgetop ab --soak`: which is faster when hot. Turns cancel heat; here each runs alone, session by session."""
 
-import contextlib
 import json
 import random
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,14 +12,14 @@ import click
 
 from edgetop import formatting
 from edgetop.cli import comparison_text
-from edgetop.cli.child_run import ChildRun
+from edgetop.cli.child_run import ChildRun, run_to_end
 from edgetop.cli.compare import read_samples
 from edgetop.cli.sweeping import heat_now
 from edgetop.cli.tell import tell
 from edgetop.comparison.compare import compare, comparison_document
 from edgetop.comparison.gates import judge_gates
 from edgetop.comparison.sample import grouped
-from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, EdgetopError, InputError, OutputError
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.paths import recordings_home
 from edgetop.session.turns import SIDES
 
@@ -47,7 +45,7 @@ def soak(options: dict[str, Any], written: Sequence[str]) -> int:
                 "run", str(variant["model"]), *written, *shlex.split(variant["written"]), *cool,
                 f"--duration={options['soak'] / 1e9:g}s", f"--label={VARIANT}={side}", "-o", str(session),
             ]  # fmt: skip
-            _run(ChildRun(arguments, folder), session)
+            run_to_end(ChildRun(arguments, folder), session)
             done.append(session)
     except KeyboardInterrupt:
         tell(f"edgetop: stopped after {len(done)} of {len(order)} sessions, in {folder}", err=True)
@@ -86,28 +84,6 @@ def _tell_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | 
         f"{formatting.stopwatch(least)} without them, {formatting.stopwatch(most)} at most",
         err=True,
     )
-
-
-def _run(child: ChildRun, session: Path) -> None:
-    """Wait for its end. Raises EdgetopError where it failed, KeyboardInterrupt where it was stopped."""
-    try:
-        while not child.wait(LOOK_S):
-            if sys.stderr.isatty():
-                now = child.last_line.rpartition("\r")[2].strip()
-                click.echo(f"\r  {formatting.cut(formatting.clean(now), 70)}\x1b[K", nl=False, err=True)
-    except KeyboardInterrupt:
-        child.stop()
-        while not child.wait(LOOK_S):
-            pass
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            if sys.stderr.isatty():
-                click.echo("\r\x1b[K", nl=False, err=True)
-    outcome = child.outcome()
-    if not outcome.is_complete:
-        error = InputError if outcome.code == InputError.exit_code else EdgetopError
-        raise error(f"{session.name}: {outcome.reason or f'it ended: {outcome.end_reason}'}")
 
 
 def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:

@@ -14,11 +14,13 @@ from typing import Any
 
 import click
 
+from edgetop import formatting
 from edgetop.cli import options as text
 from edgetop.cli.terminal import signal_at_parents_end
-from edgetop.errors import EXIT_GATE_FAILED
+from edgetop.errors import EXIT_GATE_FAILED, EdgetopError, InputError
 
 MAX_TOLD = 100_000
+LOOK_S = 0.5
 SAID_BY = "edgetop: "  # how every error begins that a command ends with
 
 
@@ -142,3 +144,25 @@ class ChildRun:
         for path in (self._said, self._result):
             path.unlink(missing_ok=True)
         return Outcome(code, report, reason)
+
+
+def run_to_end(child: ChildRun, session: Path) -> None:
+    """Wait for its end. Raises EdgetopError where it failed, KeyboardInterrupt where it was stopped."""
+    try:
+        while not child.wait(LOOK_S):
+            if sys.stderr.isatty():
+                now = child.last_line.rpartition("\r")[2].strip()
+                click.echo(f"\r  {formatting.cut(formatting.clean(now), 70)}\x1b[K", nl=False, err=True)
+    except KeyboardInterrupt:
+        child.stop()
+        while not child.wait(LOOK_S):
+            pass
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            if sys.stderr.isatty():
+                click.echo("\r\x1b[K", nl=False, err=True)
+    outcome = child.outcome()
+    if not outcome.is_complete:
+        error = InputError if outcome.code == InputError.exit_code else EdgetopError
+        raise error(f"{session.name}: {outcome.reason or f'it ended: {outcome.end_reason}'}")

@@ -13,6 +13,7 @@ COMMANDS = {
     "fit-memory": ("edgetop.cli.fit_memory", "Find the least memory with which a model runs well."),
     "report": ("edgetop.cli.report", "Summarise a recorded session, as text or JSON."),
     "compare": ("edgetop.cli.compare", "Compare sessions: which is better, and whether it really is."),
+    "gap": ("edgetop.cli.gap", "Why an application is slower than a loop over its model: each cause in ms."),
     "replay": ("edgetop.cli.replay", "Play a recorded session on the live screen: pause, speed, seek."),
     "export": ("edgetop.cli.export", "Export a session to csv, json, parquet, perfetto or a smaller session."),
     "import": ("edgetop.cli.import_file", "Import results of trtexec, benchmark_model, ONNX Runtime, tegrastats."),

@@ -65,6 +65,7 @@ class End:
     error: EdgetopError | None
     interrupted: bool  # by SIGINT
     gates_failed: bool = False
+    folder: Path | None = None  # of the recording; None: there is none
 
 
 def watch(options: Options, terminal: Terminal) -> End:
@@ -127,7 +128,8 @@ def _end(session: LiveSession, options: Options) -> End:
         with _noted(unwritten):
             junit.write(options["junit"], result, outcome.error)
     failed = tell_failed(result, options.get("ratio_gates", ()))
-    return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed)
+    folder = session.folder.name if session.folder else None
+    return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
 
 
 def _return_memory_early() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from edgetop.cli import run
+from edgetop.cli.companions import Companion, not_beside
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError
 from edgetop.taps.program import ProgramSpec, WatchedProgram
 
@@ -15,6 +16,7 @@ Examples:
   edgetop watch -- python3 app.py --camera 0
   edgetop watch --deadline 33ms --alert throttled -- python3 app.py
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
+  edgetop watch --duration 1m --against model.onnx -- python3 app.py
   edgetop help watch                            how the calls are seen
 """
 
@@ -42,6 +44,11 @@ PARAMS = (
         help="Append what the program prints to FILE. Default: program.log of the session, and the events.",
     ),
     click.Option(["--follow-children"], is_flag=True, help="Watch the programs that this one starts, too."),
+    Companion(
+        ["--against"], type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",
+        help="When the program has ended, run MODEL in a loop for 20 s, and say why the program is slower.",
+        rules=[not_beside("no_record", "no_raw", "as_json", "detach")],
+    ),
     *(param for param in run.command.params if param.name not in _NOT_OF_WATCH),
     click.Argument(["command"], nargs=-1, type=click.UNPROCESSED, required=True),
 )  # fmt: skip
@@ -50,7 +57,9 @@ PARAMS = (
 @click.command(
     "watch", params=list(PARAMS), epilog=EXAMPLES, context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
-def command(command: tuple[str, ...], app_output: Path | None, *, follow_children: bool, **options: Any) -> int:
+def command(
+    command: tuple[str, ...], app_output: Path | None, against: Path | None, *, follow_children: bool, **options: Any
+) -> int:
     """Start a program and watch the inferences that it makes; nothing in it is changed.
 
     COMMAND is the program with its arguments, after --. Its exit status is that of edgetop.
@@ -78,6 +87,10 @@ def command(command: tuple[str, ...], app_output: Path | None, *, follow_childre
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
     end = watch(whole, terminal)
+    if against and end.folder and not (end.error or end.interrupted):
+        from edgetop.cli.gap import loop_after  # noqa: PLC0415
+
+        loop_after(end.folder, against)
     if program.exit_status and not program.was_stopped:
         return program.exit_status
     if end.error:

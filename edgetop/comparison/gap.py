@@ -1,0 +1,430 @@
+"""Why an application is slower than a loop over the same model: each cause with its share, and what is not explained.
+
+Everything is a mean, in ms of one inference (or one frame), because only means add up. What is counted comes first
+(calls of a new shape), then what was measured while calls waited, then what clocks and inputs let expect; nothing
+explains more than what is left of the gap.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.frames import FramesView
+from edgetop.session.manifest import Manifest, WatchedStream
+from edgetop.session.records import MEASURE, Inferences
+
+Floats = npt.NDArray[np.float64]
+
+LEAST_SHARE = 0.02  # of the application's time: smaller causes are not worth a line
+LEAST_CALLS = 30
+SURE = 4.0  # standard errors
+OTHER_THREAD_PCT = 20.0  # of a core, by threads of the application beside its calls: one that holds the GIL is busier
+FAULTS_PER_CALL = 0.1
+SLOWER_CLOCK = 0.02
+SPREAD, LONG_GAP_MS = 2.0, 1.0  # of the upper to the lower quarter of gaps, for latency to follow them
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What of a session tells why it is as slow as it is."""
+
+    manifest: Manifest
+    inferences: Inferences  # those that did not fail, in the order of their begins
+    readings: Mapping[str, Floats]  # by sensor
+    frames: FramesView | None = None
+    throttled_share: float = 0.0
+
+    def mean(self, sensor: str) -> float | None:
+        values = self.readings.get(sensor)
+        return float(values.mean()) if values is not None and len(values) else None
+
+    def mean_of_kind(self, kind: str) -> float | None:
+        """Over all sensors of a kind."""
+        means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
+        known = [mean for mean in means if mean]
+        return float(np.mean(known)) if known else None
+
+    @property
+    def wait_share(self) -> float:
+        """Of the time in which its threads could run: they waited for a CPU."""
+        waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
+        if waited is None or used is None or waited + 10 * used <= 0:
+            return 0.0
+        return waited / (waited + 10 * used)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    name: str
+    ms: float
+    evidence: str
+    advice: str
+    estimated: bool = False  # it follows from what is known elsewhere, and was not seen in these calls
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    of: str  # "inference" or "frame"
+    model: str
+    app_ms: float
+    loop_ms: float
+    causes: tuple[Cause, ...]  # the largest first
+    not_explained_ms: float
+    differences: tuple[str, ...] = ()  # in how both were set up
+    counts: tuple[int, int] = (0, 0)  # inferences of both
+
+    @property
+    def ms(self) -> float:
+        return self.app_ms - self.loop_ms
+
+    def to_json(self) -> dict[str, Any]:
+        causes = [{**asdict(cause), "share": self.share(cause.ms)} for cause in self.causes]
+        rest = {"ms": self.not_explained_ms, "share": self.share(self.not_explained_ms)}
+        return {
+            "of": self.of, "model": self.model, "app_ms": self.app_ms, "loop_ms": self.loop_ms, "gap_ms": self.ms,
+            "inferences": list(self.counts), "causes": causes, "not_explained": rest,
+            "differences": list(self.differences),
+        }  # fmt: skip
+
+    def share(self, ms: float) -> float | None:
+        """Of the gap; None: there is none."""
+        return ms / self.ms if self.ms > 0 else None
+
+
+@dataclass(slots=True)
+class _Search:
+    """Looks for causes, as long as something is left to explain."""
+
+    app: Evidence
+    loop: Evidence
+    paced: Evidence | None
+    number: int | None  # of the stream; None: all
+    calls: Inferences = field(init=False)
+    loop_ms: float = field(init=False)
+    mean_ms: float = field(init=False)  # of the measured calls
+    left_ms: float = field(init=False)
+    found: list[Cause] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        inferences = self.app.inferences
+        self.calls = inferences if self.number is None else inferences[inferences["stream"] == self.number]
+        if not len(self.calls):
+            raise ValueError(f"{self.app.manifest.name} has no inferences of that model to look at (--no-raw?)")
+        self.loop_ms = _mean_ms(self.loop)
+        counted = self.calls[self.calls["phase"] == MEASURE]
+        self.mean_ms = float((counted if len(counted) else self.calls)["latency_ns"].mean()) / 1e6
+        self.left_ms = self.app_ms - self.loop_ms
+
+    @property
+    def app_ms(self) -> float:
+        return float(self.calls["latency_ns"].mean()) / 1e6
+
+    @property
+    def stream(self) -> WatchedStream | None:
+        watched = self.app.manifest.watched
+        return watched.streams[self.number] if watched and self.number is not None else None
+
+    def note(self, name: str, ms: float, evidence: str, advice: str, *, estimated: bool = False) -> float:
+        """What of it counts: no more than is left."""
+        ms = min(ms, self.left_ms)
+        if ms < LEAST_SHARE * self.app_ms:
+            return 0.0
+        self.left_ms -= ms
+        self.found.append(Cause(name, ms, evidence, advice, estimated))
+        return ms
+
+    def search(self) -> None:
+        self._first_calls()
+        self._shapes()
+        waited_ms = self._contention()
+        waited_ms += self._memory(waited_ms)
+        waited_ms += self._gil(waited_ms)
+        self._clocks(waited_ms)
+        self._input_size()
+
+    def _first_calls(self) -> None:
+        early = self.calls[self.calls["phase"] != MEASURE]
+        text = f"{len(early)} first and warm-up calls took {early['latency_ns'].sum() / 1e6:.1f} ms in all"
+        self.note("first calls", self.app_ms - self.mean_ms, text, "run each session a few times before it is needed")
+
+    def _shapes(self) -> None:
+        reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped")
+        if reshaped is None or not len(reshaped):
+            return
+        others = len(self.calls) - len(reshaped)
+        rest_ms = self.app_ms * len(self.calls) - float(reshaped.sum())
+        usual_ms = max(rest_ms / others, self.loop_ms) if others >= LEAST_CALLS else self.loop_ms
+        text = f"{len(reshaped)} of {len(self.calls)} calls had another input shape than the call before"
+        self.note(
+            "changing shapes",
+            (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls),
+            f"{text}, and took {reshaped.mean():.2f} ms on average, the others {usual_ms:.2f} ms",
+            "pad inputs to a few shapes, or keep a session for each shape",
+        )
+
+    def _contention(self) -> float:
+        """Waiting for a CPU, shared out to the application's own threads and to other processes."""
+        share = self.app.wait_share
+        waited_ms = max(0.0, self.mean_ms * share - self.loop_ms * self.loop.wait_share)
+        if self._threads == 1 and (off_ms := self._off_cpu_ms) is not None:
+            waited_ms = min(waited_ms, off_ms)
+        others_pct, own_pct = self.app.mean("load/others") or 0.0, self._own_extra_pct
+        rivals_ms = waited_ms * others_pct / (others_pct + own_pct) if others_pct else 0.0
+        board, watched = self.app.manifest.board, self.app.manifest.watched
+        cores = board.cores or 1
+        at_once = (watched.at_once_mean if watched else None) or 1.0
+        text = f"its threads waited for a CPU in {share:.0%} of the time in which they could run"
+        threads = "the default number of" if not self._threads else str(self._threads)
+        fewer = max(1, int((cores - 1) // math.ceil(at_once)))
+        advice = f"intra_op_num_threads={fewer} would leave a core to the rest"
+        kept_ms = self.note(
+            "own threads",
+            max(waited_ms - rivals_ms, self._overlap_ms() - rivals_ms),
+            f"{text}: {at_once:.1f} inferences at once, on {threads} threads each, on {cores} cores",
+            advice if self._threads != fewer else "make fewer calls at once, or keep other threads on other CPUs",
+        )
+        who = ", ".join(f"{each.name} {each.cpu_pct:.0f} %" for each in self.app.manifest.methodology.background)
+        return kept_ms + self.note(
+            "other processes",
+            rivals_ms,
+            f"{text}; other processes took {others_pct:.0f} % of a core{f' ({who})' if who else ''}",
+            "stop them, or keep them on other CPUs (taskset, systemd's AllowedCPUs)",
+        )
+
+    def _overlap_ms(self) -> float:
+        """How much slower calls are than those of the same stream that run alone; 0: none does."""
+        everything = self.app.inferences
+        begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
+        before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
+        after_ns = np.append(begin_ns[1:], np.iinfo(np.int64).max)
+        alone = (before_ns <= begin_ns) & (after_ns >= end_ns) & (everything["phase"] == MEASURE)
+        if self.number is not None:
+            alone &= everything["stream"] == self.number
+        took_ms = everything["latency_ns"][alone] / 1e6
+        many = len(took_ms) >= LEAST_CALLS and np.count_nonzero(alone) < len(self.calls)
+        return max(0.0, self.mean_ms - float(took_ms.mean())) if many else 0.0
+
+    @property
+    def _threads(self) -> int | None:
+        return self.stream.threads if self.stream else self.app.manifest.engine.threads
+
+    @property
+    def _off_cpu_ms(self) -> float | None:
+        """How long the calling thread was on no CPU in a call."""
+        return self.app.mean(f"call/{self.number or 0}-off-cpu")
+
+    @property
+    def _own_extra_pct(self) -> float:
+        """What the application uses of a core beyond what these calls need in a loop."""
+        used_pct, loop_pct = self.app.mean("load/engine"), self.loop.mean("load/engine")
+        if used_pct is None or loop_pct is None:
+            return 0.0
+        per_s = len(self.calls) / max(_span_s(self.calls), 1e-9)
+        more = max(0, (self._threads or 0) - (self.app.manifest.board.cores or 1))
+        return max(0.0, used_pct - loop_pct * self.loop_ms / 1e3 * per_s) + 100.0 * more
+
+    def _memory(self, waited_ms: float) -> float:
+        stalled = (
+            (self.app.mean("pressure/memory-some") or 0.0) - (self.loop.mean("pressure/memory-some") or 0.0)
+        ) / 100
+        per_s = len(self.calls) / max(_span_s(self.calls), 1e-9)
+        faults = (self.app.mean("rate/major-faults") or 0.0) / per_s
+        ms = max(0.0, stalled) * self.mean_ms
+        if faults >= FAULTS_PER_CALL and (off_ms := self._off_cpu_ms) is not None:
+            ms = max(ms, off_ms - waited_ms)
+        left = self.app.mean("mem/cgroup-left")
+        room = "" if left is None else f", {left:.0f} MiB left to the limit of its cgroup"
+        return self.note(
+            "memory pressure",
+            ms,
+            f"{max(0.0, stalled):.0%} of the time stalled for memory, {faults:.2g} major faults a call{room}",
+            "raise its memory limit, or load less beside the model (edgetop fit-memory MODEL)",
+        )
+
+    def _gil(self, waited_ms: float) -> float:
+        off_ms, busy_pct = self._off_cpu_ms, self._own_extra_pct
+        watched = self.app.manifest.watched
+        if off_ms is None or busy_pct < OTHER_THREAD_PCT or not watched or "hook" not in watched.sources:
+            return 0.0
+        return self.note(
+            "Python's GIL",
+            off_ms - waited_ms,
+            f"calls waited {off_ms:.2f} ms without a CPU, {waited_ms:.2f} ms of it for one; other threads of the "
+            f"program used {busy_pct:.0f} % of a core",
+            "move the busy Python thread into a process; sys.setswitchinterval(0.0005) shortens each wait",
+        )
+
+    def _clocks(self, waited_ms: float) -> None:
+        """Heat, and clocks that fall while nothing runs."""
+        app_mhz, loop_mhz, cap_mhz = (
+            self.app.mean_of_kind("freq"), self.loop.mean_of_kind("freq"), self.app.mean_of_kind("freqcap"),
+        )  # fmt: skip
+        running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
+        if app_mhz and loop_mhz and app_mhz < (1 - SLOWER_CLOCK) * loop_mhz:
+            text = f"CPU clocks were at {app_mhz:.0f} MHz on average, {loop_mhz:.0f} MHz in the loop"
+            capped = max(app_mhz, min(cap_mhz or loop_mhz, loop_mhz)) if self.app.throttled_share else loop_mhz
+            if self.app.throttled_share and capped >= loop_mhz:  # limited by what tells no cap
+                capped = app_mhz
+            self.note(
+                "heat",
+                running_ms * (1 - capped / loop_mhz),
+                f"{text}; throttled in {self.app.throttled_share:.0%} of the time",
+                "cool the board, or give it less to do (edgetop help slowdowns)",
+            )
+            idle_ms = running_ms * (capped - app_mhz) / loop_mhz
+        advice = "set the governor `performance` (edgetop doctor says how), or keep the clocks up"
+        if self.paced:
+            idle_ms, text = _mean_ms(self.paced) - self.loop_ms, "the same model at the same arrival times is so slow"
+        elif (after_ms := self._after_gaps_ms()) > idle_ms:
+            idle_ms, text = after_ms, "calls are the slower the longer the pause before them"
+        self.note("pacing and idle clocks", idle_ms, text, advice)
+
+    def _after_gaps_ms(self) -> float:
+        """How much slower calls are than those that follow another one at once; 0: pauses do not differ, or matter."""
+        everything = self.app.inferences
+        ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
+        pause_ms = np.append(0.0, np.maximum(0, everything["t_ns"][1:] - ended_ns[:-1]) / 1e6)
+        counts = everything["phase"] == MEASURE
+        if self.number is not None:
+            counts = counts & (everything["stream"] == self.number)
+        pause_ms, took_ms = pause_ms[counts], everything["latency_ns"][counts] / 1e6
+        if len(took_ms) < 4 * LEAST_CALLS:
+            return 0.0
+        low, high = np.quantile(pause_ms, [0.25, 0.75])
+        short, long = took_ms[pause_ms <= low], took_ms[pause_ms >= high]
+        error = math.hypot(*(each.std() / math.sqrt(len(each)) for each in (short, long)))
+        more_ms = float(np.median(long) - np.median(short))
+        is_clear = high > SPREAD * low and high > LONG_GAP_MS and more_ms > SURE * error
+        return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
+
+    def _input_size(self) -> None:
+        own = _elements(self.stream.inputs if self.stream else None)
+        looped = sum(math.prod(one.shape) for one in self.loop.manifest.model.inputs)
+        if own and looped and own > looped:
+            shapes = ", ".join(f"{one.name} {'x'.join(map(str, one.shape))}" for one in self.loop.manifest.model.inputs)
+            self.note(
+                "larger inputs",
+                self.loop_ms * (own / looped - 1),
+                f"{self.stream.inputs if self.stream else ''} in the application, {shapes} in the loop",
+                "compare with the same shapes: edgetop run MODEL --shape",
+                estimated=True,
+            )
+
+
+def _mean_ms(of: Evidence) -> float:
+    measured = of.inferences[of.inferences["phase"] == MEASURE]
+    if not len(measured):
+        raise ValueError(f"{of.manifest.name} has no measured inferences to look at (--no-raw?)")
+    return float(measured["latency_ns"].mean()) / 1e6
+
+
+def _span_s(inferences: Inferences) -> float:
+    return float(inferences["t_ns"][-1] - inferences["t_ns"][0]) / 1e9
+
+
+def _elements(inputs: str | None) -> int:
+    """Of inputs as the hook words them: "image 1x3x224x224, mask 1x1"; 0: not known."""
+    shapes = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs or "")
+    return sum(math.prod(map(int, shape.split("x"))) for shape in shapes)
+
+
+def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
+    """The number of the application's stream that runs the loop's model; None: it has no streams.
+
+    Raises ValueError where none does, or several do.
+    """
+    streams = app.watched.streams if app.watched else ()
+    if not streams:
+        return None
+    if asked is not None:
+        if asked >= len(streams):
+            raise ValueError(f"there is no stream {asked}: {app.name} has {len(streams)}")
+        return asked
+    name = loop.model.path.rpartition("/")[2]
+    fits = [
+        i for i, one in enumerate(streams) if one.runs and re.sub(r"#\d+$", "", one.name).rpartition("/")[2] == name
+    ]
+    if fits or len(streams) == 1:
+        return max(fits or [0], key=lambda i: streams[i].runs)
+    known = ", ".join(f"{i}: {one.name or 'no name'}" for i, one in enumerate(streams))
+    raise ValueError(f"no stream of {app.name} runs {name} ({known})")
+
+
+def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) -> Iterator[str]:
+    """In how the two were set up."""
+    ours, theirs = app.manifest, loop.manifest
+    threads = stream.threads if stream else ours.engine.threads
+    pairs: Mapping[str, tuple[object, object]] = {
+        "model file": (
+            ours.model.sha256 if not stream or stream.name == ours.model.path else None,
+            theirs.model.sha256,
+        ),
+        "runtime version": (ours.engine.version, theirs.engine.version),
+        "provider": (", ".join(ours.engine.providers), ", ".join(theirs.engine.providers)),
+        "governor": (ours.board.governor, theirs.board.governor),
+        "power mode": (ours.board.power_mode, theirs.board.power_mode),
+        "limit": (ours.constraints.words, theirs.constraints.words),
+        "board": (ours.board.model, theirs.board.model),
+    }
+    if threads is not None and threads != theirs.engine.threads:
+        words = [str(number) if number else "the runtime's default" for number in (threads, theirs.engine.threads)]
+        yield f"threads: {words[0]} in the application, {words[1]} in the loop"
+    for name, (one, other) in pairs.items():
+        if one and other and one != other:
+            yield f"{name}: {str(one)[:24]} in the application, {str(other)[:24]} in the loop"
+
+
+def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
+    """`paced`: the loop at the application's arrival times; `stream`: of the application, by number.
+
+    Raises ValueError where the two cannot be compared.
+    """
+    search = _Search(app, loop, paced, stream_of(app.manifest, loop.manifest, stream))
+    search.search()
+    causes, rest_ms, whole_ms, of = search.found, search.left_ms, search.app_ms, "inference"
+    if app.frames:
+        whole_ms, of = app.frames.total.mean_ms, "frame"
+        causes += _around(app.frames, search.app_ms)
+        rest_ms = whole_ms - search.loop_ms - sum(cause.ms for cause in causes)
+    return Gap(
+        of=of,
+        model=loop.manifest.model.path,
+        app_ms=whole_ms,
+        loop_ms=search.loop_ms,
+        causes=tuple(sorted(causes, key=lambda cause: -cause.ms)),
+        not_explained_ms=rest_ms,
+        differences=tuple(_differences(app, loop, search.stream)),
+        counts=(len(search.calls), len(loop.inferences)),
+    )
+
+
+_AROUND = {
+    "between stages": ("copies and conversions", "code that is in no stage", "put probe.stage() around it"),
+    "waiting for a thread": (
+        "queueing", "a stage was done, and the thread of the next one was not free", "drop frames that are late",
+    ),
+}  # fmt: skip
+
+
+def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
+    """Of each frame, what is not the call."""
+    for stage in frames.stages:
+        ms = stage.share * frames.total.mean_ms
+        name, evidence, advice = _AROUND.get(
+            stage.name,
+            (
+                f"stage {stage.name}",
+                f"{stage.mean_ms:.2f} ms on average",
+                "the loop has no such stage: make it shorter",
+            ),
+        )
+        if stage.name == "inference":
+            name, ms = "other inferences", ms - call_ms
+            evidence, advice = "of other models, or several of this one in a frame", "see the streams: edgetop report"
+        if ms >= LEAST_SHARE * frames.total.mean_ms:
+            yield Cause(name, ms, evidence, advice)

@@ -1,0 +1,176 @@
+"""Made situations, each with one cause of the gap: it is named, with what it took; what has none is not explained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.frames import FramesView, StageView
+from edgetop.comparison.gap import Evidence, gap
+from edgetop.session.manifest import (
+    BackgroundProcess,
+    EngineInfo,
+    Methodology,
+    Model,
+    TensorInfo,
+    Watched,
+    WatchedStream,
+)
+from edgetop.session.records import FIRST, INFERENCE, MEASURE
+from tests.support.clocks import ManualClock
+from tests.support.manifests import begun
+
+MS = 1_000_000
+COUNT = 1_000
+LOOP_MS = 10.0
+
+
+def inferences(latency_ms, pause_ms=0.0):
+    """One stream, one after the other; values or one for each."""
+    made = np.zeros(COUNT, INFERENCE)
+    random = np.random.default_rng(1)
+    made["latency_ns"] = (latency_ms + np.zeros(COUNT)) * MS * random.lognormal(0, 0.01, COUNT)
+    pauses = (pause_ms + np.zeros(COUNT)) * MS
+    made["t_ns"] = np.cumsum(made["latency_ns"] + pauses) - made["latency_ns"]
+    made["phase"] = MEASURE
+    return made
+
+
+def readings(**means):
+    return {name.replace("__", "/").replace("_", "-"): np.full(20, value) for name, value in means.items()}
+
+
+def loop():
+    manifest = replace(
+        begun(ManualClock(), name="loop"),
+        model=Model("/m/net.onnx", inputs=(TensorInfo("image", (1, 3, 224, 224), "float32"),)),
+        engine=EngineInfo("onnxruntime", threads=1),
+    )
+    return Evidence(
+        manifest, inferences(LOOP_MS), readings(load__engine=100.0, rate__run_queue_wait=0.0, freq__cpu0=2000.0)
+    )
+
+
+def application(latency_ms, pause_ms=0.0, frames=None, throttled=0.0, background=(), stream=None, **means):
+    stream = replace(WatchedStream("/m/net.onnx", COUNT, threads=1, inputs="image 1x3x224x224"), **(stream or {}))
+    manifest = replace(
+        begun(ManualClock(), name="app"),
+        board=replace(begun(ManualClock()).board, cores=2),
+        methodology=Methodology(background=background),
+        watched=Watched(("app",), ("hook",), streams=(stream,), at_once_mean=means.pop("at_once", 1.0)),
+    )
+    usual = {"load__engine": 100.0, "rate__run_queue_wait": 0.0, "freq__cpu0": 2000.0, "call__0_off_cpu": 0.001}
+    return Evidence(manifest, inferences(latency_ms, pause_ms), readings(**{**usual, **means}), frames, throttled)
+
+
+def mixed(usual_ms, other_ms, every):
+    return np.where(np.arange(COUNT) % every == 0, other_ms, usual_ms)
+
+
+def reshaped():
+    slow = mixed(10, 60, 10)
+    app = application(slow)
+    return replace(app, readings={**app.readings, "call/0-reshaped": slow[slow > 10]})
+
+
+def after_pauses():
+    pauses = np.random.default_rng(2).choice([0.1, 40.0], COUNT)
+    return application(np.where(pauses > 1, 16.0, 10.0), pauses)
+
+
+STAGES = FramesView(
+    StageView("frame", 100, 30.0, 30.0, 31.0, 1.0),
+    (
+        StageView("inference", 100, 10.0, 10.0, 10.0, 1 / 3),
+        StageView("between stages", 100, 20.0, 20.0, 20.0, 2 / 3),
+    ),
+    0, None, None,
+)  # fmt: skip
+QUEUE = replace(STAGES, stages=(STAGES.stages[0], replace(STAGES.stages[1], name="waiting for a thread")))
+CAPTURE = replace(STAGES, stages=(STAGES.stages[0], replace(STAGES.stages[1], name="capture")))
+RIVAL = (BackgroundProcess("stress", 100.0),)
+
+# The situation, its cause, and how much of the gap it must take.
+MADE = {
+    "oversubscribed threads": (
+        lambda: application(
+            20, load__engine=195.0, rate__run_queue_wait=1950.0, at_once=4.0, call__0_off_cpu=10.0, load__others=2.0
+        ),
+        "own threads", 10,
+    ),
+    "a rival process": (
+        lambda: application(
+            20, background=RIVAL, load__engine=50.0, load__others=150.0, rate__run_queue_wait=500.0, call__0_off_cpu=10
+        ),
+        "other processes", 10,
+    ),
+    "a slow governor": (lambda: application(20, 30.0, freq__cpu0=1000.0), "pacing and idle clocks", 10),
+    "pauses before calls": (after_pauses, "pacing and idle clocks", 3),
+    "heat": (lambda: application(20, freq__cpu0=1000.0, freqcap__cpu0=1000.0, throttled=0.9), "heat", 10),
+    "a busy Python thread": (lambda: application(15, load__engine=170.0, call__0_off_cpu=5.0), "Python's GIL", 5),
+    "a memory limit": (
+        lambda: application(20, pressure__memory_some=50.0, rate__major_faults=400.0, call__0_off_cpu=10.0),
+        "memory pressure", 10,
+    ),
+    "changing shapes": (reshaped, "changing shapes", 5),
+    "copies": (lambda: application(10, 20.0, STAGES), "copies and conversions", 20),
+    "a queue": (lambda: application(10, 20.0, QUEUE), "queueing", 20),
+    "a slow camera": (lambda: application(10, 20.0, CAPTURE), "stage capture", 20),
+    "larger inputs": (lambda: application(40, stream={"inputs": "image 1x3x448x448"}), "larger inputs", 30),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("situation", MADE)
+def test_the_cause_of_each_made_situation_is_named(situation):
+    make, cause, ms = MADE[situation]
+    found = gap(make(), loop())
+    assert found.causes[0].name == cause
+    assert found.causes[0].ms == pytest.approx(ms, rel=0.1)
+    assert sum(each.ms for each in found.causes) + found.not_explained_ms == pytest.approx(found.ms)
+
+
+def test_what_has_no_cause_that_is_known_is_not_explained():
+    found = gap(application(20), loop())
+    assert not found.causes
+    assert found.not_explained_ms == pytest.approx(10, rel=0.01)
+
+
+def test_an_application_that_is_not_slower_has_no_causes():
+    found = gap(application(9, freq__cpu0=1000.0), loop())
+    assert not found.causes
+    assert found.ms < 0
+    assert found.to_json()["not_explained"]["share"] is None
+
+
+def test_first_calls_are_counted():
+    app = application(mixed(10, 500, COUNT))
+    app.inferences["phase"][0] = FIRST
+    assert gap(app, loop()).causes[0].name == "first calls"
+
+
+def test_a_paced_loop_tells_pacing_from_the_rest():
+    paced = replace(loop(), inferences=inferences(14.0, 20.0))
+    found = gap(application(20, 20.0), loop(), paced)
+    assert [cause.name for cause in found.causes] == ["pacing and idle clocks"]
+    assert found.causes[0].ms == pytest.approx(4, rel=0.05)
+    assert found.not_explained_ms == pytest.approx(6, rel=0.05)
+
+
+def test_differences_in_how_both_were_set_up_are_told():
+    found = gap(application(20, stream={"threads": 0}), loop())
+    assert found.differences == ("threads: the runtime's default in the application, 1 in the loop",)
+
+
+def test_the_stream_of_the_model_is_found_and_another_refused():
+    app = application(20)
+    streams = (WatchedStream("/m/other.onnx", 5), replace(app.manifest.watched.streams[0], name="/m/net.onnx#2"))
+    app.inferences["stream"] = 1
+    two = replace(app, manifest=replace(app.manifest, watched=replace(app.manifest.watched, streams=streams)))
+    assert gap(two, loop()).counts == (COUNT, COUNT)
+    with pytest.raises(ValueError, match="no inferences"):
+        gap(two, loop(), stream=0)
+    with pytest.raises(ValueError, match="there is no stream 2"):
+        gap(two, loop(), stream=2)
+    other = replace(loop(), manifest=replace(loop().manifest, model=Model("/m/third.onnx")))
+    with pytest.raises(ValueError, match="no stream of app runs third"):
+        gap(two, other)
