@@ -15,6 +15,7 @@ from tests.support.waiting import scaled, wait_until
 pytestmark = pytest.mark.slow
 
 LOSS_S = 1.0
+LIGHT = ("--threads", "1", "--rate", "400", "--profile-every", "0")
 
 
 def losses(tmp_path: Path, count: int, at_once: int, within_s: float) -> list[float]:
@@ -23,7 +24,7 @@ def losses(tmp_path: Path, count: int, at_once: int, within_s: float) -> list[fl
 
     def lost(seed: int) -> float:
         moment = random.Random(seed).uniform(0, within_s)
-        return check(killed_run(model, tmp_path, f"run-{seed}", moment, "--threads", "1"))
+        return check(killed_run(model, tmp_path, f"run-{seed}", moment, *LIGHT))
 
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(lost, range(count)))
@@ -42,7 +43,7 @@ def test_fifty_runs_that_are_killed_lose_a_second_at_most(tmp_path: Path) -> Non
 
 
 def test_a_report_of_a_running_session_tells_what_is_there_and_disturbs_nothing(tmp_path: Path) -> None:
-    process = start_edgetop("run", "--headless", "--duration", "60s", "-o", "one", home=tmp_path)
+    process = start_edgetop("run", *LIGHT, "--headless", "--duration", "60s", "-o", "one", home=tmp_path)
 
     def reported() -> dict:
         done = edgetop("report", "one", "--json", home=tmp_path)

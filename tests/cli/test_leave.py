@@ -51,7 +51,8 @@ def one_session(home: Path) -> dict[str, object]:
     return dict(one)
 
 
-RUN = ("run", "model.onnx", "--threads", "1")  # what watches the run needs a CPU too
+LIGHT = ("--threads", "1", "--rate", "200", "--profile-every", "0")  # what watches the run needs a CPU too
+RUN = ("run", "model.onnx", *LIGHT)
 
 
 def on_terminal(home: Path, *arguments: str, then: str = "") -> Terminal:
@@ -69,7 +70,7 @@ def assert_private(folder: Path) -> None:
 
 def test_a_run_whose_terminal_hangs_up_goes_on_is_watched_from_another_and_stopped_from_a_third(home: Path) -> None:
     folder = home / "one.edgetop"
-    terminal = on_terminal(home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
     terminal.wait_for("p50")
     terminal.hang_up()
     wait_until((folder / LOG).exists)
@@ -101,7 +102,7 @@ def test_a_run_whose_terminal_hangs_up_goes_on_is_watched_from_another_and_stopp
 def test_d_gives_the_shell_its_prompt_back_and_who_attaches_can_mark_and_stop(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(
-        home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder), then='echo "back: $?"; read x'
+        home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder), then='echo "back: $?"; read x'
     )
     other = None
     try:
@@ -214,7 +215,7 @@ def test_a_run_that_is_not_recorded_ends_with_its_terminal(home: Path) -> None:
 
 def test_who_ends_the_process_that_the_shell_knows_ends_the_run_in_order(home: Path) -> None:
     folder = home / "one.edgetop"
-    terminal = on_terminal(home, "run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
     try:
         terminal.wait_for("p50")
         os.kill(terminal.pid, signal.SIGTERM)
@@ -228,7 +229,7 @@ def test_who_ends_the_process_that_the_shell_knows_ends_the_run_in_order(home: P
 @pytest.mark.parametrize("is_leader", [True, False])  # of the terminal's session: then its end hangs the terminal up
 def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool, home: Path) -> None:
     folder = home / "one.edgetop"
-    run = ("run", str(home / "model.onnx"), "--threads", "1", "-o", str(folder))
+    run = ("run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
     terminal = on_terminal(home, *run, then="" if is_leader else 'echo "back: $?"; read x')
     try:
         terminal.wait_for("p50")
@@ -253,9 +254,7 @@ def parent_of(pid: int) -> int:
 
 
 def test_the_shell_is_given_the_exit_code_of_the_run(home: Path) -> None:
-    terminal = on_terminal(
-        home, "run", str(home / "model.onnx"), "--threads", "1", "--shape", "nix:1", then='echo "back: $?"'
-    )
+    terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "--shape", "nix:1", then='echo "back: $?"')
     try:
         terminal.wait_for("no such input", "back: 2")
     finally:
