@@ -1,5 +1,6 @@
 """Lines of styled text, measured in terminal cells. No markup anywhere: text is only text."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -106,12 +107,15 @@ def beside(parts: Sequence[tuple[Sequence[Line], int]], gap: int = 2) -> list[Li
     return rows
 
 
+_AT_SPACES = re.compile(r" (?!%)")  # a figure and its percent sign stay together
+
+
 def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> list[Line]:
     """`text` over as many lines as it takes, broken at spaces where there are any."""
     room = max(1, cells - len(indent))
     rows: list[str] = []
     current = ""
-    for word in text.split(" "):
+    for word in _AT_SPACES.split(text):
         joined = f"{current} {word}" if current else word
         if cells_of(joined) <= room:
             current = joined

@@ -25,7 +25,7 @@ OWN = {
     ),
 }
 # In the last minute: isolated misses are one span.
-MISSING = AlertRule("the deadline is missed", "misses%", ">=", 100 * WORTH_TELLING, 100 * WORTH_TELLING, "%")
+MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_TELLING, 100 * WORTH_TELLING, "%")
 MOST_RULES = 100  # that a recording can bring along
 
 
@@ -66,7 +66,9 @@ class Alerts(TracksReader):
         """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none."""
         spans = self._missing.alerts()
         rest_ns = (MINUTE_S - 1) * NS  # in which the last miss was still in the last minute
-        return tuple(one if one.end_ns is None else replace(one, end_ns=one.end_ns - rest_ns) for one in spans)
+        text = f"the deadline of {(self._load.deadline_ns or 0) / 1e6:g} ms is missed"
+        ends = (None if one.end_ns is None else one.end_ns - rest_ns for one in spans)
+        return tuple(replace(one, text=text, end_ns=end_ns) for one, end_ns in zip(spans, ends, strict=True))
 
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)

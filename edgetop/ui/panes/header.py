@@ -107,7 +107,7 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     names = (" or ".join(models), runtime, board)
     text = "   ".join(area.clean(name) for name in names if name)
     many = len(view.notices)
-    warned = f"  ! {many} warning{'s' if many > 1 else ''}: key 7" if many else ""
+    warned = f"  ! {many} warning{'s' if many > 1 else ''}: press 7" if many else ""
     told = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     told = fit(told, area.width) if width(told) > area.width else told
     return (*fit(line((f" {text}", "dim")), max(0, area.width - width(told))), *told)
@@ -121,7 +121,8 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
     shown, cells = list(vitals(view)), area.width - len(before)
-    while shown and _cells(shown) > cells:
+    least_bar = BAR_CELLS[0] + 1 if area.width >= WALL_FROM_CELLS and not is_over else 0
+    while shown and _cells(shown) + least_bar * sum(vital.share is not None for vital in shown) > cells:
         well = [vital for vital in shown if vital.level not in MARKS]
         shown.remove((well or shown)[-1])
     if not shown:

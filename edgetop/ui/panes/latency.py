@@ -53,9 +53,9 @@ def title(view: MonitorView, area: Area) -> str:
     name = "last" if view.progress.phase == "over" else "window"
     shown = ["all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"]
     shown[0] += ", since x" if latency.since_ns else ""
-    shown += ["? = too few samples"] if window is not None and not window.is_settled(0.99) else []
+    shown += ["?: too few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and not latency.points.is_empty:
-        shown += ["faint dots: min to max", *(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else [])]
+        shown += ["faint: min to max", *(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else [])]
     while len(shown) > 1 and sum(map(len, shown)) + 3 * len(shown) > area.width - TITLE_CELLS:
         shown.pop()
     return "   ".join(shown)
@@ -101,7 +101,7 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
         doubt = "" if window.is_settled(quantile) else "?"
         pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt:<1}  "]
     rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
-    return as_fits(cells, *pieces, ("max ", "dim"), f"{formatting.milliseconds(window.max_ns)}   ", rate)
+    return as_fits(cells, *pieces, f"max {formatting.milliseconds(window.max_ns)}   ", rate)
 
 
 def _strip(view: MonitorView, area: Area) -> Line:
