@@ -149,7 +149,7 @@ def _in_step(rail: RailView, statistics: Statistics, load: Load) -> str:
     rate_hz = statistics.throughput_hz or 0.0
     busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
     is_resolved = rail.interval_s is not None and RESOLVING * rail.interval_s * rate_hz <= 1
-    if not rail.is_even or rail.track.info.averages or load.mode == "poisson" or busy >= RESTS_BELOW or is_resolved:
+    if not rail.is_even or rail.track.info.averages or load.is_random or busy >= RESTS_BELOW or is_resolved:
         return ""
     period = formatting.milliseconds(1e9 / rate_hz)
     return (

@@ -9,13 +9,16 @@ def load_words(load: Load) -> str:
 
     >>> load_words(Load(mode="poisson", rate_hz=30.0, streams=2, duty_on_ns=2 * 10**9, duty_off_ns=8 * 10**9))
     '30 Hz at random in each of 2 streams, 2s on and 8s off'
+    >>> load_words(Load(mode="replayed", rate_hz=28.4))
+    '28.4 Hz as in another session'
     >>> load_words(Load(delay_ns=5 * 10**8))
     '500ms after each inference'
     """
     words = []
     each = f" in each of {load.streams} streams" if load.streams > 1 else ""
     if load.rate_hz is not None:
-        words.append(f"{_hz(load.rate_hz)} Hz {'at random' if load.mode == 'poisson' else 'evenly'}{each}")
+        how = {"poisson": "at random", "replayed": "as in another session"}.get(load.mode, "evenly")
+        words.append(f"{_hz(load.rate_hz)} Hz {how}{each}")
     elif load.delay_ns:
         words.append(f"{formatting.span(load.delay_ns)} after each inference{each}")
     elif each:

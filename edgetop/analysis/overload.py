@@ -133,7 +133,7 @@ class Backlog:
         served = min(load.stream_hz or 0.0, served_hz) * span_s
         mean_s = self._all.busy_s / self._all.count
         spread_s2 = max(0.0, self._all.squares_s2 / self._all.count - mean_s * mean_s)
-        of_one_s2 = spread_s2 + (mean_s * mean_s if load.mode == "poisson" else 0.0)
+        of_one_s2 = spread_s2 + (mean_s * mean_s if load.is_random else 0.0)
         return max(DEVIATIONS * math.sqrt(served * of_one_s2), LEAST_GROWTH * span_s)
 
 

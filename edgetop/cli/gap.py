@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from edgetop.comparison.gap import Evidence, Gap
 
 LOOP = "20s"
+LEAST_ARRIVALS, MOST_ARRIVALS = 3, 100_000
 MOST_INFERENCES = 2_000_000  # the newest: of more, means do not change
 
 
@@ -85,6 +86,30 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
         frames=analysis.frames_view(),
         throttled_share=analysis.throttles_view().share or 0.0,
     )
+
+
+def arrivals_of(session: str, model: str) -> tuple[int, ...]:
+    """When the inferences of a recorded session began, of its stream that runs `model`: ns from 0, and last its length.
+
+    The first 100,000 of them. Raises InputError where there are too few.
+    """
+    from edgetop.comparison.gap import stream_of  # noqa: PLC0415
+    from edgetop.session.manifest import Model  # noqa: PLC0415
+    from edgetop.session.records import MEASURE  # noqa: PLC0415
+
+    app = read_evidence(session, [])
+    try:
+        number = stream_of(app.manifest, replace(app.manifest, model=Model(model)), None)
+    except ValueError as error:
+        raise InputError(f"--pace-of {session}: {error}") from None
+    counts = app.inferences["phase"] == MEASURE
+    if number is not None:
+        counts &= app.inferences["stream"] == number
+    starts_ns = app.inferences["t_ns"][counts][:MOST_ARRIVALS]
+    if len(starts_ns) < LEAST_ARRIVALS or starts_ns[-1] == starts_ns[0]:
+        raise InputError(f"--pace-of {session}: it has fewer than {LEAST_ARRIVALS} single inferences of that model")
+    starts_ns = starts_ns - starts_ns[0]
+    return (*starts_ns.tolist(), int(starts_ns[-1] * len(starts_ns) / (len(starts_ns) - 1)))
 
 
 def loop_after(app: Path, model: Path) -> None:

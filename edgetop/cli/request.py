@@ -1,6 +1,7 @@
 """The options of a run, checked, as the values that a session is built from."""
 
 import importlib.util
+import itertools
 import os
 import shlex
 import shutil
@@ -86,7 +87,7 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         runs=options["runs"],
         duration_ns=options["duration"],
         profile_every_ns=options["profile_every"],
-        **_load_options(options),
+        **_load_options(options, model),
         in_turns="variants" in options,
         cpus=_engine_cpus(options),
         keep_outputs=options.get("keep_outputs") or 0,
@@ -117,10 +118,17 @@ def process_engine(options: Options, spec: EngineSpec, stack: ExitStack) -> Proc
     return ProcessEngine(spec, engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
 
 
-def _load_options(options: Options) -> dict[str, Any]:
+def _load_options(options: Options, model: ModelFile) -> dict[str, Any]:
     """Fields of an EngineSpec; a command without such options runs back to back."""
     if "rate" not in options:
         return {}
+    if options.get("pace_of"):
+        from edgetop.cli.gap import arrivals_of  # noqa: PLC0415  loads Arrow
+
+        starts_ns = arrivals_of(options["pace_of"], str(model.path))
+        rate_hz = (len(starts_ns) - 1) / starts_ns[-1] * 1e9
+        pauses_ns = (after - before for before, after in itertools.pairwise(starts_ns))
+        return {"rate_hz": rate_hz, "arrivals": "replayed", "starts_ns": starts_ns, "delay_ns": max(pauses_ns)}
     return {
         "rate_hz": options["rate"],
         "arrivals": options["arrivals"] or "fixed",
@@ -143,7 +151,7 @@ def load_of(options: Options, spec: EngineSpec) -> Load:
     on_ns, off_ns = spec.duty_ns or (None, None)
     is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
     return Load(
-        mode="closed" if spec.rate_hz is None else "poisson" if is_random else "fixed",
+        mode="closed" if spec.rate_hz is None else spec.arrivals,  # type: ignore[arg-type]  # one of these
         rate_hz=spec.rate_hz,
         deadline_ns=options["deadline"],
         streams=spec.streams,

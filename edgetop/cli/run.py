@@ -125,6 +125,11 @@ LOAD_OPTIONS = (
         cls=Companion, rules=[needs("rate", advice="a load without a rate has no arrivals")],
         help="With --rate: evenly (default), or at random, drawn from --seed.",
     ),
+    option(
+        "--pace-of", "pace_of", metavar="SESSION", shell_complete=completion.sessions,
+        cls=Companion, rules=[not_beside("rate", "arrivals", "streams", "delay", "duty")],
+        help="Start inferences when those of a recorded session began, again and again (edgetop help gap).",
+    ),
     option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="So many inferences at once."),
     option(
         "--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference.",

@@ -91,16 +91,21 @@ MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    mode: Literal["closed", "fixed", "poisson"] = "closed"
+    mode: Literal["closed", "fixed", "poisson", "replayed"] = "closed"
     rate_hz: float | None = None  # of each stream
     deadline_ns: int | None = None
     streams: int = 1
     batch: int | None = None
     input: str = "random"
-    delay_ns: int | None = None  # after each inference of a closed load
+    delay_ns: int | None = None  # after each inference of a closed load; the longest between arrivals that are replayed
     duty_on_ns: int | None = None  # work, and then rest, in turn
     duty_off_ns: int | None = None
     seed: int | None = None  # of Poisson arrivals
+
+    @property
+    def is_random(self) -> bool:
+        """Starts are not evenly apart."""
+        return self.mode in ("poisson", "replayed")
 
     @property
     def is_paced(self) -> bool:

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from edgetop.cli.gap import arrivals_of
+from edgetop.errors import InputError
 from edgetop.recording.files import Retention
 from edgetop.session.manifest import Watched, WatchedStream
 from tests.support.commands import edgetop
@@ -45,6 +47,16 @@ def test_the_gap_as_text(home):
     assert lines[0].startswith("gap        an inference takes 14.")
     assert lines[2] == "differs    threads: 1 in the application, the runtime's default in the loop"
     assert lines[-1].endswith("100.0 %  not explained")
+
+
+def test_the_arrival_times_of_a_session_are_those_of_its_model(home, monkeypatch):
+    monkeypatch.chdir(home)
+    starts_ns = arrivals_of("app.edgetop", "elsewhere/model.onnx")
+    own_ns = back_to_back(500, 14 * MS)["t_ns"]
+    assert starts_ns[:-1] == tuple((own_ns - own_ns[0]).tolist())
+    assert starts_ns[-1] > starts_ns[-2]
+    with pytest.raises(InputError, match="single inferences"):
+        arrivals_of("few.edgetop", "model.onnx")
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,15 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
             yield int(start)
 
 
+def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
+    """Those of another session, again and again; the last of them is when it begins anew."""
+    begin_ns = 0
+    while True:
+        for start in starts_ns[:-1]:
+            yield begin_ns + start
+        begin_ns += starts_ns[-1]
+
+
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
     """Return the pace of one stream for one phase; None: back to back.
 
@@ -160,6 +169,8 @@ def pace_of(spec: Dict[str, Any], stream: int) -> Any:
     if rate_hz is None:
         delay_ns = spec.get("delay_ns") or 0
         return Closed(delay_ns, duty) if delay_ns or duty else None
+    if spec.get("starts_ns"):
+        return Open(replayed_starts(spec["starts_ns"]), duty)
     if spec.get("arrivals") == "poisson":
         return Open(poisson_starts(rate_hz, [spec["seed"], stream]), duty)
     return Open(fixed_starts(rate_hz, int(stream * NS / rate_hz / spec.get("streams", 1))), duty)

@@ -36,6 +36,10 @@ def test_the_same_seed_gives_the_same_arrivals() -> None:
     assert starts_of(arrivals="poisson") != starts_of(arrivals="poisson", seed=8)
 
 
+def test_arrivals_of_another_session_come_again_and_again() -> None:
+    assert starts_of(count=5, starts_ns=[0, 7, 20, 30], arrivals="replayed") == [0, 7, 20, 30, 37]
+
+
 def test_streams_arrive_independently_or_evenly_apart() -> None:
     assert starts_of(arrivals="poisson", stream=0) != starts_of(arrivals="poisson", stream=1)
     assert [starts_of(stream=k)[0] for k in range(4)] == [k * NS // 30 // 4 for k in range(4)]
