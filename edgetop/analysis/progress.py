@@ -70,7 +70,8 @@ class Progress:
         if len(batch.inferences) and self._phase != "over":
             self._saw_sign(last_end_ns(batch.inferences))
             warmup = batch.inferences["phase"] == WARMUP
-            self._warmup_done = (self._warmup_done or 0) + int(np.count_nonzero(warmup))
+            if runs := int(np.count_nonzero(warmup)):
+                self._warmup_done = (self._warmup_done or 0) + runs
             self._warmup_ns += int(batch.inferences["latency_ns"][warmup].sum())
 
     def _on_event(self, event: Event) -> None:
@@ -85,6 +86,8 @@ class Progress:
             elif self._phase == "measure":
                 self._measure_from_ns = event.t_ns
                 self._runs, self._duration_ns = _count(data.get("runs")), _count(data.get("duration_ns"))
+        elif event.kind == "rotated":  # the model was warm before the session began
+            self._warmup_done = None
         elif event.kind == "profile-burst-begins":
             self._profiling_since_ns = event.t_ns
         elif event.kind in ("engine-died", "engine-failed", "gate-failed"):
@@ -93,7 +96,8 @@ class Progress:
             self._phase = "over"
             self._end_reason = str(data.get("reason", ""))
             self._measure_to_ns = measured_until(event)
-            self._warmup_done = _count(data.get("warmup_runs", 0))
+            if self._warmup_done is not None:
+                self._warmup_done = _count(data.get("warmup_runs", 0))
             self._warmup_ns = _count(data.get("warmup_ns")) or 0
 
     def _saw_sign(self, t_ns: int) -> None:

@@ -336,6 +336,7 @@ _FINAL: dict[str, tuple[str, Level, str]] = {
     "runs": ("FINISHED", "good", "all runs are done"),
     "exit": ("FINISHED", "good", "the program ended"),
     "resolved": ("FINISHED", "good", "the difference is known as well as was asked for"),
+    "rotated": ("FINISHED", "good", "the next session goes on"),
     "user": ("STOPPED", "neutral", "by the user"),
     "signal": ("STOPPED", "neutral", "by a signal"),
     "writer-killed": ("CUT SHORT", "warning", "edgetop was killed"),

@@ -36,6 +36,15 @@ class ControlEndpoint:
         else:
             self._server.start()
 
+    def follow(self, folder: HeldFolder) -> None:
+        """The session goes on as another, in that folder."""
+        assert self._conductor
+        assert self._session_state
+        if self._server:
+            self._server.finish(Answer("", "rotated", 0))
+            self._server = None
+        self.open(folder, self._conductor, self._session_state)
+
     def _register(self, name: Path) -> None:
         assert self._session_state
         self._known_as = name

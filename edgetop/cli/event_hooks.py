@@ -1,6 +1,6 @@
 """Runs the user's commands at the alerts of a session, whether or not anybody is at its screen: `--on-event`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from edgetop.analysis.alerts.alert import ANY
@@ -21,7 +21,11 @@ class EventHooks:
     """Looks at an analysis once a second."""
 
     def __init__(
-        self, hooks: tuple[Hook, ...], session_state: SessionState, clock: Clock, session: Mapping[str, Any]
+        self,
+        hooks: tuple[Hook, ...],
+        session_state: SessionState,
+        clock: Clock,
+        session: Callable[[], Mapping[str, Any]],
     ) -> None:
         """`session`: what the hooks are told of it."""
         self._session_state = session_state
@@ -35,7 +39,7 @@ class EventHooks:
         for alert in self._news.look(analysis.alerts_view()):
             document = alert_document(alert)
             document["message"] = alert.text[:MOST_CHARACTERS]
-            about = {"time_utc": format_utc(self._clock.utc()), "session": self._session}
+            about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}
             self._hooks.offer(alert.name, {**document, **about})
 
     def finish(self) -> None:

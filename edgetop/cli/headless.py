@@ -138,6 +138,7 @@ class Lines:
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
         changed = words != self._printed and view.progress.measured_ns is not None
         changed = changed and (view.progress.phase == "over" or view.latency.window is not None)
+        self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
         if not changed and now_ns < self._next_ns:
             return False
         self._printed = words

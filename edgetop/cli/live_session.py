@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edgetop.feeds.live import LiveFeed
@@ -37,6 +38,12 @@ class LiveSession:
         self._observers: Sequence[Observer] = ()
         self._is_left = threading.Event()
         self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
+
+    @property
+    def name(self) -> Path:
+        """Where it is recorded now: it may be moved, and another session may follow it."""
+        assert self.folder
+        return self.folder.name
 
     @property
     def goes_on(self) -> bool:

@@ -23,6 +23,9 @@ class PlainLines:
         now_ns, is_over = view.progress.now_ns, view.progress.phase == "over"
         if self._is_over or view.progress.end_reason == "input-error":  # told in a line of its own
             return None
+        self._next_ns = min(
+            self._next_ns, now_ns + self._refresh_ns
+        )  # time begins anew where a session follows another
         if now_ns < self._next_ns and not is_over:
             return None
         self._next_ns, self._is_over = now_ns + self._refresh_ns, is_over

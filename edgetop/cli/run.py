@@ -233,6 +233,20 @@ RECORD_OPTIONS = (
     option("--enclosure", metavar="TEXT", help="What the board sits in."),
 )  # fmt: skip
 
+KEEPING_OPTIONS = (
+    option(
+        "--rotate", type=text.duration, metavar="TIME",
+        help="Begin a new session so often, without a pause of the engine: 24h (edgetop help service).",
+        cls=Companion,
+        rules=[KEPT, not_beside("gates", advice="a gate is of one session; --alert and --on-event are of each")],
+    ),
+    option(
+        "--sessions-quota", type=text.recording_size, metavar="SIZE",
+        help="Remove sessions beside this one beyond that, pushed ones first, then the oldest: 2G.",
+        cls=Companion, rules=[KEPT],
+    ),
+)  # fmt: skip
+
 SCREEN_OPTIONS = (
     option("--headless", is_flag=True, help="No screen: progress on stderr, the result on stdout."),
     screen.LIVE,
@@ -253,7 +267,7 @@ SCREEN_OPTIONS = (
 
 OPTIONS = (
     *MODEL_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS,
-    *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *SCREEN_OPTIONS,
+    *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *KEEPING_OPTIONS, *SCREEN_OPTIONS,
 )  # fmt: skip
 
 

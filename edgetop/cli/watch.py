@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetop.analysis.throttle_words import ThrottleEvents
-from edgetop.cli import request
+from edgetop.cli import request, unattended
 from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
 from edgetop.cli.control_endpoint import ControlEndpoint
 from edgetop.cli.exporters import Exporters
@@ -40,6 +40,7 @@ from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, kept
+from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.protocol import Found
@@ -91,11 +92,13 @@ def watch(options: Options, terminal: Terminal) -> End:
     if options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
         _return_memory_early()
     with contextlib.ExitStack() as stack:
-        exporters = Exporters(options, stack)
+        exporters, managers = Exporters(options, stack), unattended.service_managers(stack)
         session = _assemble(options, stack)
         session.conductor.start()
         with _signals(session):
-            session.analyse([*_observers(options, session, stack), *exporters.observers_of(session.state)])
+            session.analyse([*_observers(options, session, stack), *exporters.observers_of(session.state), *managers])
+            if options.get("sessions_quota"):
+                unattended.keep_room(session, options["sessions_quota"], stack)
             stack.callback(session.leave)
             _see(session, options, terminal, settings)
     return _end(session, options)
@@ -177,28 +180,33 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         os.sched_setaffinity(0, options["monitor_cpus"])
     feed = LiveFeed(outlives_its_screen=folder is not None)
     control_endpoint = ControlEndpoint(feed)
-    sensors = find_sensors(options, on_board, board.root, session_state.now_ns)
+    origin_ns = manifest.clock.origin_monotonic_ns
+    sensors = find_sensors(options, on_board, board.root, lambda: clock.monotonic_ns() - origin_ns)
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         session_state.tell("no-sensors", "warning", "edgetop", text)
     recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
+    successors = unattended.Successors(options, model, control_endpoint)
+    told = partial(session_state.tell, "rotation-failed", "critical", "edgetop")
     conductor = Conductor(
         engine=engine,
-        sampler=Sampler((), clock, manifest.clock.origin_monotonic_ns),
+        sampler=Sampler((), clock, origin_ns),
         board=sensors,
         engine_sensors=partial(_engine_sensors, board, shares_process=engine.isolation == "thread"),
         recorder=BackgroundRecorder(recorder) if recorder else None,
         feed=control_endpoint,
         session_state=session_state,
         clock=clock,
-        derived=_derived(options),
+        derived=partial(_derived, options),
+        rotation=Rotation(options["rotate"], successors.make, told) if options.get("rotate") else None,
         measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
     board.live(partial(session_state.tell, "virtual-board", "info", "virtual board"))
     if recorder:
         control_endpoint.open(recorder.held, conductor, session_state)
-    return LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
+    session = successors.session = LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
+    return session
 
 
 def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
@@ -214,12 +222,16 @@ def _observers(options: Options, session: LiveSession, stack: contextlib.ExitSta
 
         observers.append(Resolution(session.conductor.stop))
     if options["hooks"]:
-        manifest, path = session.state.manifest, str(session.folder.name) if session.folder else None
-        about = {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
-        hooks = EventHooks(options["hooks"], session.state, SystemClock(), about)
+        hooks = EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
         stack.callback(hooks.finish)
         observers.append(hooks)
     return observers
+
+
+def _about(session: LiveSession) -> dict[str, Any]:
+    """What hooks hear of the session."""
+    manifest, path = session.state.manifest, str(session.name) if session.folder else None
+    return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
 
 
 def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
@@ -307,7 +319,7 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
         _await_beginning(session)
     elif settings:
         if session.folder:
-            settings = replace(settings, recording=session.folder.name, moved=session.folder)
+            settings = replace(settings, recording=session.folder.name, moved=session)
         failure = _on_screen(session, settings)
         if failure:
             tell(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)

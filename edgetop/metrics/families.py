@@ -95,6 +95,8 @@ _OF_SENSORS = {
     "pressure": ("pressure_ratio", "ratio", "kind", 0.01, "Share of the last interval in which tasks waited (PSI)."),
     "rate": ("event_rate_per_second", "", "event", 1.0, "Events of the kernel a second."),
     "fan": ("fan_speed_rpm", "rpm", "sensor", 1.0, "Speed of a fan."),
+    "stage": ("stage_seconds", "seconds", "stage", 1e-3, "How long a stage of the program's last frame took."),
+    "frame": ("frame_seconds", "seconds", "part", 1e-3, "Times of the program's last frame."),
     "net": ("network_bytes_per_second", "", "direction", 1.0, "Network traffic of the board."),
     "disk": ("disk_bytes_per_second", "", "direction", 1.0, "Disk traffic of the board."),
 }

@@ -29,6 +29,7 @@ from edgetop.engines.protocol import (
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.fingerprint import Fingerprint
+from edgetop.runner.rotation import Following, Recorder, Rotation
 from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
 from edgetop.runner.work import Work
@@ -37,9 +38,8 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event
-from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.orders import Order
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, READING, Inferences, Readings
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, READING, Inferences, Readings, last_end_ns
 from edgetop.session.seconds import SecondAggregator
 
 if TYPE_CHECKING:
@@ -55,19 +55,7 @@ STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine 
 
 
 Sensed = tuple[Readings, tuple[Event, ...]]
-
-
-class Recorder(Protocol):
-    def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Keep it, or go on without; what is to be told about the recording itself."""
-
-    def prepare_end(self) -> None:
-        """`finish` will be called soon."""
-
-    def finish(self, manifest: Manifest) -> Lost | None:
-        """What of the session is not in the recording. Raises RecordingError where something could not be kept."""
-
-    def discard(self) -> None: ...
+Derived = Callable[[Batch], tuple[Event, ...]]
 
 
 class BatchSink(Protocol):
@@ -96,13 +84,15 @@ class Conductor:
         session_state: SessionState,
         clock: Clock,
         *,
-        derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
+        derived: Callable[[], Derived] = lambda: lambda _: (),
+        rotation: Rotation | None = None,
         measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
         """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid.
 
-        `derived`: events that follow from what is handed on; they are recorded with it. `measure_shapes`: the
-        runtime, for what does not follow from the model's file.
+        `derived` makes, for each session, a function of what is handed on: events that follow, which are recorded with
+        it. `rotation`: of the sessions that follow. `measure_shapes`: the runtime, for what does not follow from the
+        model's file.
         """
         self._engine = engine
         self._sampler = sampler
@@ -112,18 +102,21 @@ class Conductor:
         self._feed = feed
         self._session_state = session_state
         self._clock = clock
-        self._derived = derived
+        self._make_derived = derived
+        self._derived = derived()
+        self._rotation = rotation
         self._fingerprint, self._other_fingerprint = Fingerprint(), Fingerprint()  # the other: of an A/B session
         self._work = Work(session_state.manifest.model, measure_shapes)
         self._surroundings = Surroundings()
-        load = session_state.manifest.load
-        self._aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
+        self._aggregator = self._seconds()
         self._stop_reason: str | None = None
         self._stop_since_ns: int | None = None
         self._recording_paused = False
         self._profile_asked = False
         self._tick_s = OPENING_TICK_S
         self._ends_with_engine: set[str] = set()  # sources of events
+        self._shift_ns = 0  # from the origin of the first session to that of this one
+        self._reached_ns = 0  # on CLOCK_MONOTONIC: no inference to come began before
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
         self.outcome: Outcome | None = None
@@ -194,7 +187,7 @@ class Conductor:
 
     def step(self) -> None:
         """Take in what came since the last step, and end the session where it is over."""
-        sensed = self._sampler.drain()  # before the poll, which so knows of an end that a sensor has met
+        sensed = self._sensed()  # before the poll, which so knows of an end that a sensor has met
         update = self._engine.poll()
         self._heed_stop()
         self._heed_profile()
@@ -219,10 +212,54 @@ class Conductor:
             self.began_measuring.set()
             gc.freeze()  # what is there by now stays: to look through it for garbage takes 50 ms each time
         self._hand_on(self._batch(update, sensed))
+        self._rotate_if_due()
         if self.began_measuring.is_set():
             tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
             self._tick_s = min(tick_s, max(self._session_state.time_left_s(), END_TICK_S))
         self._end_if_overdue()
+
+    def _sensed(self) -> Sensed:
+        """What the sensors have told, on the session's clock."""
+        readings, events = self._sampler.drain()
+        if self._shift_ns:
+            readings = readings.copy()
+            readings["t_ns"] = np.maximum(readings["t_ns"] - self._shift_ns, 0)
+            events = tuple(replace(event, t_ns=max(0, event.t_ns - self._shift_ns)) for event in events)
+        return readings, events
+
+    def _rotate_if_due(self) -> None:
+        state = self._session_state
+        if self._rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
+            return
+        if following := self._rotation.ready(state.now_ns(), state.manifest):
+            self._rotate(self._rotation, following)
+
+    def _rotate(self, rotation: Rotation, following: Following) -> None:
+        """End the session, all that came being in it, and begin the next where no later inference can have begun.
+
+        Who watches this process sees the next one begin; the end of the other is in its recording.
+        """
+        assert self._recorder
+        state, recorder = self._session_state, self._recorder
+        recorder.prepare_end()
+        last = self._with_derived(self._last_batch("rotated"))
+        if news := recorder.write(last):  # of the recording itself
+            recorder.write(Batch(last.until_ns, events=news))
+        manifest, before_ns = state.manifest, state.manifest.clock.origin_monotonic_ns
+        origin_ns = max(self._reached_ns, before_ns)
+        state.follow(following.name, following.session_id, origin_ns)
+        rotation.finish(recorder, manifest)
+        self._shift_ns += origin_ns - before_ns
+        self._recorder, self._derived = following.recorder, self._make_derived()
+        self._aggregator = self._seconds()
+        self._surroundings = self._surroundings.follow()
+        following.taken()
+        first = Batch(state.now_ns(), events=state.take_events(), manifest=state.take_manifest(), restart=True)
+        self._hand_on(first)
+
+    def _seconds(self) -> SecondAggregator:
+        load = self._session_state.manifest.load
+        return SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
 
     def _sense(self, found: Found) -> None:
         self._sampler.add(found.sources)
@@ -247,7 +284,7 @@ class Conductor:
             rows = np.zeros(len(sampled.samples), READING)
             rows["sensor"] = places.get(sampled.sensor, len(places))
             rows["t_ns"], rows["value"] = zip(*sampled.samples, strict=True)
-            rows["t_ns"] -= self._session_state.manifest.clock.origin_monotonic_ns
+            rows["t_ns"] = np.maximum(rows["t_ns"] - self._session_state.manifest.clock.origin_monotonic_ns, 0)
             readings.append(rows)
         return np.concatenate(readings), sensed[1]
 
@@ -306,12 +343,24 @@ class Conductor:
         if not len(records):
             return records
         inferences: Inferences = records.copy()
+        self._reached_ns = max(self._reached_ns, self._next_start_ns(records))
         inferences["t_ns"] -= self._session_state.manifest.clock.origin_monotonic_ns
+        np.maximum(inferences["t_ns"], 0, out=inferences["t_ns"])  # programs that are watched are not that orderly
         return inferences
 
+    def _next_start_ns(self, records: Inferences) -> int:
+        """On CLOCK_MONOTONIC: of one stream, when the last ended; several may have one in hand since the last start."""
+        manifest = self._session_state.manifest
+        if manifest.load.streams > 1 or manifest.watched:
+            return int(records["t_ns"].max())
+        return last_end_ns(records)
+
+    def _with_derived(self, batch: Batch) -> Batch:
+        derived = self._derived(batch)
+        return replace(batch, events=(*batch.events, *derived)) if derived else batch
+
     def _hand_on(self, batch: Batch) -> None:
-        if derived := self._derived(batch):
-            batch = replace(batch, events=(*batch.events, *derived))
+        batch = self._with_derived(batch)
         try:
             self._record(batch)
         finally:
@@ -329,7 +378,8 @@ class Conductor:
         finish = self._discard_recording if isinstance(error, InputError) else self._finish_recording
         if self._recorder:
             self._recorder.prepare_end()
-        steps = (self._sampler.stop, self._engine.close, partial(self._say_last_words, reason), finish)
+        ends = (self._rotation.close,) if self._rotation else ()
+        steps = (self._sampler.stop, self._engine.close, partial(self._say_last_words, reason), finish, *ends)
         failures = [_failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
         self._feed.close()
@@ -337,16 +387,19 @@ class Conductor:
     def _say_last_words(self, reason: str) -> None:
         self._session_state.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
         self._session_state.model_hashed(self._other_fingerprint.finish(FINGERPRINT_PATIENCE_S), side=1)
+        last = self._last_batch(reason)
+        self._hand_on(last)
+        if news := self._session_state.take_events():  # of the recorder: that it fails, or goes on again
+            self._hand_on(Batch(until_ns=last.until_ns, events=news))
+
+    def _last_batch(self, reason: str) -> Batch:
         self._session_state.ended(reason, self._surroundings.background())
-        last = Batch(
+        return Batch(
             until_ns=self._session_state.manifest.duration_ns or 0,  # where its replay ends
             seconds=self._aggregator.close(),
             events=self._session_state.take_events(),
             manifest=self._session_state.take_manifest(),
         )
-        self._hand_on(last)
-        if news := self._session_state.take_events():  # of the recorder: that it fails, or goes on again
-            self._hand_on(Batch(until_ns=last.until_ns, events=news))
 
     def _discard_recording(self) -> None:
         """Nothing ran: there is nothing to keep."""

@@ -37,10 +37,11 @@ from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.protocol import Missing
 from edgetop.session import histogram
 from edgetop.session.ceilings import Ceilings
-from edgetop.session.clock import Clock, anchor
+from edgetop.session.clock import Clock, anchor, format_utc
 from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import (
     BackgroundProcess,
+    ClockInfo,
     Lost,
     Manifest,
     SensorInfo,
@@ -54,6 +55,12 @@ from edgetop.session.overlap import Overlap
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
 STREAMS_EVERY_NS = 10_000_000_000
+# Of these events, what was said holds for a session that follows without a new engine as well.
+_STANDING = frozenset({
+    "alert-rule", "assumed-shape", "data-dependent", "demo-model", "engine-loaded", "engine-memory", "engine-started",
+    "model-misnamed", "no-sensors", "partly-accelerated", "profiler", "provider-dropped", "roofline", "sensor-missing",
+    "stream",
+})  # fmt: skip
 CLOCK_STEP = timedelta(seconds=0.1)
 
 # Of engines/child/memory.py, in words.
@@ -84,12 +91,13 @@ class SessionState:
         self._manifest_changed = True
         self._lock = threading.Lock()
         self._events: list[Event] = []
+        self._standing: list[Event] = []
         self._bursts: list[Burst] = []
         self._last_burst: Burst | None = None
         self._before = self._latest = NO_INFERENCES  # measured: the last ones before an update, and those of it
-        self._warmup_runs = 0
+        self._warmup_runs: int | None = 0  # None: in a session that this one follows
         self._warmup_ns = 0
-        self._measured_runs = 0
+        self._measured_runs = self._runs_before = 0  # in this session, and in those that it follows
         self._stream_runs = np.zeros(spec.streams, np.int64)
         self._stream_counts: dict[int, histogram.Counts] = {}  # of a program that is watched, by stream
         self._streams_due_ns = 0
@@ -111,7 +119,7 @@ class SessionState:
 
     def time_left_s(self) -> float:
         """Of the measurement, by its duration or at the pace of its runs so far; infinite where it has no known end."""
-        ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._measured_runs
+        ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:
             left_ns.append(self._spec.duration_ns - ran_ns)
@@ -121,11 +129,17 @@ class SessionState:
 
     def tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
         """Note an event, now. Safe from any thread."""
-        self._tell_at(self.now_ns(), kind, severity, source, message, **data)
+        with self._lock:  # also of the origin, which changes with `follow`
+            self._keep(Event(self.now_ns(), kind, severity, source, message, data))
 
     def _tell_at(self, t_ns: int, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
         with self._lock:
-            self._events.append(Event(t_ns, kind, severity, source, message, data))
+            self._keep(Event(t_ns, kind, severity, source, message, data))
+
+    def _keep(self, event: Event) -> None:
+        self._events.append(event)
+        if event.kind in _STANDING:
+            self._standing.append(event)
 
     def add(self, events: tuple[Event, ...]) -> None:
         """Note what others made events of. Safe from any thread."""
@@ -207,7 +221,8 @@ class SessionState:
         if len(first):
             self._amend(engine=replace(self.manifest.engine, first_ns=int(first["latency_ns"][0])))
         warmup = inferences["phase"] == WARMUP
-        self._warmup_runs += int(np.count_nonzero(warmup))
+        if self._warmup_runs is not None:
+            self._warmup_runs += int(np.count_nonzero(warmup))
         self._warmup_ns += int(inferences["latency_ns"][warmup].sum())
         self._measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
         self._last_end_ns = max(self._last_end_ns, last_end_ns(inferences))
@@ -418,6 +433,42 @@ class SessionState:
         if self._measured_runs or self._engine_ended_ns is None:
             return self._last_end_ns
         return self._engine_ended_ns
+
+    def follow(self, name: str, session_id: str, origin_ns: int) -> None:
+        """Go on as another session, of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
+
+        The one until now has ended, and its last events are taken, but for those that came since from other threads.
+        """
+        before, shift_ns = self.manifest, origin_ns - self._origin_ns
+        watched = before.watched
+        if watched:
+            streams = tuple(replace(stream, runs=0, p50_ns=None, p99_ns=None) for stream in watched.streams)
+            watched = replace(watched, streams=streams, at_once_mean=None, at_once_max=None, outside_share=None)
+        began = self._clock.utc() - timedelta(microseconds=(self._clock.monotonic_ns() - origin_ns) / 1000)
+        methodology = replace(before.methodology, warmup_runs=None, measure_runs=None, background=(), stream_runs=())
+        with self._lock:
+            self._origin_ns = origin_ns
+            self._amend(
+                id=session_id, name=name, state="live", end_reason=None, duration_ns=None, lost=None, watched=watched,
+                created_utc=format_utc(began), methodology=methodology,
+                clock=ClockInfo(origin_ns, before.clock.boot_id, (anchor(self._clock, origin_ns),)),
+            )  # fmt: skip
+            late = [replace(event, t_ns=max(0, event.t_ns - shift_ns)) for event in self._events]
+            self._events = [*(replace(event, t_ns=0) for event in self._standing), *late]
+        self._runs_before += self._measured_runs
+        self._warmup_ns = self._measured_runs = self._last_end_ns = self._streams_due_ns = 0
+        self._warmup_runs = None
+        self._stream_runs, self._stream_counts, self._last_burst = np.zeros_like(self._stream_runs), {}, None
+        self._measuring_since_ns -= shift_ns
+        self._overlap = Overlap()
+        self.has_ended = False
+        text = f"goes on where {before.name} ended: the engine ran on"
+        self._tell_at(0, "rotated", "info", "edgetop", text, before=before.id)
+        left_ns = None if self._spec.duration_ns is None else self._spec.duration_ns + self._measuring_since_ns
+        left = None if self._spec.runs is None else self._spec.runs - self._runs_before
+        self._tell_at(
+            0, "phase", "info", "engine", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns
+        )
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
         """The last words of a session, whatever ended it. `background`: who else ran while it was measured."""

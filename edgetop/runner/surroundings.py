@@ -35,6 +35,13 @@ class Surroundings:
         self._pid = pid
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
+    def follow(self) -> "Surroundings":
+        """Of the session that follows this one with the same engine: its measured phase begins at once."""
+        following = Surroundings()
+        following.__dict__.update(self.__dict__, _temperatures={})
+        following.began(0)
+        return following
+
     def began(self, t_ns: int) -> None:
         """The measured phase begins: what the engine sets for itself is set, and who ran until now does not count."""
         self._began_ns = t_ns

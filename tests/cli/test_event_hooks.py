@@ -32,7 +32,7 @@ class Watched:
         clock = ManualClock()
         self.session_state = SessionState(manifest(), EngineSpec("m.onnx", "onnx"), clock)
         hook = Hook(event, (sys.executable, "-S", "-c", source))
-        self.hooks = EventHooks((hook,), self.session_state, clock, {"name": "soak", "id": "5f", "path": None})
+        self.hooks = EventHooks((hook,), self.session_state, clock, lambda: {"name": "soak", "id": "5f", "path": None})
         self.analysis = Analysis()
 
     def look(self, batch: Batch) -> None:

@@ -31,6 +31,7 @@ from edgetop.recording.files import read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.runner.conductor import STOP_PATIENCE_NS, Conductor, Outcome
+from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
 from edgetop.sensors.sampler import Sampler
@@ -126,6 +127,7 @@ class Session:
         clock: Any = None,
         derived: Callable[[Batch], tuple[Event, ...]] = lambda _: (),
         profile_every_ns: int = 0,
+        rotation: Rotation | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         manifest = begun(self.clock, load=load)
@@ -144,7 +146,8 @@ class Session:
             feed=self.sink,
             session_state=self.session_state,
             clock=self.clock,
-            derived=derived,
+            derived=lambda: derived,
+            rotation=rotation,
         )
 
     def step(self, count: int = 1, after_s: float = 0.25) -> None:

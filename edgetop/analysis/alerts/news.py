@@ -22,11 +22,15 @@ class AlertNews:
     def __init__(self, each: Collection[str] = ()) -> None:
         """`each`: names of alerts of which every one is told, however soon after another."""
         self._each = each
+        self._now_ns = 0
         self._told: dict[tuple[str, str], _Told] = {}
         self._begins_ns: deque[int] = deque(maxlen=KEPT)  # of those that are told each
 
     def look(self, view: AlertsView) -> list[Alert]:
         """The alerts that are to be told now, oldest first."""
+        if view.now_ns < self._now_ns:  # another session, whose time begins anew
+            self._told, self._begins_ns = {}, deque(maxlen=KEPT)
+        self._now_ns = view.now_ns
         newest: dict[tuple[str, str], Alert] = {}
         each = []
         for alert in view.newest_first:

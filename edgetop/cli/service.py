@@ -1,0 +1,132 @@
+"""`edgetop service`: a systemd unit that keeps a run going, with rotation, room on the disk, watchdog and restart."""
+
+import getpass
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+from click import option
+
+from edgetop.cli import demo, run, watch_program
+from edgetop.cli.companions import Companion, not_beside
+from edgetop.cli.tell import tell
+from edgetop.errors import InputError, OutputError
+
+EXAMPLES = """\b
+Examples:
+  edgetop service run detector.tflite --rate 30 --deadline 33ms
+  edgetop service --install run detector.tflite --metrics 9464
+  edgetop service --install --name camera watch -- python3 app.py
+  edgetop service --system run model.onnx | sudo tee /etc/systemd/system/edgetop.service
+"""
+KEPT_GOING = {"run": run.command, "watch": watch_program.command, "demo": demo.command}
+WATCHDOG_S, RESTART_S, STOP_S = 120, 30, 60
+OURS = "# Written by edgetop service"
+
+
+@click.command("service", epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
+@option("--install", is_flag=True, help="Write it as a unit of your own systemd manager.")
+@option(
+    "--system", is_flag=True, help="A unit of the machine, which runs as you.",
+    cls=Companion, rules=[not_beside("install", advice="write what it prints to /etc/systemd/system as root")],
+)  # fmt: skip
+@option("--name", default="edgetop", show_default=True, metavar="NAME", help="The unit's name.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, required=True, metavar="run|watch|demo [ARGS]...")
+def command(arguments: tuple[str, ...], name: str, *, install: bool, system: bool) -> None:
+    """Print a systemd unit that keeps a run, watch or demo going, in this folder.
+
+    It adds --headless, and --rotate 24h and --sessions-quota 2G where these are not given.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9:_.@-]{1,128}", name):
+        raise InputError(f"--name {name}: a unit's name has letters, digits and any of : _ . @ -")
+    unit = unit_of(_completed(arguments), Path.cwd(), is_system=system)
+    if not install:
+        click.echo(unit, nl=False)
+        return
+    path = _write(f"{name.removesuffix('.service')}.service", unit)
+    tell(
+        f"edgetop: {path} is written. What is next:\n"
+        f"  systemctl --user daemon-reload\n"
+        f"  systemctl --user enable --now {path.stem}\n"
+        f"  loginctl enable-linger     it then runs from boot on, and after you have logged out",
+        err=True,
+    )
+
+
+def _completed(arguments: tuple[str, ...]) -> list[str]:
+    """With what a service needs; its options are checked as if it were run now. Raises what the command raises."""
+    kind, *rest = arguments
+    if kind not in KEPT_GOING:
+        raise InputError(f"{kind}: cannot be a service", "edgetop service run MODEL, or watch -- PROGRAM")
+    given = KEPT_GOING[kind].make_context(kind, list(rest)).params
+    for unfit, why in (("detach", "systemd waits for it"), ("as_json", "nobody reads its result")):
+        if given[unfit]:
+            raise InputError(f"--{'json' if unfit == 'as_json' else unfit}: not of a service: {why}")
+    if given.get("model") is not None and not given["model"].is_file():
+        raise InputError(f"{given['model']}: no such file")
+    added = [] if given["headless"] else ["--headless"]
+    if not given["rotate"] and not given["no_record"] and not given["gates"]:
+        added += ["--rotate", "24h"]
+    if not given["sessions_quota"] and not given["no_record"]:
+        added += ["--sessions-quota", "2G"]
+    return [kind, *added, *rest]
+
+
+def unit_of(arguments: list[str], folder: Path, *, is_system: bool) -> str:
+    """The text of the unit. `arguments`: of edgetop."""
+    user = f"User={getpass.getuser()}\n" if is_system else ""
+    program = [sys.executable, "-m", "edgetop"]
+    environment = {name: os.environ[name] for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME") if name in os.environ}
+    variables = "".join(f"Environment={quoted(f'{key}={value}', dollar=False)}\n" for key, value in environment.items())
+    return f"""\
+{OURS}; see edgetop help service
+[Unit]
+Description=edgetop {arguments[0]}
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+{user}WorkingDirectory={str(folder).replace("%", "%%")}
+{variables}ExecStart={" ".join(quoted(word) for word in (*program, *arguments))}
+Restart=always
+RestartSec={RESTART_S}
+WatchdogSec={WATCHDOG_S}
+TimeoutStartSec=infinity
+TimeoutStopSec={STOP_S}
+KillMode=mixed
+
+[Install]
+WantedBy={"multi-user" if is_system else "default"}.target
+"""
+
+
+def quoted(word: str, *, dollar: bool = True) -> str:
+    r"""As systemd reads it back (systemd.service(5), COMMAND LINES; systemd.syntax(7), QUOTING).
+
+    >>> quoted("model.onnx"), quoted('a "$x" 5%\n')
+    ('model.onnx', '"a \\"$$x\\" 5%%\\n"')
+    """
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    escaped = re.sub(r"[\x00-\x1f\x7f]", lambda control: f"\\x{ord(control[0]):02x}", escaped.replace("\n", "\\n"))
+    if dollar:
+        escaped = escaped.replace("$", "$$")
+    return escaped if re.fullmatch(r"[\w@%+=:,./-]+", escaped) else f'"{escaped}"'
+
+
+def _write(name: str, unit: str) -> Path:
+    """Raises InputError where another's unit has that name, OutputError where it cannot be written."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = (Path(home) if home.startswith("/") else Path.home() / ".config") / "systemd" / "user"
+    path = folder / name
+    try:
+        if path.exists() and not path.read_text("utf-8", "replace").startswith(OURS):
+            raise InputError(f"{path}: is not edgetop's", "give yours another name with --name")
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{name}.tmp")
+        temporary.write_text(unit, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+    return path

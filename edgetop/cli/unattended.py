@@ -1,0 +1,130 @@
+"""What keeps a run going for months: a new session now and then, room on the disk, and news for the service manager."""
+
+import os
+import socket
+import threading
+import uuid
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.verdict import is_stalled
+from edgetop.cli import request
+from edgetop.cli.control_endpoint import ControlEndpoint
+from edgetop.cli.live_session import LiveSession
+from edgetop.cli.request import Options
+from edgetop.engines.formats import ModelFile
+from edgetop.recording.files import session_folder
+from edgetop.recording.quota import keep_within
+from edgetop.recording.recorder import BackgroundRecorder, Recorder
+from edgetop.recording.table_writer import ChildTableWriter
+from edgetop.runner.rotation import Following
+from edgetop.session.manifest import Manifest
+
+QUOTA_EVERY_S = 300.0
+
+
+class Successors:
+    """Makes the recordings of `--rotate`."""
+
+    def __init__(self, options: Options, model: ModelFile, endpoint: ControlEndpoint) -> None:
+        self._options = options
+        self._model = model
+        self._endpoint = endpoint
+        self.session: LiveSession | None = None
+
+    def make(self, manifest: Manifest) -> Following:
+        """Raises InputError."""
+        folder = self._folder()
+        fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
+        recorder = Recorder(folder, fresh, request.retention(self._options), ChildTableWriter())
+        return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), partial(self._taken, recorder))
+
+    def _folder(self) -> Path:
+        """With `-o PATH`: PATH-2, PATH-3 ..."""
+        given = self._options["output"]
+        if given is None:
+            found = request.recording_folder(self._options, self._model)
+            assert found
+            return found
+        first, number = session_folder(given.absolute()), 2
+        while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
+            number += 1
+        return folder
+
+    def _taken(self, recorder: Recorder) -> None:
+        if self.session:
+            self.session.folder = recorder.held
+        self._endpoint.follow(recorder.held)
+
+
+def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
+    """Until `stack` is left, see on a thread that the sessions beside this one do not take more than that."""
+    assert session.folder
+    first, stopped = session.folder, threading.Event()  # what is printed without a terminal goes on into the first
+
+    def look() -> None:
+        is_over = False
+        while not is_over:
+            now = session.folder or first
+            told = partial(session.state.tell, "session-removed", "info", "edgetop")
+            keep_within(now.name.parent, quota_bytes, told, spared=(first.name, now.name))
+            is_over = stopped.wait(QUOTA_EVERY_S)
+
+    thread = threading.Thread(target=look, name="quota", daemon=True)
+    thread.start()
+    stack.callback(thread.join, QUOTA_EVERY_S)
+    stack.callback(stopped.set)
+
+
+class ServiceManager:
+    """Tells systemd that the session runs, and how it is: sd_notify(3), in a datagram a time.
+
+    Its watchdog hears nothing when the conductor stands still, or an inference does not come back: it then starts
+    edgetop anew.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        self._folds, self._words = -1, ""
+
+    def look(self, analysis: Analysis) -> None:
+        news = []
+        if self._folds < 0:
+            news.append("READY=1")
+        progress, manifest = analysis.progress.view(), analysis.manifest
+        is_idle = manifest is not None and manifest.watched is not None  # a program need not always infer
+        hangs = not is_idle and is_stalled(progress, analysis.alerts.longest_ns or None, manifest)
+        if (analysis.folds != self._folds and not hangs) or progress.phase == "over":
+            news.append("WATCHDOG=1")
+        self._folds = analysis.folds
+        words = " ".join(analysis.verdict().first.split())
+        if words != self._words:
+            news.append(f"STATUS={words}")
+            self._words = words
+        if news:
+            self.tell(*news)
+
+    def tell(self, *news: str) -> None:
+        """Nobody who listens is no trouble."""
+        try:
+            self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        self.tell("STOPPING=1")
+        self._socket.close()
+
+
+def service_managers(stack: ExitStack) -> list[ServiceManager]:
+    """The one that has started this process, if one has, until `stack` is left. No child of it shall speak to that."""
+    address = os.environ.pop("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return []
+    manager = ServiceManager(address)
+    stack.callback(manager.close)
+    return [manager]
