@@ -33,6 +33,12 @@ def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) 
     return _sessions(_folders(), incomplete)
 
 
+def session_lists(context: click.Context, param: click.Parameter, incomplete: str) -> Proposals:
+    """Of several with commas between them, the last."""
+    before, comma, last = incomplete.rpartition(",")
+    return [CompletionItem(f"{before}{comma}{one.value}", type=one.type) for one in sessions(context, param, last)]
+
+
 def running_sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
     """Of those that are over the journal has become tables."""
     return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)

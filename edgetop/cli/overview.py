@@ -10,6 +10,7 @@ COMMANDS = {
     "stop": ("edgetop.cli.stop", "End a running session; returns when its recording is complete."),
     "sessions": ("edgetop.cli.sessions", "List running and recorded sessions."),
     "sweep": ("edgetop.cli.sweep", "Measure every combination of models and settings; recommend one."),
+    "fit": ("edgetop.cli.fit", "Predict what a model takes on a device from what it takes at the desk."),
     "fit-memory": ("edgetop.cli.fit_memory", "Find the least memory with which a model runs well."),
     "report": ("edgetop.cli.report", "Summarise a recorded session, as text or JSON."),
     "compare": ("edgetop.cli.compare", "Compare sessions: which is better, and whether it really is."),

@@ -52,6 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("edgetop report --js", ["--json"]),
         ("edgetop report ", ["soak-1", "soak-2", "soak-3"]),
         ("edgetop replay soak-1", ["soak-1"]),
+        ("edgetop fit --on soak-1,soak-", ["soak-1,soak-1", "soak-1,soak-2", "soak-1,soak-3"]),
         ("edgetop attach ", ["soak-2"]),
         ("edgetop stop ", ["soak-2"]),
         ("edgetop run --engine lite", ["litert"]),
