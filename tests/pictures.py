@@ -16,7 +16,7 @@ from pathlib import Path
 from edgetop.analysis.analysis import Analysis
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch, merge
-from edgetop.ui.app import EdgetopApp
+from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.layout import LAYOUTS
 from edgetop.ui.settings import ScreenSettings
 from tests.support.commands import edgetop
@@ -65,11 +65,11 @@ def picture(batch: Batch, size: tuple[int, int], layout: str) -> str:
 
 async def _picture(batch: Batch, size: tuple[int, int], layout: str) -> str:
     settings = ScreenSettings(refresh_s=3600.0, theme="dark", layout=layout)
-    app = EdgetopApp(ListFeed([batch]), Analysis(), settings)
+    app = EdgetopApp(monitor(ListFeed([batch]), Analysis(), settings), settings)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        app._monitor.use_look(dataclasses.replace(app._monitor.look, boxes=True))
-        app._monitor.redraw_all()
+        app.hosted.use_look(dataclasses.replace(app.hosted.look, boxes=True))
+        app.hosted.redraw_all()
         await pilot.pause()
         return app.export_screenshot(title="edgetop")
 

@@ -5,7 +5,7 @@ of `Report` and an entry of `_PARTS`; a new figure is a field of a part. A value
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.forecast import ForecastView
 from edgetop.analysis.forecast.words import forecast
 from edgetop.analysis.frames import FramesView
-from edgetop.analysis.gates import GateResult, judge_gate
+from edgetop.analysis.gates import Gate, GateResult, judge_gate
 from edgetop.analysis.power import PowerView
 from edgetop.analysis.report_energy import EnergyFigures, PowerFigures, energy_figures, power_figures
 from edgetop.analysis.report_latency import LatencyFigures, latency_figures
@@ -164,12 +164,13 @@ def report_document(analysis: Folds) -> dict[str, Any]:
     return document
 
 
-def gate_results(analysis: Folds) -> tuple[GateResult, ...]:
-    """How the session's gates stand now."""
-    if not analysis.gates or analysis.manifest is None:
+def gate_results(analysis: Folds, gates: Sequence[Gate] | None = None) -> tuple[GateResult, ...]:
+    """How these gates stand now; None: the session's own."""
+    gates = analysis.gates if gates is None else gates
+    if not gates or analysis.manifest is None:
         return ()
     parts: Any = _Parts(analysis, analysis.manifest)
-    return tuple(judge_gate(gate, parts) for gate in analysis.gates)
+    return tuple(judge_gate(gate, parts) for gate in gates)
 
 
 @once

@@ -85,9 +85,11 @@ def command(
 
     if session and is_remote(session):
         from edgetop.cli.attach_remote import watch_remote  # noqa: PLC0415
+        from edgetop.feeds.ssh import parse_target  # noqa: PLC0415
 
+        target = parse_target(session)
         settings = screen_settings(refresh, theme, ascii_only, notify=notify, config_file=config_file)
-        watch_remote(session, settings, remote_command, alerts)
+        watch_remote(target, settings, remote_command, alerts)
         return EXIT_DONE
     folder = running(session, newest=True)
     if headless:

@@ -10,19 +10,20 @@ from edgetop.cli.tell import tell
 from edgetop.cli.viewing import noted_signals, require_screen
 from edgetop.errors import InputError
 from edgetop.feeds.remote import RemoteFeed
-from edgetop.feeds.ssh import SshLink, Target, parse_target
+from edgetop.feeds.ssh import SshLink, Target
 from edgetop.session.clock import SystemClock
 from edgetop.ui.settings import ScreenSettings
 
 LAST_ORDERS_S = 5.0  # a link may be slow
 
 
-def watch_remote(text: str, settings: ScreenSettings, remote_command: str, alerts: tuple[AlertRule, ...] = ()) -> None:
-    """Show the session that `text` means (`ssh:[USER@]HOST[:SESSION]`) until it is left.
+def watch_remote(
+    target: Target, settings: ScreenSettings, remote_command: str, alerts: tuple[AlertRule, ...] = ()
+) -> None:
+    """Show that session until it is left.
 
     Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
     """
-    target = parse_target(text)
     require_screen(f"ssh {target} edgetop report")
     messages = _SshMessages()
     feed = RemoteFeed(partial(_connect, target, remote_command, messages), str(target), SystemClock())
@@ -38,7 +39,9 @@ def watch_remote(text: str, settings: ScreenSettings, remote_command: str, alert
     if feed.failure:
         raise InputError(feed.failure)
     if unconfirmed:
-        raise InputError(f"{target} has not confirmed: {', '.join(unconfirmed)}", f"edgetop attach {text} looks again")
+        raise InputError(
+            f"{target} has not confirmed: {', '.join(unconfirmed)}", f"edgetop attach ssh:{target} looks again"
+        )
 
 
 class _SshMessages:

@@ -50,31 +50,34 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
     for path in (place, also):
         if path is not None:
             try:
-                given.update(_settings(_document(path), for_screen=for_screen))
-            except _SettingError as error:
+                given.update(_settings(read_toml(path), for_screen=for_screen))
+            except SettingError as error:
                 raise InputError(f"{path}: {error}", error.hint) from None
     return Config(**given, has_window="window_ns" in given)
 
 
-def _document(path: Path) -> Mapping[str, Any]:
-    """A pipe would be waited for, and a device read for ever: neither is a file of settings."""
+def read_toml(path: Path) -> Mapping[str, Any]:
+    """What a file of settings says. A pipe would be waited for, and a device read for ever: neither is one.
+
+    Raises SettingError.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise _SettingError("is not a file")
+                raise SettingError("is not a file")
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
-            raise _SettingError(f"is longer than settings can be ({size(MAX_BYTES)})")
+            raise SettingError(f"is longer than settings can be ({size(MAX_BYTES)})")
         document: Mapping[str, Any] = tomllib.loads(text.decode())
         return document
     except RecursionError:
-        raise _SettingError("cannot be read: nested too deep") from None
+        raise SettingError("cannot be read: nested too deep") from None
     except (OSError, ValueError) as error:
-        raise _SettingError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise SettingError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-class _SettingError(Exception):
+class SettingError(Exception):
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
         self.hint = hint or "edgetop help keys"
@@ -92,7 +95,7 @@ def _settings(document: Mapping[str, Any], *, for_screen: bool) -> dict[str, Any
     given: dict[str, Any] = {}
     for key, value in document.items():
         if key not in readers:
-            raise _SettingError(f"unknown setting {key}", nearest_hint(key, readers))
+            raise SettingError(f"unknown setting {key}", nearest_hint(key, readers))
         name, read = readers[key]
         given[name] = read(value)
     return given
@@ -100,7 +103,7 @@ def _settings(document: Mapping[str, Any], *, for_screen: bool) -> dict[str, Any
 
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str):
-        raise _SettingError(f"{key}: is not a text")
+        raise SettingError(f"{key}: is not a text")
     return value
 
 
@@ -109,7 +112,7 @@ def _theme(value: object) -> str:
 
     name, known = _text("theme", value), sorted(theme_files())
     if name not in known:
-        raise _SettingError(f"theme: unknown: {name}", nearest_hint(name, known))
+        raise SettingError(f"theme: unknown: {name}", nearest_hint(name, known))
     return name
 
 
@@ -117,25 +120,25 @@ def _refresh(value: object) -> int:
     try:
         return options.duration(_text("refresh", value))
     except BadParameter as error:
-        raise _SettingError(f"refresh: {error.message}") from None
+        raise SettingError(f"refresh: {error.message}") from None
 
 
 def _window(value: object) -> int | None:
     name = _text("window", value)
     if name not in WINDOWS_NS:
-        raise _SettingError(f"window: {name!r} is none of {', '.join(WINDOWS_NS)}")
+        raise SettingError(f"window: {name!r} is none of {', '.join(WINDOWS_NS)}")
     return WINDOWS_NS[name]
 
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise _SettingError("ascii: is neither true nor false")
+        raise SettingError("ascii: is neither true nor false")
     return value
 
 
 def _table(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise _SettingError("keys: is not a table")
+        raise SettingError("keys: is not a table")
     return value
 
 
@@ -147,13 +150,13 @@ def _keys(value: object) -> Mapping[str, str]:
     keys: dict[str, str] = {}
     for binding_id, text in _table(value).items():
         if binding_id not in IDS:
-            raise _SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
+            raise SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
         parts = _text(f"keys.{binding_id}", text).split(",")
         keys[binding_id] = ",".join(_key(binding_id, part.strip()) for part in parts)
     if found := conflict(remapped(COMMANDS, keys)):
         key, *both = found
         given, other = sorted(both, key=lambda holder: holder not in keys)
-        raise _SettingError(f"keys.{given}: {key_word(key)} is the key of {other} too", f"give {other} another one")
+        raise SettingError(f"keys.{given}: {key_word(key)} is the key of {other} too", f"give {other} another one")
     return keys
 
 
@@ -162,7 +165,7 @@ def _key(binding_id: str, text: str) -> str:
 
     key = parse_key(text)
     if key is None:
-        raise _SettingError(f"keys.{binding_id}: unknown key {text!r}", nearest_hint(text.lower(), key_names()))
+        raise SettingError(f"keys.{binding_id}: unknown key {text!r}", nearest_hint(text.lower(), key_names()))
     if key in RESERVED:
-        raise _SettingError(f"keys.{binding_id}: {text} always stops and leaves")
+        raise SettingError(f"keys.{binding_id}: {text} always stops and leaves")
     return key

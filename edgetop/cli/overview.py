@@ -7,6 +7,7 @@ COMMANDS = {
     "demo": ("edgetop.cli.demo", "Try it on a virtual board that overheats; the inference is real."),
     "ab": ("edgetop.cli.ab", "Compare two models or settings in turns: is the difference real?"),
     "attach": ("edgetop.cli.attach", "Watch a running session, here or over ssh."),
+    "fleet": ("edgetop.cli.fleet", "Watch many boards on one screen, over ssh; run a model on all."),
     "stop": ("edgetop.cli.stop", "End a running session; returns when its recording is complete."),
     "sessions": ("edgetop.cli.sessions", "List running and recorded sessions."),
     "sweep": ("edgetop.cli.sweep", "Measure every combination of models and settings; recommend one."),

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import click
 from edgetop.errors import EXIT_DONE, EdgetopError, InputError
 
 if TYPE_CHECKING:
+    from edgetop.analysis.summary import Summaries
     from edgetop.recording.files import HeldFolder
     from edgetop.relay.wire import Frame
 
@@ -51,7 +52,7 @@ def command(session: str | None, *, past: bool) -> int:
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     clock = SystemClock()
-    serve(Link(source, sink, clock), lambda: _find(session), give, _read_past, clock)
+    serve(Link(source, sink, clock), lambda: _find(session), give, _read_past, clock, summarize=_summarize)
     return EXIT_DONE
 
 
@@ -76,6 +77,12 @@ def _find(given: str | None) -> Path:
     if given is None and (running := live(home)):
         return running[0][0]
     return locate_live(given, home)
+
+
+def _summarize(gates: Sequence[str]) -> "Summaries":
+    from edgetop.analysis.summary import Summaries  # noqa: PLC0415  an attached screen judges by itself
+
+    return Summaries(gates)
 
 
 def _write_past(folder: Path, sink: int) -> None:

@@ -5,9 +5,9 @@ What comes is a stranger's data. A stream that is not sound is a broken link, an
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from edgetop.control.wire import Answer, pack_order, parse_answer
 from edgetop.errors import InputError
@@ -17,6 +17,7 @@ from edgetop.relay.encoding import Decoder, Position
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.orders import Order
+from edgetop.session.summary import Happened, parse_events
 
 HELLO_S = 60.0  # for an answer, beside the time in which ssh asks for a password: Python starts slowly on small boards
 MAX_QUOTED = 160  # characters of what else was said
@@ -28,6 +29,14 @@ class LinkEndedError(Exception):
 
 class UnreachableError(InputError):
     """No relay answers; another time one may."""
+
+
+class MisfitError(InputError):
+    """Another version answers; `version`: which, as it says itself."""
+
+    def __init__(self, why: str, version: str) -> None:
+        super().__init__(why)
+        self.version = version
 
 
 class Link(Protocol):
@@ -64,20 +73,32 @@ class Over:
     """The session is, and all of it was sent."""
 
 
-Received = tuple[Batch, Position] | Confirmed | Over
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """What is new of the session's summary, and what happened there."""
+
+    changed: dict[str, Any]  # not checked yet
+    events: tuple[Happened, ...]
+
+
+Received = tuple[Batch, Position] | Confirmed | Over | Summarised
 
 
 class Conversation:
-    def __init__(self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S) -> None:
+    def __init__(
+        self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S,
+        gates: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         """Compares versions and asks for what lies behind `position`; `where`: the board, in words.
 
+        `gates`: asks for summaries in place of batches, with how these gates stand.
         Raises InputError where that board cannot or will not tell, UnreachableError where it may yet.
         """
         self._link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
         self._pending: list[Frame] = []
         try:
-            self._begin(position, hello_s)
+            self._begin({"position": position} if gates is None else {"summaries": {"gates": gates}}, hello_s)
         except LinkEndedError:
             raise UnreachableError(self._ended(link.close())) from None
         except TimeoutError:
@@ -93,11 +114,13 @@ class Conversation:
             link.close()
             raise
 
-    def _begin(self, position: Position | None, hello_s: float) -> None:
-        if why := wire.misfit(self._next(hello_s), f"on {self._where}"):
-            raise InputError(why)
+    def _begin(self, asked: dict[str, Any], hello_s: float) -> None:
+        hello = self._next(hello_s)
+        self.version = hello.text("edgetop")
+        if why := wire.misfit(hello, f"on {self._where}"):
+            raise MisfitError(why, self.version)
         self._link.answered()
-        self._link.write(wire.hello(position=position))
+        self._link.write(wire.hello(**asked))
         begin = self._next(hello_s)
         self._fail(begin)
         self.session = begin.text("session")  # what to ask for to come back to it
@@ -138,6 +161,8 @@ class Conversation:
             elif frame.kind == wire.ACK:
                 number, line = frame.line
                 yield Confirmed(number, parse_answer(line))
+            elif frame.kind == wire.SUMMARY:
+                yield _summarised(frame)
             elif frame.kind == wire.END:
                 yield Over()
 
@@ -158,3 +183,11 @@ class Conversation:
 
     def close(self) -> str:
         return self._link.close()
+
+
+def _summarised(frame: Frame) -> Summarised:
+    """Raises ValueError."""
+    changed = frame.message.get("changed")
+    if len(frame.payload) > wire.MAX_SUMMARY or not isinstance(changed, dict):
+        raise ValueError("not a summary")
+    return Summarised(changed, parse_events(frame.message.get("events", [])))

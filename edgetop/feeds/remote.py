@@ -148,6 +148,8 @@ class RemoteFeed:
             self._is_over = True
         elif isinstance(received, Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
+        elif not isinstance(received, tuple):
+            raise ValueError("a summary that nobody asked for")  # noqa: TRY004  a broken link, as any that is unsound
         else:
             batch, position = received
             self._attempts = 0

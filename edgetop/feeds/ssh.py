@@ -135,6 +135,23 @@ def parse_target(text: str) -> Target:
     return Target(user + (match["address"] or match["host"]), match["session"])
 
 
+def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
+    """Of ssh, with a command for the shell over there. `attended`: it may ask for a password, on the terminal.
+
+    -T: no terminal, which would mangle bytes; what the user's configuration forwards is not wanted here.
+    """
+    batch = () if attended else ("-o", "BatchMode=yes")
+    return ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
+
+
+def not_found(command: str, target: Target) -> str:
+    """What to do where that command is not there."""
+    return (
+        f"no {command} on {target}: ssh {target} pipx install edgetop (or say where it is, ssh has not the PATH of a "
+        "login: --remote-command '~/.local/bin/edgetop')"
+    )
+
+
 OnLine = Callable[[str], None]  # is given what ssh prints
 
 
@@ -149,9 +166,7 @@ class SshLink:
         `remote_command` is read by the shell over there, so that `~` means the home there. Raises InputError.
         """
         over_there = f"{remote_command} relay" + (f" -- {shlex.quote(session)}" if session else "")
-        batch = () if attended else ("-o", "BatchMode=yes")
-        # -T: no terminal, which would mangle bytes; what the user's configuration forwards is not wanted here.
-        line = ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
+        line = command_line(target, over_there, attended=attended)
         self._target = target
         self._remote_command = remote_command
         # A group of its own, with which whatever it has begun can be ended. Nobody to be asked: no terminal either.
@@ -253,10 +268,7 @@ class SshLink:
     def _why(self, code: int) -> str:
         last = self._lines[-1] if self._lines else ""
         if code == NOT_FOUND:
-            return (
-                f"{self._remote_command} was not found on {self._target} (ssh has not the PATH of a login; "
-                "say where it is: --remote-command '~/.local/bin/edgetop')"
-            )
+            return not_found(self._remote_command, self._target)
         if code == SSH_FAILED:
             return last or f"ssh could not reach {self._target}"
         if code > 0:

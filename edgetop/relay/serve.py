@@ -12,8 +12,9 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
@@ -21,7 +22,7 @@ from edgetop.recording.files import JOURNAL, HeldFolder, held
 from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
 from edgetop.recording.rows import give_memory_back
 from edgetop.relay import wire
-from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Encoder, Position, in_pieces, thinned
+from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Decoder, Encoder, Position, in_pieces, thinned
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
@@ -35,6 +36,18 @@ _PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it tak
 
 Past = Callable[[HeldFolder], Iterator[Frame]]  # of a session: PLACE, and its batches; ALIVE where that takes long
 Give = Callable[[Path, Order], Answer]  # raises EdgetopError where the order is refused
+
+
+class Summaries(Protocol):
+    """What is sent in place of batches to a viewer of many boards."""
+
+    def fold(self, batch: Batch) -> None: ...
+
+    def message(self) -> Mapping[str, Any]:
+        """Of a SUMMARY: what is new since the last time."""
+
+
+Summarize = Callable[[Sequence[str]], Summaries]  # is given gates; raises ValueError where one is none
 
 
 class LinkLostError(Exception):
@@ -114,14 +127,16 @@ def serve(
     past: Past,
     clock: Clock,
     period_ns: int = PERIOD_NS,
+    summarize: Summarize | None = None,
 ) -> None:
     """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError."""
     try:
         link.send(wire.hello())
         hello = _hello(link)
+        summaries = _summaries(hello, summarize) if summarize else None
         folder = find()
         link.send(wire.pack_message(wire.BEGIN, session=str(folder.absolute())))
-        _Relay(link, folder, give, past, clock, period_ns).run(_position(hello))
+        _Relay(link, folder, give, past, clock, period_ns, summaries).run(None if summaries else _position(hello))
     except (LinkLostError, ValueError):  # nobody is left to tell, or one that speaks another language
         pass
     except EdgetopError as error:
@@ -142,6 +157,20 @@ def _hello(link: Link) -> Frame:
     return hello
 
 
+def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
+    """None: the viewer wants batches."""
+    asked = hello.message.get("summaries")
+    if asked is None:
+        return None
+    gates = asked.get("gates") if isinstance(asked, dict) else None
+    if not isinstance(gates, list) or not all(isinstance(gate, str) for gate in gates):
+        raise EdgetopError("gates that are no list of texts")
+    try:
+        return summarize(gates)
+    except ValueError as error:
+        raise EdgetopError(str(error)) from None
+
+
 def _position(hello: Frame) -> Position | None:
     given = hello.message.get("position")
     if not isinstance(given, list) or len(given) != 3 or not all(type(n) is int and 0 <= n < 2**62 for n in given):
@@ -151,8 +180,12 @@ def _position(hello: Frame) -> Position | None:
 
 
 class _Relay:
-    def __init__(self, link: Link, folder: Path, give: Give, past: Past, clock: Clock, period_ns: int) -> None:
+    def __init__(
+        self, link: Link, folder: Path, give: Give, past: Past, clock: Clock, period_ns: int,
+        summaries: Summaries | None,
+    ) -> None:  # fmt: skip
         self._link = link
+        self._summaries = summaries
         self._folder = held(folder)
         self._past = past
         self._encoder = Encoder()
@@ -179,6 +212,8 @@ class _Relay:
                 continue
             if batch:
                 self._send(thinned(batch, (batch.until_ns - self._until_ns) / NS), tail)
+            elif self._summaries:
+                self._link.send(wire.pack_message(wire.ALIVE))  # the link is well, the session is silent
         self._exchange(0)
         self._link.send(wire.pack_message(wire.END))
 
@@ -193,7 +228,7 @@ class _Relay:
 
     def _send_past(self) -> JournalTail | None:
         """All there is up to now, and what will follow; None where that is nothing more. Raises EdgetopError."""
-        tail = None
+        tail, decoder = None, Decoder()
         for frame in self._past(self._folder):
             if frame.kind == wire.PLACE:
                 place = frame.number("segment"), frame.number("offset"), frame.number("until_ns")
@@ -203,19 +238,31 @@ class _Relay:
             elif frame.kind == wire.FAILED:
                 raise EdgetopError(frame.text("message"))
             else:
-                self._link.send(wire.seal(frame.kind, frame.payload))
+                if self._summaries and frame.kind == wire.BATCH:
+                    self._summaries.fold(decoder.decode(frame.payload)[0])
+                else:
+                    self._link.send(wire.seal(frame.kind, frame.payload))
                 self._exchange(0)  # a long past over a slow link: orders do not wait for it
         self._encoder = Encoder()
         if tail:
             self._send(Batch(until_ns=self._until_ns), tail)
+        elif self._summaries:
+            self._send_summary(self._summaries)
         return tail
 
     def _send(self, batch: Batch, tail: JournalTail) -> None:
         self._until_ns = batch.until_ns
+        if self._summaries:
+            self._summaries.fold(batch)
+            self._send_summary(self._summaries)
+            return
         pieces = list(in_pieces(batch))
         for piece in pieces:
             position = (*tail.place, batch.until_ns) if piece is pieces[-1] else NOWHERE
             self._link.send(wire.seal(wire.BATCH, self._encoder.encode(piece, position)))
+
+    def _send_summary(self, summaries: Summaries) -> None:
+        self._link.send(wire.pack_message(wire.SUMMARY, **summaries.message()))
 
     def _exchange(self, until_ns: int) -> None:
         for frame in self._link.receive(until_ns):

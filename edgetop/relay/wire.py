@@ -7,6 +7,7 @@ header and HELLO stay as they are in every version, so that two versions can alw
 
 History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses. 3: BATCH carries what a
 journal's frame does, a position is one in the journal, and COMMAND and ACK carry the control socket's lines.
+4: a viewer may ask for summaries in place of batches.
 """
 
 import json
@@ -19,10 +20,12 @@ from typing import Any
 from edgetop import __version__
 from edgetop.session.manifest import FORMAT_VERSION
 
-PROTOCOL = 3
+PROTOCOL = 4
 MAGIC = b"ETr"
 
-HELLO = 1  # both ways, first: {"protocol", "edgetop", "format"}, from the viewer {"position"}: where it was cut off
+# Both ways, first: {"protocol", "edgetop", "format"}; from the viewer also {"position"}: where it was cut off, or
+# {"summaries": {"gates": [TEXT]}}: it wants no batches.
+HELLO = 1
 BEGIN = 2  # from the board: {"session"}: what to ask for to come back to it
 BATCH = 3  # from the board
 ACK = 4  # from the board: the number of a command u32, and the line with which the session answered
@@ -30,9 +33,11 @@ FAILED = 5  # from the board: {"message"}: why it cannot go on; the last frame
 END = 6  # from the board: {}: the session is over and all of it was sent; the last frame
 COMMAND = 7  # from the viewer: a number of its own u32, and the line of an order
 ALIVE = 8  # from the viewer, and from a board that needs long for what comes next: {}
+SUMMARY = 10  # from the board: {"changed": fields of a session.summary, "events": [[age in s, severity, text]]}
 PLACE = 9  # between two processes of the board: {"segment", "offset", "until_ns", "live"}: what comes after the past
 
 MAX_PAYLOAD = 512 * 1024
+MAX_SUMMARY = 32 * 1024
 MAX_NOISE = 64 * 1024  # what a shell's start-up files may print before the first frame
 MAX_WORDS = 1_000  # of a message for people
 

@@ -1,11 +1,11 @@
-"""The Textual app: themes, the monitor screen, and an end that leaves the session alone."""
+"""The Textual app: themes, one screen that it is opened with, and an end that leaves the session alone."""
 
 import contextlib
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import RenderableType
 from textual.app import App
@@ -21,14 +21,22 @@ from edgetop.notification import notification
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.driver import SteadyDriver
 from edgetop.ui.keys import remapped
-from edgetop.ui.look import MEASURED, suitable_look, suitable_theme
+from edgetop.ui.look import MEASURED, Look, suitable_look, suitable_theme
 from edgetop.ui.monitor import MonitorScreen
-from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.settings import FleetListing, ScreenSettings
 from edgetop.ui.terminal_buffer import TerminalBuffer
-from edgetop.ui.themes import load_theme, theme_files
+from edgetop.ui.themes import Theme, load_theme, theme_files
 from edgetop.ui.updates import tightened
 
+if TYPE_CHECKING:
+    from edgetop.feeds.fleet import Fleet
+    from edgetop.ui.fleet import FleetScreen
+
 UI_NICENESS = 5  # the screen gives way to the engine and to the recording
+
+
+# Is given the app, how it may draw, and whether it is to close without a question.
+MakeScreen = Callable[["EdgetopApp", Look, Theme, Callable[[], bool]], "MonitorScreen | FleetScreen"]
 
 
 class EdgetopApp(App[None], inherit_bindings=False):
@@ -45,7 +53,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "interrupt", priority=True)]
 
     def __init__(
-        self, feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
+        self, make: MakeScreen, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
     ) -> None:
         """Raises InputError for a theme that is unknown or not in order."""
         theme = load_theme(settings.theme or suitable_theme())
@@ -58,21 +66,12 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.measured_glyphs = "" if look.ascii_only else MEASURED  # that the driver has the terminal measure
         self._themes = sorted(theme_files())
         self._theme_name = theme.name
-        self._monitor = MonitorScreen(
-            self,
-            feed,
-            analysis,
-            settings,
-            look,
-            theme,
-            remapped(COMMANDS, settings.keys),
-            leave_now=lambda: self.terminal_lost or leave_now(),
-        )
+        self.hosted = make(self, look, theme, lambda: self.terminal_lost or leave_now())
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
 
     def on_mount(self) -> None:
-        self.push_screen(self._monitor)
+        self.push_screen(self.hosted)
 
     def on_resize(self, event: Resize) -> None:
         """Of two in quick succession one may be told, at the size that was known: what was cut off is gone still."""
@@ -83,11 +82,11 @@ class EdgetopApp(App[None], inherit_bindings=False):
         """The terminal's reply to where the measured glyphs ended. Until it comes, the safe set is drawn."""
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""
-            self._monitor.use_look(replace(self._monitor.look, boxes=True))
+            self.hosted.use_look(replace(self.hosted.look, boxes=True))
 
     def action_interrupt(self) -> None:
         """Ctrl+C ends a program, also where a dialog or a note has the keyboard."""
-        self._monitor.interrupt()
+        self.hosted.interrupt()
 
     def action_redraw(self) -> None:
         """All of it, for something else wrote to the terminal: a kernel on its console, a talkative neighbour."""
@@ -105,7 +104,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
     @property
     def choices(self) -> dict[str, Any]:
         """What the user chose on the screen, for the next one."""
-        return {"theme": self._theme_name, **self._monitor.choices}
+        return {"theme": self._theme_name, **self.hosted.choices}
 
     def use_theme(self, name: str) -> None:
         try:
@@ -117,7 +116,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.ansi_color = theme.uses_terminal_colours
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
-        self._monitor.use_theme(theme)
+        self.hosted.use_theme(theme)
 
     def notify_desktop(self, title: str, text: str) -> None:
         """By the terminal's bell and a desktop notification; nothing of the screen changes."""
@@ -147,13 +146,36 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self._close_messages_no_wait()
 
 
+def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScreen:
+    """The screen of one session."""
+    commands = remapped(COMMANDS, settings.keys)
+    return lambda app, look, theme, leave_now: MonitorScreen(
+        app, feed, analysis, settings, look, theme, commands, leave_now
+    )
+
+
 def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool]) -> str | None:
     """Run the screen until the user leaves it, or it fails: then what of, in a line.
 
     `leave_now` is asked at every tick: True closes the screen without a question.
     Raises InputError for a theme that cannot be used.
     """
-    app = EdgetopApp(feed, analysis, settings, leave_now)
+    return _run(EdgetopApp(monitor(feed, analysis, settings), settings, leave_now), settings)
+
+
+def show_fleet(
+    fleet: "Fleet", settings: ScreenSettings, listing: FleetListing, leave_now: Callable[[], bool]
+) -> str | None:
+    """The same for many boards. `listing` is how it begins, and in the end how it was left."""
+    from edgetop.ui.fleet import FleetScreen  # noqa: PLC0415  a session's screen needs none of it
+
+    def make(app: EdgetopApp, look: Look, theme: Theme, leaves: Callable[[], bool]) -> FleetScreen:
+        return FleetScreen(app, fleet, settings, look, theme, listing, leaves)
+
+    return _run(EdgetopApp(make, settings, leave_now), settings)
+
+
+def _run(app: EdgetopApp, settings: ScreenSettings) -> str | None:
     before = app.choices
     yield_priority()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}

@@ -7,7 +7,9 @@ both. The order is that of the last line, where what is wanted most comes first,
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.app import App
 
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
@@ -16,12 +18,24 @@ from edgetop.session.orders import Order
 from edgetop.ui import playback, timeline
 from edgetop.ui.keys import Command, help_lines
 from edgetop.ui.layout import PANES
-from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.look import Look
+from edgetop.ui.monitor import Host, MonitorScreen
 from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.settings import WINDOWS_NS
 
 if TYPE_CHECKING:
     from edgetop.ui.palette import Entry
+
+
+class Themed(Protocol):
+    """A screen whose colours can be chosen."""
+
+    host: Host
+    look: Look
+
+    @property
+    def app(self) -> App[Any]: ...
+
 
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -177,7 +191,7 @@ def _reset(screen: MonitorScreen) -> None:
     screen.report("statistics reset; the recording keeps everything", seconds=3)
 
 
-def _open_themes(screen: MonitorScreen) -> None:
+def open_themes(screen: "Themed") -> None:
     from edgetop.ui.palette import Entry, PaletteDialog
 
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
@@ -312,7 +326,7 @@ COMMANDS = (
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
     Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset",
             asks="the statistics on the screen begin anew"),
-    Command("theme", "t", "choose a theme, and see it", _open_themes, footer="theme"),
+    Command("theme", "t", "choose a theme, and see it", open_themes, footer="theme"),
     Command("refresh-shorter", "minus", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,

@@ -440,7 +440,9 @@ class MonitorScreen(Screen[None]):
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """To the screen as it was: no pane alone, no cursor."""
+        """To the screen as it was: no pane alone, no cursor; from there to where it was opened."""
+        if self.settings.is_visited and self._zoomed is None and self.cursor_s is None and self.focused is None:
+            self.app.exit()
         self._zoomed = self.cursor_s = None
         for pane in self._panes.values():
             pane.choose(None)

@@ -33,6 +33,17 @@ class Exporter(Protocol):
         """Raises OSError where it cannot begin."""
 
 
+@dataclass(slots=True)
+class FleetListing:
+    """How a screen of many boards lists them: it stays when a board is opened and left."""
+
+    order: str = "worst"
+    words: str = ""  # only boards with these
+    cursor: str = ""  # the name of the board under it; "": the first one, whichever that is
+    note: str = ""  # to be shown for a while
+    opened: str = ""  # the name of the board whose screen is wanted; "": none, the user leaves
+
+
 @dataclass(frozen=True, slots=True)
 class ScreenSettings:
     refresh_s: float = 1.0
@@ -41,6 +52,7 @@ class ScreenSettings:
     recording: Path | None = None  # where the session is recorded, if it is: as it was when the screen opened
     moved: Moving | None = None  # the same folder, where it can be followed
     recording_host: str = ""  # the machine on which that is, where it is not this one
+    is_visited: bool = False  # opened from a screen of many boards, to which Esc goes back
     notify: bool = False  # tell of alerts by the terminal's bell and a desktop notification
     exporter: Exporter | None = None
     window_ns: int | None = WINDOWS_NS["10s"]  # of the percentiles, at first; one of WINDOWS_NS

@@ -81,12 +81,12 @@ def memory_mib(pid: int) -> dict[str, int]:
     }
 
 
-def started(home: Path) -> subprocess.Popen:
+def started(home: Path, **asked: object) -> subprocess.Popen:
     """A relay of the newest session there, that has been greeted."""
     argv = [sys.executable, "-m", "edgetop", "relay"]
     pipe = subprocess.PIPE
     relay = subprocess.Popen(argv, stdin=pipe, stdout=pipe, bufsize=0, env=environment(home))
-    relay.stdin.write(wire.hello())
+    relay.stdin.write(wire.hello(**asked))
     return relay
 
 

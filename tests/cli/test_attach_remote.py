@@ -156,7 +156,7 @@ def test_an_edgetop_that_is_not_on_the_path_over_there_is_one_line_with_what_to_
     terminal = open_terminal("ssh:pi@board", "--remote-command", "no-such-edgetop")
     assert terminal.wait_for_exit() == 2
     said = terminal.text.replace("\r\n", "")
-    assert "no-such-edgetop was not found on pi@board" in said
+    assert "no no-such-edgetop on pi@board: ssh pi@board pipx install edgetop" in said
     assert "--remote-command '~/.local/bin/edgetop'" in said
 
 

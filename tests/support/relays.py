@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from edgetop.analysis.slowdowns.slowdowns import judged
+from edgetop.analysis.summary import Summaries
 from edgetop.control.wire import Answer
 from edgetop.errors import InputError
 from edgetop.feeds.conversation import LinkEndedError
@@ -79,7 +80,7 @@ class PipeLink:
 
     def _serve(self, folder: Path, give: Give, source: int, sink: int) -> None:
         link = serve.Link(source, sink, SystemClock())
-        serve_link(link, lambda: folder, give, past_of, SystemClock(), period_ns=NS // 50)
+        serve_link(link, lambda: folder, give, past_of, SystemClock(), NS // 50, Summaries)
         link.close()
         os.close(source)
         os.close(sink)

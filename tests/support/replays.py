@@ -10,7 +10,7 @@ from edgetop.feeds.replay import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
-from edgetop.ui.app import EdgetopApp
+from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.settings import ScreenSettings
 from tests.support.clocks import ManualClock
 from tests.support.recordings import record
@@ -56,7 +56,7 @@ async def replayed(
     """The app on the recording of a session."""
     feed, clock = replay_of(script.batches, folder, from_ns=int(from_s * NS))
     choices = ScreenSettings(refresh_s=NEVER_S, recording=folder / "s.edgetop", **settings)  # type: ignore[arg-type]
-    app = EdgetopApp(feed, Analysis(), choices)
+    app = EdgetopApp(monitor(feed, Analysis(), choices), choices)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = Replay(app, pilot, feed, script, clock)  # type: ignore[arg-type]
         await screen.settle()

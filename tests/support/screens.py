@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.feeds.protocol import Can
-from edgetop.ui.app import EdgetopApp
+from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.keys import Command
 from edgetop.ui.look import Look
 from edgetop.ui.monitor import MonitorScreen
@@ -71,7 +71,7 @@ class Opened:
 
     @property
     def monitor(self) -> MonitorScreen:
-        return self.app._monitor
+        return self.app.hosted
 
     async def settle(self) -> None:
         """Until what has been asked is done and drawn: messages beget messages, but not deeper than this."""
@@ -145,7 +145,7 @@ async def opened(
     """The app on a session that has come as far as `script`."""
     feed = ListFeed([script.whole()], ends=ends, more=more)
     choices = ScreenSettings(refresh_s=NEVER_S, recording=recording, **settings)  # type: ignore[arg-type]
-    app = EdgetopApp(feed, Analysis(), choices)
+    app = EdgetopApp(monitor(feed, Analysis(), choices), choices)
     async with app.run_test(size=size, notifications=notifications) as pilot:
         screen = Opened(app, pilot, feed, script)
         await screen.settle()

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.ui.app import EdgetopApp
+from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.settings import ScreenSettings
 from tests.benchmarks import long_session
 from tests.benchmarks.ticks import Ticks
@@ -30,7 +30,7 @@ SPEED = 60
 async def test_a_live_screen(table):
     """As fast as its session can be made: no clock is waited for."""
     ticks, feed = Ticks(), ListFeed([])
-    app = EdgetopApp(feed, Analysis(), ScreenSettings(refresh_s=NEVER_S))
+    app = EdgetopApp(monitor(feed, Analysis(), ScreenSettings(refresh_s=NEVER_S)), ScreenSettings(refresh_s=NEVER_S))
     cost_ms, rss_mib = [], []
     async with app.run_test(size=SIZE) as pilot:
         screen = Opened(app, pilot, feed, Script())

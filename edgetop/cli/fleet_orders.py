@@ -1,0 +1,125 @@
+"""What many boards are told at once, each by an ssh of its own: run the same model, or stop. One that cannot is a line.
+
+The model is copied once to each board, in a folder named by its SHA-256, and its sum is compared there by `sha256sum`.
+"""
+
+import contextlib
+import hashlib
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from edgetop.errors import InputError
+from edgetop.feeds.fleet import Address
+from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED, Target, command_line, not_found
+from edgetop.formatting import clean, cut
+
+AT_ONCE = 16
+COPY_S, START_S, STOP_S, LOOK_S = 1800.0, 900.0, 120.0, 60.0  # an engine may be built for minutes before it begins
+MAX_SAID = 64 * 1024
+_IN_CACHE = (
+    'd="${XDG_CACHE_HOME:-$HOME/.cache}/edgetop/models/%(sum)s"; f="$d/%(name)s"; '
+    'sum() { echo "%(sum)s  $1" | sha256sum -c - >/dev/null 2>&1; }; '
+)
+_IS_THERE = _IN_CACHE + 'sum "$f" && echo "$f"; true'
+_COPY = _IN_CACHE + (
+    'mkdir -p "$d" && cat > "$f.part" && { sum "$f.part" || { rm -f "$f.part"; '
+    'echo "the copy has another SHA-256 than the model, or sha256sum is missing" >&2; exit 1; }; } '
+    '&& mv "$f.part" "$f" && echo "$f"'
+)
+_RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
+
+
+class CannotError(Exception):
+    """Why a board cannot, in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    address: Address
+    reason: str = ""  # why it was not done; "": it was
+    said: str = ""  # by the board
+
+
+def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> tuple[str, str]:
+    """What a command over there prints, on stdout and on stderr. Raises CannotError where it fails."""
+    with contextlib.ExitStack() as stack:
+        stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
+        try:
+            done = subprocess.run(  # noqa: S603  an argument list, and `--` before the host
+                command_line(address.target, command, attended=False), stdin=stdin, capture_output=True, check=False,
+                timeout=timeout_s, start_new_session=True,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise CannotError(f"no answer within {timeout_s:.0f} s") from None
+        except OSError as error:
+            raise CannotError(f"ssh cannot be started: {error.strerror}") from None
+    out, err = (text[-MAX_SAID:].decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+    if done.returncode == 0:
+        return out, err
+    lines = [line for line in err.splitlines() if line.strip()]
+    said = cut(clean(lines[-1].removeprefix("edgetop: ")), 300) if lines else ""
+    if done.returncode == NOT_FOUND:
+        said = not_found(address.command, address.target)
+    elif done.returncode == SSH_FAILED:
+        said = said or f"ssh could not reach {address.target}"
+    raise CannotError(said or f"exit code {done.returncode}")
+
+
+def _shell(script: str) -> str:
+    """For the user's own shell over there, whichever that is."""
+    return f"sh -c {shlex.quote(script)}"
+
+
+def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
+    """As they come to an end."""
+
+    def done(address: Address) -> Done:
+        try:
+            return do(address)
+        except CannotError as error:
+            return Done(address, str(error))
+
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        for future in as_completed([pool.submit(done, address) for address in boards]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def stop(boards: Sequence[Address]) -> Iterator[Done]:
+    def on(address: Address) -> Done:
+        session = f" -- {shlex.quote(address.target.session)}" if address.target.session else ""
+        out, _ = _there(address, f"{address.command} stop{session}", STOP_S)
+        return Done(address, said=clean(out.strip()))
+
+    return _each(boards, on)
+
+
+def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
+    """The same model on all, with these options of `run`; the addresses that come back name the sessions.
+
+    Raises InputError where the model cannot be read.
+    """
+    try:
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"{model}: cannot be read: {error.strerror}") from None
+    place = {"sum": digest, "name": re.sub(r"[^A-Za-z0-9._-]", "_", model.name)}
+
+    def on(address: Address) -> Done:
+        path = _there(address, _shell(_IS_THERE % place), LOOK_S)[0].strip()
+        path = path or _there(address, _shell(_COPY % place), COPY_S, model)[0].strip()
+        words = shlex.join([*options, "--detach"])
+        out, err = _there(address, f"{address.command} run {shlex.quote(path)} {words}", START_S)
+        match = _RECORDED.search(out + err)
+        if not match:
+            raise CannotError("it began, but did not say where it records")
+        return Done(replace(address, target=Target(address.target.host, match[1])))
+
+    return _each(boards, on)

@@ -1,0 +1,326 @@
+"""Many boards at once: of each its summary once a second, over a link of its own that may hang, break or never come.
+
+A board that is trouble costs no more than its line: each has a thread, which sleeps, reads no faster than `LEAST_S`,
+and comes back with longer and longer pauses. What a board says is a stranger's data.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from edgetop.errors import InputError
+from edgetop.feeds.conversation import (
+    Confirmed,
+    Connect,
+    Conversation,
+    Link,
+    LinkEndedError,
+    MisfitError,
+    Over,
+    Received,
+    Summarised,
+    UnreachableError,
+)
+from edgetop.feeds.remote import ALIVE_EVERY_NS, PAUSES_S, SILENCE_S
+from edgetop.feeds.ssh import Target
+from edgetop.formatting import clean
+from edgetop.session.clock import Clock
+from edgetop.session.orders import Order
+from edgetop.session.seconds import NS
+from edgetop.session.summary import Happened, Summary, parse_summary
+
+LEAST_S = 0.1  # between two reads: what a board floods its link with waits there
+SILENT_NS = 4 * NS
+MAX_LOG = 1_000
+STACK_BYTES = 256 * 1024  # of a board's thread
+
+State = Literal["connecting", "live", "silent", "over", "idle", "lost", "unreachable", "misfit", "refused"]
+# In place of the verdict, where there is none of now: its word and level.
+STATE_WORDS: Mapping[State, tuple[str, str]] = {
+    "connecting": ("CONNECTING", "neutral"),
+    "silent": ("SILENT", "critical"),
+    "idle": ("NO SESSION", "neutral"),
+    "lost": ("LINK LOST", "critical"),
+    "unreachable": ("UNREACHABLE", "critical"),
+    "misfit": ("OTHER VERSION", "warning"),
+    "refused": ("DOES NOT RUN", "critical"),
+}
+_LEVELS = ("critical", "warning", "neutral", "good")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A board, as the user names it."""
+
+    name: str
+    target: Target
+    group: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    command: str = "edgetop"  # how edgetop is called there
+
+
+@dataclass(frozen=True, slots=True)
+class BoardView:
+    address: Address
+    state: State = "connecting"
+    reason: str = ""  # why nothing comes, in words
+    summary: Summary | None = None  # the last one that came
+    age_s: float | None = None  # how long ago
+    version: str = ""  # of edgetop there
+
+    @property
+    def word(self) -> str:
+        return STATE_WORDS[self.state][0] if self.state in STATE_WORDS or not self.summary else self.summary.word
+
+    @property
+    def level(self) -> str:
+        return STATE_WORDS[self.state][1] if self.state in STATE_WORDS or not self.summary else self.summary.level
+
+    @property
+    def details(self) -> str:
+        if self.state in STATE_WORDS or not self.summary:
+            return self.reason
+        return self.summary.words.removeprefix(self.summary.word).lstrip(": ")
+
+    @property
+    def has_failed(self) -> bool:
+        """Nothing comes, and there is no reason to expect that it will soon."""
+        return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
+
+    @property
+    def tail_share(self) -> float:
+        """p99 of the deadline; 0 where it is not known."""
+        summary = self.summary
+        return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
+
+    def searched(self) -> str:
+        """What a filter looks for words in."""
+        address, summary = self.address, self.summary or Summary()
+        labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
+        parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)
+        return " ".join(parts).lower()
+
+
+ORDERS: Mapping[str, Callable[[BoardView], Any]] = {
+    "worst": lambda view: (_LEVELS.index(view.level), -view.tail_share, view.address.name),
+    "name": lambda view: view.address.name,
+    "group": lambda view: (view.address.group, view.address.name),
+    "p99": lambda view: -((view.summary and view.summary.p99_ms) or 0.0),
+    "heat": lambda view: -((view.summary and view.summary.temperature_c) or 0.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    t_ns: int  # of the clock's monotonic time here: boards' own clocks differ
+    board: str
+    happened: Happened
+
+
+class Board:
+    """One board, on a thread of its own."""
+
+    def __init__(
+        self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:  # fmt: skip
+        self.address = address
+        self._connect, self._gates, self._clock, self._log, self._pauses_s = connect, gates, clock, log, pauses_s
+        self._view = BoardView(address)
+        self._came_ns: int | None = None
+        self._newest_event_ns = -(2**62)
+        self._session = address.target.session
+        self._attempts = 0
+        self._orders: dict[int, Order] = {}
+        self._last_order = 0
+        self._link: Link | None = None
+        self._conversation: Conversation | None = None
+        self._leaving = threading.Event()
+        self.is_done = False  # nothing more will be asked of it
+        self._thread = threading.Thread(target=self._run, name=f"board {address.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def refuse(self, reason: str) -> None:
+        """Do not ask it."""
+        self._view, self.is_done = replace(self._view, state="refused", reason=reason), True
+
+    # For the thread of who shows it.
+
+    @property
+    def view(self) -> BoardView:
+        view, came_ns = self._view, self._came_ns
+        if came_ns is None:
+            return view
+        age_ns = self._clock.monotonic_ns() - came_ns
+        state: State = "silent" if view.state == "live" and age_ns > SILENT_NS else view.state
+        reason = f"nothing came for {age_ns // NS} s" if state == "silent" else view.reason
+        return replace(view, state=state, reason=reason, age_s=age_ns / NS)
+
+    def order(self, order: Order) -> None:
+        """What refuses it is told in the log; what it did, the board tells itself."""
+        self._last_order += 1
+        number = self._last_order
+        self._orders[number] = order
+        try:
+            if conversation := self._conversation:
+                conversation.order(number, order)
+            else:
+                self._confirm(number, "there is no link")
+        except (LinkEndedError, ValueError) as error:
+            self._confirm(number, str(error) or "the link is lost")
+
+    @property
+    def waits(self) -> bool:
+        """An order is not confirmed yet."""
+        return bool(self._orders)
+
+    def hang_up(self) -> None:
+        self._leaving.set()
+        if link := self._link:
+            link.hang_up()
+
+    def join(self, timeout_s: float) -> None:
+        if self._thread.ident:
+            self._thread.join(timeout_s)
+
+    # On its own thread.
+
+    def _run(self) -> None:
+        while not self._leaving.is_set() and not self.is_done:
+            try:
+                self._watch()
+            except MisfitError as error:
+                self._fail("misfit", error, error.version)
+            except (LinkEndedError, TimeoutError, ValueError, UnreachableError) as error:
+                self._fail("lost" if self._came_ns is not None else "unreachable", error)
+            except InputError as error:  # it answers, and has nothing to show
+                self._session = self.address.target.session
+                if self._view.state != "over":
+                    self._fail("idle", error)
+            pause_s = self._pauses_s[min(self._attempts, len(self._pauses_s) - 1)]
+            self._attempts += 1
+            self._leaving.wait(pause_s)
+
+    def _fail(self, state: State, error: Exception, version: str = "") -> None:
+        reason = clean(str(error)).removeprefix(f"{self.address.target}: ") or "the link ended"
+        if state != self._view.state and not self._leaving.is_set() and state in ("lost", "unreachable", "misfit"):
+            self._tell("warning", f"{STATE_WORDS[state][0].lower()}: {reason}")
+        self._view = replace(self._view, state=state, reason=reason, version=clean(version)[:40] or self._view.version)
+        for number in tuple(self._orders):
+            self._confirm(number, "the link was lost before it was confirmed")
+
+    def _watch(self) -> None:
+        try:
+            self._link = self._connect(self._session, False)
+        except InputError as error:
+            raise UnreachableError(str(error)) from None
+        conversation = Conversation(self._link, str(self.address.target), None, gates=self._gates)
+        self._conversation = conversation
+        is_first, alive_ns = True, self._clock.monotonic_ns()
+        self._session = conversation.session
+        self._view = replace(self._view, version=clean(conversation.version)[:40])
+        try:
+            while not self._leaving.is_set():
+                for received in conversation.listen(SILENCE_S):
+                    if isinstance(received, Over):
+                        self._end()
+                        return
+                    is_first = self._handle(received, is_first=is_first)
+                if self._clock.monotonic_ns() - alive_ns >= ALIVE_EVERY_NS:
+                    alive_ns = self._clock.monotonic_ns()
+                    conversation.send_alive()
+                self._leaving.wait(LEAST_S)
+        finally:
+            self._conversation = None
+            conversation.close()
+
+    def _end(self) -> None:
+        """Another session may run there some time."""
+        self._orders.clear()  # a stop is confirmed by it
+        self._view = replace(self._view, state="over")
+        self._session, self._attempts = self.address.target.session, len(self._pauses_s)
+        self.is_done = self._session is not None
+
+    def _handle(self, received: Received, *, is_first: bool) -> bool:
+        """Whether the first summary of a link, which repeats events of before, is yet to come. Raises ValueError."""
+        if isinstance(received, Confirmed):
+            self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
+        elif not isinstance(received, Summarised):
+            raise ValueError("a batch that nobody asked for")  # noqa: TRY004  a broken link, as any that is unsound
+        else:
+            now_ns = self._clock.monotonic_ns()
+            before = Summary() if is_first else self._view.summary
+            summary = parse_summary(received.changed, before or Summary())
+            self._view = replace(self._view, state="live", reason="", summary=summary)
+            self._came_ns, self._attempts = now_ns, 0
+            known_ns = self._newest_event_ns + NS if is_first else -(2**62)
+            for happened in received.events:
+                t_ns = now_ns - int(happened.age_s * NS)
+                if t_ns > known_ns:
+                    self._log(Logged(t_ns, self.address.name, happened))
+                    self._newest_event_ns = max(self._newest_event_ns, t_ns)
+            return False
+        return is_first
+
+    def _confirm(self, number: int, error: str) -> None:
+        order = self._orders.pop(number, None)
+        if order and error:
+            self._tell("warning", f"{order.do}: {clean(error)}")
+
+    def _tell(self, severity: Any, text: str) -> None:
+        self._log(Logged(self._clock.monotonic_ns(), self.address.name, Happened(0.0, severity, text)))
+
+
+class Fleet:
+    def __init__(
+        self, addresses: Sequence[Address], connect: Callable[[Address], Connect], gates: Sequence[str], clock: Clock,
+        refused: Mapping[str, str] = MappingProxyType({}), pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:  # fmt: skip
+        """`connect`: of a board, how its links are made; `gates`: that each is judged by.
+
+        `refused`: the names of boards that are not asked, and why.
+        """
+        self.clock = clock
+        self._log: deque[Logged] = deque(maxlen=MAX_LOG)
+        self.boards = tuple(Board(of, connect(of), gates, clock, self._log.append, pauses_s) for of in addresses)
+        for board in self.boards:
+            if reason := refused.get(board.address.name):
+                board.refuse(reason)
+
+    def start(self) -> None:
+        before = threading.stack_size(STACK_BYTES)
+        for board in self.boards:
+            if not board.is_done:
+                board.start()
+        threading.stack_size(before)
+
+    def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
+        """Those with all these words, in this order."""
+        wanted = words.lower().split()
+        views = (board.view for board in self.boards)
+        return sorted((v for v in views if all(word in v.searched() for word in wanted)), key=ORDERS[order])
+
+    def log(self) -> list[Logged]:
+        """Newest first."""
+        return sorted(self._log.copy(), key=lambda logged: -logged.t_ns)
+
+    def order_all(self, order: Order) -> None:
+        for board in self.boards:
+            if not board.is_done and board.view.state in ("live", "silent"):
+                board.order(order)
+
+    def close(self, timeout_s: float) -> None:
+        """Orders that are under way are waited for, but no longer than that."""
+        until_ns = self.clock.monotonic_ns() + int(timeout_s * NS)
+        pause = threading.Event()
+        while any(board.waits for board in self.boards) and self.clock.monotonic_ns() < until_ns:
+            pause.wait(LEAST_S)
+        for board in self.boards:
+            board.hang_up()
+        for board in self.boards:
+            board.join(max(LEAST_S, (until_ns - self.clock.monotonic_ns()) / NS))

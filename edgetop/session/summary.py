@@ -1,0 +1,141 @@
+"""A session in one line, as the analysis on its own board judges it: what is shown of each of many boards.
+
+The names of the fields are keys of `edgetop fleet --json`. A board sends them as JSON, and after the first time only
+those that changed. Whoever reads them believes nothing: what is not of its field's type, or too long, is a ValueError.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
+
+from edgetop.session.events import JsonValue, Severity
+
+MAX_TEXT, MAX_COURSE, MAX_GATES, MAX_EVENTS = 300, 64, 16, 64
+LEVELS = ("good", "neutral", "warning", "critical")
+COURSE = 20  # steps
+
+Course = tuple[float | None, ...]
+Json = JsonValue | list[Any] | dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """None: not known."""
+
+    session: str = ""
+    model: str = ""
+    board: str = ""
+    simulated: bool = False
+    phase: str = ""
+    word: str = ""  # of the verdict
+    level: str = "neutral"  # one of LEVELS
+    words: str = ""
+    throttled: bool | None = None  # a throttle signal is in force now
+    elapsed_s: float | None = None  # since the session began
+    asked_s: float | None = None  # of the measured phase; None: no end was asked for
+    deadline_ms: float | None = None
+    p50_ms: float | None = (
+        None  # of the last ten seconds, or of a session that is over; response time where that counts for the deadline
+    )
+    p99_ms: float | None = None
+    settled: bool = False  # enough inferences stand behind p99
+    misses: float | None = None  # of the deadline, in the whole session
+    miss_rate: float | None = None
+    sensor: str = ""  # the zone nearest to its trip, or the hottest
+    temperature_c: float | None = None
+    headroom_c: float | None = None  # to that zone's trip
+    clock_share: float | None = None  # of the best clock
+    power_w: float | None = None
+    memory_left_mib: float | None = None
+    course_step_s: float | None = None  # of the courses: the last COURSE steps, oldest first
+    p99_course_ms: Course = ()
+    temperature_course_c: Course = ()
+    failed_gates: dict[str, str] | None = None  # of the gates that the viewer asked for, those that fail, and why
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event of a board, for the log of many."""
+
+    age_s: float  # when the board told it
+    severity: Severity
+    text: str
+
+
+def changes(before: Mapping[str, Json], now: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in now.items() if name not in before or before[name] != value}
+
+
+def to_json(summary: Summary) -> dict[str, Json]:
+    """Numbers with five digits: what is sent is for the eye."""
+    return {field.name: _plain(getattr(summary, field.name)) for field in fields(summary)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
+    """`before` with what changed. Of fields that are not known here nothing is read. Raises ValueError."""
+    known = {field.name: field.type for field in fields(Summary)}
+    given = {name: _READERS[known[name]](value) for name, value in changed.items() if name in known}
+    summary = replace(before, **given)
+    if summary.level not in LEVELS:
+        raise ValueError("a verdict of an unknown level")
+    return summary
+
+
+def parse_events(given: Any) -> tuple[Happened, ...]:
+    """Raises ValueError."""
+    if not isinstance(given, list) or len(given) > MAX_EVENTS:
+        raise ValueError("no list of events")
+    return tuple(map(_happened, given))
+
+
+def _happened(given: Any) -> Happened:
+    if not isinstance(given, list) or len(given) != 3 or given[1] not in get_args(Severity):
+        raise ValueError("not an event")
+    return Happened(_number(given[0]) or 0.0, given[1], _text(given[2]))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a text")  # noqa: TRY004  whatever is wrong with it, it is not a summary
+    return value[:MAX_TEXT]
+
+
+def _flag(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError("neither true nor false")
+    return value
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        raise ValueError("not a number")
+    return float(value)
+
+
+def _course(value: Any) -> Course:
+    if not isinstance(value, list) or len(value) > MAX_COURSE:
+        raise ValueError("not a course")
+    return tuple(map(_number, value))
+
+
+def _gates(value: Any) -> dict[str, str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or len(value) > MAX_GATES:
+        raise ValueError("no gates")
+    return {_text(gate): _text(reason) for gate, reason in value.items()}
+
+
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    str: _text, bool: lambda value: bool(_flag(value)), bool | None: _flag, float | None: _number, Course: _course,
+    dict[str, str] | None: _gates,
+}  # fmt: skip

@@ -1,0 +1,245 @@
+"""The screen of many boards: one timer draws what their threads have brought."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingsMap
+from textual.screen import Screen
+
+from edgetop.feeds.fleet import ORDERS, BoardView, Fleet
+from edgetop.feeds.protocol import Can
+from edgetop.session.orders import Order
+from edgetop.ui import commands
+from edgetop.ui.keys import Command, footer_keys, help_lines
+from edgetop.ui.layout import Place
+from edgetop.ui.look import Look
+from edgetop.ui.monitor import Host
+from edgetop.ui.pane_widget import LineWidget
+from edgetop.ui.panes.fleet import board_lines, detail_lines, head_line, log_lines
+from edgetop.ui.panes.pane import Area
+from edgetop.ui.settings import FleetListing, ScreenSettings
+from edgetop.ui.text import Line, Span, as_fits, fit, line
+from edgetop.ui.themes import Theme
+
+HEAD_ROWS, DETAIL_ROWS, LEAST_LOG_ROWS = 2, 2, 4
+LOG_FROM_ROWS = 16  # of the screen
+
+
+class FleetWidget(LineWidget):
+    """All of the screen, and where on it the mouse was."""
+
+    def __init__(
+        self, draw: Callable[[int, int], Sequence[Line]], on_row: Callable[[int, bool], None],
+        scroll: Callable[[int], None], theme: Theme,
+    ) -> None:  # fmt: skip
+        """`on_row`: is given the row of a click, and whether it was a double one."""
+        super().__init__(theme)
+        self._draw, self._on_row, self._scroll = draw, on_row, scroll
+
+    def lines(self, columns: int, rows: int) -> Sequence[Line]:
+        return self._draw(columns, rows)
+
+    def on_click(self, event: events.Click) -> None:
+        self._on_row(event.y, event.chain == 2)
+
+    def on_mouse_scroll_down(self) -> None:
+        self._scroll(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self._scroll(-3)
+
+
+class FleetScreen(Screen[None]):
+    DEFAULT_CSS = "FleetScreen { layers: base; }"
+    BLANK = True
+
+    def __init__(
+        self, host: Host, fleet: Fleet, settings: ScreenSettings, look: Look, theme: Theme, listing: FleetListing,
+        leave_now: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.host, self.fleet, self.settings, self.look = host, fleet, settings, look
+        self.listing, self._leave_now = listing, leave_now
+        listing.opened = ""
+        self._commands = {command.id: command for command in COMMANDS}
+        keys = {command.id: settings.keys.get(command.id, command.keys) for command in COMMANDS}
+        self._bindings = BindingsMap([Binding(keys[c.id], f"command({c.id!r})", c.words, id=c.id) for c in COMMANDS])
+        self._widget = FleetWidget(self._lines, self._press_row, self.move, theme)
+        self._views: list[BoardView] = []
+        self._offset = 0
+
+    def compose(self) -> ComposeResult:
+        yield self._widget
+
+    def on_mount(self) -> None:
+        self._widget.put(Place("fleet", 0, 0, *self.size))
+        self.set_interval(self.settings.refresh_s, self.tick)
+        self.tick()
+        if self.listing.note:
+            self.report(self.listing.note, seconds=10)
+            self.listing.note = ""
+
+    def on_resize(self) -> None:
+        self._widget.put(Place("fleet", 0, 0, *self.size))
+
+    def use_theme(self, theme: Theme) -> None:
+        self._widget.use_theme(theme)
+
+    def use_look(self, look: Look) -> None:
+        self.look = look
+        self.tick()
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        return {}
+
+    def report(self, text: str, *, seconds: float = 2) -> None:
+        self.notify(text, timeout=seconds, markup=False)
+
+    def tick(self) -> None:
+        if self._leave_now():
+            self.app.exit()
+            return
+        self._views = self.fleet.views(self.listing.order, self.listing.words)
+        self._widget.redraw()
+
+    # Commands.
+
+    def present_commands(self) -> Iterator[Command]:
+        return (command for command in self._commands.values() if command.applies(Can.NOTHING))
+
+    def action_command(self, command_id: str) -> None:
+        self._commands[command_id].run(self)
+
+    def interrupt(self) -> None:
+        self.app.exit()
+
+    @property
+    def selected(self) -> BoardView | None:
+        """The board under the cursor."""
+        found = (view for view in self._views if view.address.name == self.listing.cursor)
+        return next(found, self._views[0] if self._views else None)
+
+    def move(self, by: int) -> None:
+        names = [view.address.name for view in self._views]
+        if names:
+            place = names.index(self.listing.cursor) if self.listing.cursor in names else 0
+            self.listing.cursor = names[min(max(place + by, 0), len(names) - 1)]
+            self._widget.redraw()
+
+    def open(self) -> None:
+        view = self.selected
+        if view and view.state in ("live", "silent", "over", "lost"):
+            self.listing.opened = view.address.name
+            self.app.exit()
+        elif view:
+            self.report(f"{view.address.name}: {view.reason or 'nothing came yet'}", seconds=5)
+
+    def step_order(self) -> None:
+        names = list(ORDERS)
+        self.listing.order = names[(names.index(self.listing.order) + 1) % len(names)]
+        self.tick()
+
+    def use_words(self, words: str) -> None:
+        self.listing.words = words
+        self.tick()
+
+    def open_filter(self) -> None:
+        from edgetop.ui.dialogs import filter_dialog  # noqa: PLC0415  as of the monitor: loaded when opened
+
+        before = self.listing.words
+
+        def use(words: str | None) -> None:
+            self.use_words(before if words is None else words)
+
+        self.app.push_screen(filter_dialog("boards", before, use), use)
+
+    def open_mark(self) -> None:
+        from edgetop.ui.dialogs import note_dialog  # noqa: PLC0415  the same
+
+        def mark(note: str | None) -> None:
+            if note:
+                self.fleet.order_all(Order("mark", note))
+                self.tick()
+
+        self.app.push_screen(note_dialog(), mark)
+
+    def open_help(self) -> None:
+        from edgetop.ui.dialogs import help_dialog  # noqa: PLC0415  the same
+
+        self.app.push_screen(help_dialog(help_lines(self.present_commands())))
+
+    # Drawing.
+
+    def _table_rows(self, rows: int) -> int:
+        """Of boards that are seen: as many as there are, as long as the log has its least."""
+        if rows < LOG_FROM_ROWS:
+            return max(1, rows - HEAD_ROWS - 1)
+        most = rows - HEAD_ROWS - DETAIL_ROWS - 1 - LEAST_LOG_ROWS - 1
+        return max(1, min(len(self._views), most))
+
+    def _lines(self, columns: int, rows: int) -> list[Line]:
+        area = Area(columns, rows, self.look)
+        now = self.fleet.clock.utc().astimezone()
+        words = f"   with: {self.listing.words}" if self.listing.words else ""
+        lines = [head_line(self._views, f"by {self.listing.order}{words}", f"{now:%H:%M:%S}", area)]
+        head, *body = board_lines(self._views, area)
+        seen = self._table_rows(rows)
+        place = next((i for i, view in enumerate(self._views) if view == self.selected), 0)
+        self._offset = max(0, min(max(self._offset, place - seen + 1), place, len(body) - seen))
+        shown = body[self._offset : self._offset + seen]
+        lines += [head, *(self._marked(of, self._offset + y == place, columns) for y, of in enumerate(shown))]
+        if rows >= LOG_FROM_ROWS:
+            below = len(body) - self._offset - len(shown)
+            lines += detail_lines(self.selected, area)
+            title = f" events of all boards {f'   {below} boards below ' if below else ''}"
+            lines.append(fit(line((title, "title")), columns, "title"))
+            log = log_lines(self.fleet.log()[: rows - len(lines) - 1], self.fleet.clock.monotonic_ns(), now, area)
+            lines += log
+        lines = lines[: rows - 1]
+        return [*lines, *[()] * (rows - 1 - len(lines)), self._footer(columns)]
+
+    def _marked(self, of: Line, is_selected: bool, columns: int) -> Line:
+        if not is_selected:
+            return of
+        return fit(line((">", "accent"), *fit(of, columns)[1:]) if of[0].text == " " else self._lit(of), columns)
+
+    @staticmethod
+    def _lit(of: Line) -> Line:
+        first, *rest = of
+        return (Span(f">{first.text[1:]}", "accent"), *rest)
+
+    def _footer(self, columns: int) -> Line:
+        keys = footer_keys(self.present_commands(), self)
+        spans = [span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title"))]
+        return fit(as_fits(columns, *spans), columns, "title")
+
+    def _press_row(self, y: int, is_double: bool) -> None:
+        place = self._offset + y - HEAD_ROWS
+        if 0 <= y - HEAD_ROWS < self._table_rows(self.size.height) and place < len(self._views):
+            self.listing.cursor = self._views[place].address.name
+            self._widget.redraw()
+            if is_double:
+                self.open()
+
+
+_ROWS, _PAGE, _ENDS = "choose a board", "a page of boards", "the first, the last board"
+COMMANDS = (
+    Command("help", "question_mark,f1", "help", FleetScreen.open_help, footer="help"),
+    Command("depart", "q,d,ctrl+c", "leave; the runs continue", FleetScreen.interrupt, footer="leave"),
+    Command("open", "enter", "the board's full screen; Esc comes back", FleetScreen.open, footer="open"),
+    Command("order", "s,o", "sort by the worst, name, group, p99, heat", FleetScreen.step_order, footer="sort"),
+    Command("filter", "slash", "only boards with these words", FleetScreen.open_filter, footer="filter"),
+    Command("back", "escape", "all boards again", lambda s: s.use_words("")),
+    Command("mark", "m", "mark this moment on all boards", FleetScreen.open_mark, footer="mark all"),
+    Command("theme", "t", "choose a theme, and see it", commands.open_themes, footer="theme"),
+    Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
+    Command("down", "down,j", "next board", lambda s: s.move(1), help=_ROWS),
+    Command("up", "up,k", "previous board", lambda s: s.move(-1), help=_ROWS),
+    Command("page-down", "pagedown", "a page down", lambda s: s.move(10), help=_PAGE),
+    Command("page-up", "pageup", "a page up", lambda s: s.move(-10), help=_PAGE),
+    Command("top", "home", "the first board", lambda s: s.move(-100_000), help=_ENDS),
+    Command("bottom", "end", "the last board", lambda s: s.move(100_000), help=_ENDS),
+)  # fmt: skip

@@ -1,0 +1,194 @@
+"""Many boards in lines: a table with a line each, what there is to say of one of them, and the log of all."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from edgetop import formatting
+from edgetop.feeds.fleet import BoardView, Logged
+from edgetop.formatting import UNKNOWN
+from edgetop.session.seconds import NS
+from edgetop.session.summary import Course, Summary
+from edgetop.ui.charts import strip
+from edgetop.ui.panes.events import MARKS, STYLES
+from edgetop.ui.panes.pane import Area
+from edgetop.ui.text import Column, Line, Piece, cells_of, fit, line, spread, table, width
+
+COURSE_CELLS = 20
+MIN_C = 20.0  # of a course of temperature: its bottom
+FULL_C = 100.0  # and its top, where the zone has no trip
+NAME_CELLS = (5, 10)
+OLD_S = 4.0
+_MARK = {"critical": "X ", "warning": "! "}  # so that colour is not the only carrier
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    column: Column
+    piece: Callable[[BoardView, Summary, Area], Piece]
+
+
+def _name(view: BoardView, _summary: Summary, area: Area) -> Piece:
+    return area.clean(view.address.name)
+
+
+def _verdict(view: BoardView, summary: Summary, area: Area) -> Piece:
+    simulated = "" if not summary.simulated or view.word != summary.word else " SIM"
+    return area.clean(f"{_MARK.get(view.level, '  ')}{view.word}{simulated}"), view.level
+
+
+def _p50(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    return UNKNOWN if summary.p50_ms is None else formatting.milliseconds(summary.p50_ms * 1e6)
+
+
+def _p99(view: BoardView, summary: Summary, _area: Area) -> Piece:
+    if summary.p99_ms is None:
+        return UNKNOWN
+    text = f"{formatting.milliseconds(summary.p99_ms * 1e6)}{'' if summary.settled else '?'}"
+    if not summary.deadline_ms:
+        return text
+    return f"{text}/{summary.deadline_ms:g}", "critical" if view.tail_share > 1 else "text"
+
+
+def _missed(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    return UNKNOWN if summary.miss_rate is None else formatting.fine_percent(summary.miss_rate)
+
+
+def _heat(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    if summary.temperature_c is None:
+        return UNKNOWN
+    if summary.headroom_c is None:
+        return f"{summary.temperature_c:.0f}"
+    style = "critical" if summary.headroom_c <= 0 else "warning" if summary.headroom_c < 5 else "text"
+    return f"{summary.temperature_c:.0f}/{summary.temperature_c + summary.headroom_c:.0f}", style
+
+
+def _clock(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    if summary.clock_share is None:
+        return UNKNOWN
+    return formatting.whole_percent(summary.clock_share), "warning" if summary.throttled else "text"
+
+
+def _age(view: BoardView, _summary: Summary, _area: Area) -> Piece:
+    if view.age_s is None:
+        return UNKNOWN
+    text = f"{view.age_s:.0f} s" if view.age_s < 99 else formatting.stopwatch(view.age_s * 1e9)
+    return text, "warning" if view.age_s > OLD_S and view.state != "over" else "text"
+
+
+def _power(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    return UNKNOWN if summary.power_w is None else formatting.reading(summary.power_w, "W")
+
+
+def _up(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    return UNKNOWN if summary.elapsed_s is None else formatting.stopwatch(summary.elapsed_s * 1e9)
+
+
+def _free(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+    if summary.memory_left_mib is None:
+        return UNKNOWN
+    return formatting.size(summary.memory_left_mib * 2**20).replace(" ", "").removesuffix("iB")
+
+
+def _tail_course(_view: BoardView, summary: Summary, area: Area) -> Piece:
+    return _drawn(summary.p99_course_ms, 0.0, summary.deadline_ms or 0.0, area), "p99"
+
+
+def _heat_course(_view: BoardView, summary: Summary, area: Area) -> Piece:
+    is_known = summary.temperature_c is not None and summary.headroom_c is not None
+    full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C
+    return _drawn(summary.temperature_course_c, MIN_C, full_c, area), "temperature"
+
+
+def _drawn(course: Course, low: float, high: float, area: Area) -> str:
+    """The newest step stands at the right; the highest value is full where it is beyond `high`."""
+    values = np.array([np.nan if value is None else value for value in course[-COURSE_CELLS:]])
+    if not len(values) or np.isnan(values).all():
+        return ""
+    high = max(high, float(np.nanmax(values)), low + 1e-9)
+    shares = np.clip((values - low) / (high - low), 1e-3, 1.0)
+    return strip(np.nan_to_num(shares), area.look).rjust(COURSE_CELLS)
+
+
+# As many as fit are shown, from the left.
+_FIGURES = (
+    _Figure(Column("VERDICT", 17, right=False), _verdict),
+    _Figure(Column("P50 MS", 6), _p50),
+    _Figure(Column("P99/LIMIT", 10), _p99),
+    _Figure(Column("MISSED", 6), _missed),
+    _Figure(Column("C/TRIP", 6), _heat),
+    _Figure(Column("CLOCK", 5), _clock),
+    _Figure(Column("AGE", 4), _age),
+    _Figure(Column("WATT", 5), _power),
+    _Figure(Column("UP", 8), _up),
+    _Figure(Column("FREE", 6), _free),
+    _Figure(Column("MODEL", 18, right=False), lambda _view, summary, area: area.clean(summary.model) or UNKNOWN),
+    _Figure(Column("P99 COURSE", COURSE_CELLS), _tail_course),
+    _Figure(Column("HEAT COURSE", COURSE_CELLS), _heat_course),
+    _Figure(Column("GROUP", 10, right=False), lambda view, _summary, area: area.clean(view.address.group)),
+)  # fmt: skip
+
+
+def board_lines(views: Sequence[BoardView], area: Area) -> list[Line]:
+    """A head, and a line for each. Figures of a board that is silent are dim: they are of before."""
+    longest = max((cells_of(area.clean(view.address.name)) for view in views), default=0)
+    most = NAME_CELLS[1] if area.width < 100 else 2 * NAME_CELLS[1]
+    name = Column("BOARD", min(max(longest, NAME_CELLS[0]), most), right=False)
+    figures = (_Figure(name, _name), *_FIGURES)
+    rows = [_row(view, figures, area) for view in views]
+    return [line(" ", *of) for of in table([figure.column for figure in figures], rows, area.width - 1)]
+
+
+def _row(view: BoardView, figures: Sequence[_Figure], area: Area) -> list[Piece]:
+    summary = view.summary or Summary()
+    is_old = view.state not in ("live", "over")
+    if view.summary is None:
+        return [_name(view, summary, area), _verdict(view, summary, area), (area.clean(view.reason), "dim")]
+    pieces = [figure.piece(view, summary, area) for figure in figures]
+    return [piece if i < 2 or not is_old else (_text(piece), "dim") for i, piece in enumerate(pieces)]
+
+
+def _text(piece: Piece) -> str:
+    return piece if isinstance(piece, str) else piece[0]
+
+
+def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> Line:
+    """How many boards there are, and of which verdict: the gravest first. `what`: is shown of them."""
+    counted = Counter((view.level, view.word) for view in views)
+    order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
+    parts: list[Piece] = [(" FLEET ", "focus"), f" {many} board{'' if many == 1 else 's'}"]
+    for (level, word), count in sorted(counted.items(), key=lambda item: (order.index(item[0][0]), -item[1])):
+        parts += ["  ", (area.clean(f"{count} {word}"), level)]
+    right = line((f" {area.clean(what)}  {clock} ", "dim"))
+    return spread(fit(line(*parts), max(0, area.width - width(right) - 1)), right, area.width)
+
+
+def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
+    """What there is to say of one board: its verdict in full, and what runs there."""
+    if view is None:
+        return [line((" no board with these words", "dim")), ()]
+    summary = view.summary or Summary()
+    words = area.clean(f"{view.word}: {view.details}" if view.details else view.word)
+    labels = " ".join(f"{key}={value}" for key, value in view.address.labels.items())
+    version = f"edgetop {view.version}" if view.version else ""
+    names = (view.address.target.host, labels, summary.board, summary.model, version)
+    said = area.clean("   ".join(name for name in names if name))
+    tail, heat = _tail_course(view, summary, area), _heat_course(view, summary, area)
+    courses = line((" p99 ", "dim"), tail, ("  heat ", "dim"), heat, " ") if summary.p99_course_ms else ()
+    left = fit(line((f" {said}", "dim")), max(0, area.width - width(courses) - 1))
+    return [line((f" {area.clean(view.address.name)} ", "accent"), words), spread(left, courses, area.width)]
+
+
+def log_lines(log: Iterable[Logged], now_ns: int, now: datetime, area: Area) -> list[Line]:
+    """Newest first, by the clock of this machine."""
+    lines = []
+    for logged in log:
+        at = now - timedelta(seconds=(now_ns - logged.t_ns) / NS)
+        happened = logged.happened
+        name = formatting.cut(area.clean(logged.board), NAME_CELLS[1]).ljust(NAME_CELLS[1])
+        prefix = f" {at:%H:%M:%S} {name} {MARKS[happened.severity]} "
+        lines.append(line((prefix, "dim"), (area.clean(happened.text), STYLES[happened.severity])))
+    return lines

@@ -1,0 +1,150 @@
+"""The screen of many boards: the worst first, at every size, without a session of its own."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from edgetop.feeds.fleet import ORDERS, BoardView, Logged
+from edgetop.session.orders import Order
+from edgetop.session.summary import Happened
+from edgetop.ui.app import EdgetopApp
+from edgetop.ui.fleet import COMMANDS, FleetScreen
+from edgetop.ui.keys import conflict
+from edgetop.ui.settings import FleetListing, ScreenSettings
+from tests.support.clocks import ManualClock
+from tests.support.fleets import view
+from tests.support.screens import NEVER_S, Opened
+from tests.support.screens import opened as opened_session
+from tests.support.scripts import HOSTILE, ListFeed, Script, measured
+
+FIGURES = {
+    "p50_ms": 12.6, "p99_ms": 19.1, "deadline_ms": 33.0, "settled": True, "miss_rate": 0.002, "temperature_c": 83.0,
+    "headroom_c": 2.0, "clock_share": 0.73, "power_w": 6.1, "memory_left_mib": 5222.0, "elapsed_s": 4364.0,
+    "model": "detector.tflite", "p99_course_ms": (12.0, 15.0, None, 19.1), "temperature_course_c": (60.0, 70.0, 83.0),
+}  # fmt: skip
+VIEWS = [
+    view("desk-1", **FIGURES, word="STEADY", level="good"),
+    view("desk-2", **FIGURES, word="THROTTLING", level="critical", words="THROTTLING: 0:27 thermal, p50 +32 %"),
+    view("desk-3", "misfit", reason="edgetop 0.0.9 on desk-3 speaks relay protocol 3: update edgetop on desk-3"),
+    view("desk-4", "unreachable", reason="no edgetop on pi@desk-4: ssh pi@desk-4 pipx install edgetop"),
+]
+
+
+class ListedFleet:
+    """Boards that a test puts there."""
+
+    def __init__(self, views: list[BoardView]) -> None:
+        self.clock = ManualClock()
+        self.all, self.asked = views, []
+        self.logged = [Logged(self.clock.monotonic_ns(), "desk-2", Happened(0.0, "critical", "throttling begins"))]
+
+    def views(self, order: str, words: str) -> list[BoardView]:
+        return sorted((v for v in self.all if words.lower() in v.searched()), key=ORDERS[order])
+
+    def log(self) -> list[Logged]:
+        return self.logged
+
+    def order_all(self, order: Order) -> None:
+        self.asked.append(order)
+
+
+@asynccontextmanager
+async def opened(fleet: ListedFleet, size: tuple[int, int] = (80, 24), listing: FleetListing | None = None):
+    settings, listing = ScreenSettings(refresh_s=NEVER_S), listing or FleetListing()
+    app = EdgetopApp(lambda *given: FleetScreen(given[0], fleet, settings, *given[1:3], listing, given[3]), settings)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = Opened(app, pilot, ListFeed(), Script())
+        await screen.settle()
+        yield screen
+
+
+async def test_the_worst_board_is_first_and_one_that_tells_nothing_tells_why():
+    async with opened(ListedFleet(VIEWS)) as screen:
+        rows = screen.rows
+        assert rows[0].startswith(" FLEET  4 boards  1 THROTTLING  1 UNREACHABLE  1 OTHER VER>  by worst")
+        assert rows[2].startswith(">desk-2  X THROTTLING        12.60    19.10/33   0.2 %   83/85   73 %   1 s")
+        assert rows[3].startswith(" desk-4  X UNREACHABLE      no edgetop on pi@desk-4: ssh pi@desk-4 pipx install")
+        assert rows[4].startswith(" desk-3  ! OTHER VERSION    edgetop 0.0.9 on desk-3")
+        assert "0:27 thermal, p50 +32 %" in rows[6]
+        assert any("desk-2     X throttling begins" in row for row in rows)
+
+
+SEEN = {(80, 24): "AGE", (120, 40): "MODEL", (200, 60): "HEAT COURSE", (60, 12): "P50", (20, 5): "BOA"}
+
+
+@pytest.mark.parametrize(("size", "seen"), SEEN.items())
+async def test_every_size_shows_whole_columns(size, seen):
+    async with opened(ListedFleet(VIEWS), size) as screen:
+        assert seen in screen.rows[1]
+        assert all(len(row) == size[0] for row in screen.rows)
+        await screen.resize(80, 24)
+        assert "AGE" in screen.rows[1]
+
+
+async def test_keys_choose_sort_filter_mark_and_open_and_the_choice_stays_when_one_comes_back():
+    fleet, listing = ListedFleet(VIEWS), FleetListing()
+    async with opened(fleet, listing=listing) as screen:
+        await screen.press("s", "down")
+        assert screen.rows[3].startswith(">desk-2")
+        await screen.press("slash", "1", "enter")
+        assert "1 board " in screen.rows[0]
+        await screen.press("escape", "m", "f", "a", "n", "enter")
+        assert fleet.asked == [Order("mark", "fan")]
+        await screen.press("up", "question_mark")
+        assert "mark this moment on all boards" in screen.text
+        await screen.press("escape", "enter")
+    assert listing == FleetListing(order="name", cursor="desk-1", opened="desk-1")
+    async with opened(fleet, listing=listing) as screen:
+        assert screen.rows[2].startswith(">desk-1")
+        assert listing.opened == ""
+
+
+async def test_a_board_of_which_nothing_came_is_not_opened_but_says_why():
+    listing = FleetListing(cursor="desk-4")
+    async with opened(ListedFleet(VIEWS), (120, 40), listing) as screen:
+        await screen.press("enter")
+        await screen.wait_for("desk-4: no edgetop on pi@desk-4")
+        assert listing.opened == ""
+
+
+async def test_the_mouse_chooses_and_opens_a_board():
+    listing = FleetListing()
+    async with opened(ListedFleet(VIEWS), listing=listing) as screen:
+        await screen.pilot.click(offset=(5, 5))
+        assert screen.rows[5].startswith(">desk-1")
+        await screen.pilot.click(offset=(5, 5), times=2)
+        await screen.settle()
+    assert listing.opened == "desk-1"
+
+
+async def test_more_boards_than_rows_scroll_with_the_cursor():
+    many = [view(f"b{i:02}", **FIGURES, word="STEADY") for i in range(50)]
+    async with opened(ListedFleet(many)) as screen:
+        assert "boards below" in screen.text
+        await screen.press("end")
+        assert any(row.startswith(">b49") for row in screen.rows)
+        await screen.press("home")
+        assert screen.rows[2].startswith(">b00")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_foreign_text_is_only_text(text):
+    fleet = ListedFleet([view("desk", **{**FIGURES, "model": text, "word": text, "words": text, "board": text})])
+    fleet.all.append(replace(view("x", "lost", reason=text), version=text))
+    fleet.logged.append(Logged(0, text, Happened(0.0, "warning", text)))
+    async with opened(fleet, (200, 30)) as screen:
+        assert all(character.isprintable() for row in screen.rows for character in row)
+        assert screen.rows[-1].startswith(" ? help")
+
+
+async def test_escape_leaves_a_board_that_was_opened_from_a_fleet_once_nothing_else_is_open():
+    async with opened_session(measured(5), is_visited=True) as screen:
+        await screen.press("1", "escape")
+        assert not screen.app._exit
+        await screen.press("escape")
+        assert screen.app._exit
+
+
+def test_no_key_does_two_things():
+    assert conflict(COMMANDS) is None
