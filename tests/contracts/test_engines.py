@@ -264,29 +264,23 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     if implementation.isolation == "thread":  # what a runtime opens here once for ever is not the engine's
         dict(run_all(implementation, {"plain": specs["plain"]}))
     open_before = open_files()
-    python = implementation.interpreter()
-    heard = dict(run_all(implementation, specs) if python is None else run_most_at_once(implementation, python, specs))
+    python = implementation.interpreter() or sys.executable
+    in_thread = implementation.isolation == "thread"
+    heard = dict(run_all(implementation, specs) if in_thread else run_most_at_once(implementation, python, specs))
     return Told(implementation, heard, open_before, open_files(), folder)
 
 
 def run_all(implementation: Implementation, specs: Mapping[str, EngineSpec]) -> Iterator[tuple[str, Heard]]:
-    """Several at once where they cannot disturb each other: most of a short run is starting an interpreter."""
-    at_once = (os.cpu_count() or 1) + 1 if implementation.isolation == "process" else 1
-    names = list(specs)
-    while names:
-        group, names = names[:at_once], names[at_once:]
-        with contextlib.ExitStack() as stack:
-            engines = {name: stack.enter_context(implementation.made(specs[name])) for name in group}
-            for engine in engines.values():
-                engine.start()
-            for name, engine in engines.items():
-                yield name, hear_out(engine)
+    for name, spec in specs.items():
+        with implementation.made(spec) as engine:
+            engine.start()
+            yield name, hear_out(engine)
 
 
 def run_most_at_once(
     implementation: Implementation, python: str, specs: Mapping[str, EngineSpec]
 ) -> Iterator[tuple[str, Heard]]:
-    """In another interpreter: one as a process of its own, as all are in that of the tests, and the others in one."""
+    """One as a process of its own, and the others in one: most of a short run is the start of an interpreter."""
     yield from run_all(implementation, {"plain": specs["plain"]})
     yield from hear_batch(python, {name: spec for name, spec in specs.items() if name != "plain"})
 
