@@ -1,4 +1,5 @@
-/* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, linked or loaded with dlopen(3).
+/* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, or the C API of TensorFlow Lite or
+ * LiteRT where its library exports that, linked or loaded with dlopen(3).
  *
  * `OrtGetApiBase` is what every such program calls; the table of functions behind it has had the same order since its
  * first version (onnxruntime_c_api.h: "this struct is append-only"). The entries for running and loading are replaced
@@ -25,12 +26,13 @@ static Status (*real_run)(void *, void *, const char *const *, void *const *, si
 static Status (*real_bound)(void *, void *, void *);
 static Status (*real_async)(void *, void *, const char *const *, void *const *, size_t, const char *const *, size_t,
                             void **, AsyncDone, void *);
-static char version[32];
+static char ort[48]; /* the runtime, a tab and its version */
 static struct { void *session; uint16_t name; int called; } sessions[SESSIONS];
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Under a session's address its name; `path` is NULL but for one that was just made. */
-static uint16_t session_name(struct edgetop_ring *ring, void *session, const char *path, uint32_t *flags) {
+static uint16_t session_name(struct edgetop_ring *ring, const char *runtime, void *session, const char *path,
+                             uint32_t *flags) {
     char text[4200], absolute[4096];
     int place, free_place = -1;
     uint16_t name;
@@ -49,11 +51,11 @@ static uint16_t session_name(struct edgetop_ring *ring, void *session, const cha
             free_place = place;
         others += sessions[place].session != NULL && sessions[place].session != session;
     }
-    snprintf(text, sizeof text, "onnxruntime\t%s\t\t%s", version, absolute);
+    snprintf(text, sizeof text, "%s\t\t%s", runtime, absolute);
     name = edgetop_name(ring, text, NULL);
     for (place = 0; place < SESSIONS; place++)
         if (sessions[place].session && sessions[place].session != session && sessions[place].name == name) {
-            snprintf(text, sizeof text, "onnxruntime\t%s\t\t%s#%d", version, absolute, others + 1);
+            snprintf(text, sizeof text, "%s\t\t%s#%d", runtime, absolute, others + 1);
             name = edgetop_name(ring, text, NULL);
             break;
         }
@@ -68,19 +70,23 @@ static uint16_t session_name(struct edgetop_ring *ring, void *session, const cha
     return name;
 }
 
-static void ran(void *session, int64_t start, int64_t end, Status status) {
+static void ran_on(const char *runtime, const char *path, void *session, int64_t start, int64_t end, int failed) {
     struct edgetop_ring *ring = edgetop_ring();
     if (ring) {
         uint32_t flags = 0;
-        uint16_t name = session_name(ring, session, NULL, &flags);
-        edgetop_write(ring, start, end, name, EDGETOP_CALL, !status, flags, 0);
+        uint16_t name = session_name(ring, runtime, session, path, &flags);
+        edgetop_write(ring, start, end, name, EDGETOP_CALL, !failed, flags, 0);
     }
+}
+
+static void ran(void *session, int64_t start, int64_t end, Status status) {
+    ran_on(ort, NULL, session, start, end, status != NULL);
 }
 
 static void loaded(void *session, const char *path, int64_t start) {
     struct edgetop_ring *ring = edgetop_ring();
     if (ring && session)
-        edgetop_write(ring, start, edgetop_now(), session_name(ring, session, path, NULL), EDGETOP_LOAD, 1, 0, 0);
+        edgetop_write(ring, start, edgetop_now(), session_name(ring, ort, session, path, NULL), EDGETOP_LOAD, 1, 0, 0);
 }
 
 static Status timed_create(void *env, const char *path, void *options, void **session) {
@@ -154,7 +160,8 @@ static void patch(struct Base *base) {
     void **table = base ? base->GetApi(1) : NULL;
     if (!table || !edgetop_ring())
         return;
-    snprintf(version, sizeof version, "%s", base->GetVersionString());
+    const char *version = base->GetVersionString();
+    snprintf(ort, sizeof ort, "onnxruntime\t%s", version);
     replace(table, CREATE_SESSION, (void *)timed_create, (void **)&real_create);
     replace(table, CREATE_SESSION_FROM_ARRAY, (void *)timed_create_from, (void **)&real_create_from);
     replace(table, RUN, (void *)timed_run, (void **)&real_run);
@@ -182,6 +189,61 @@ struct Base *OrtGetApiBase(void) { /* what a program calls that is linked with t
     return base;
 }
 
+/* The one model that is mapped into this process; "": none, or several. */
+static const char *mapped_model(char *path, size_t size) {
+    char line[4200], *found;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    path[0] = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        line[strcspn(line, "\n")] = 0;
+        found = strchr(line, '/');
+        if (!found || strlen(found) < 7 || strcmp(found + strlen(found) - 7, ".tflite") || !strcmp(found, path))
+            continue;
+        if (path[0]) {
+            path[0] = 0;
+            break;
+        }
+        snprintf(path, size, "%s", found);
+    }
+    if (maps)
+        fclose(maps);
+    return path;
+}
+
+static int known(void *session) {
+    for (int place = 0; place < SESSIONS; place++)
+        if (__atomic_load_n(&sessions[place].session, __ATOMIC_ACQUIRE) == session)
+            return 1;
+    return 0;
+}
+
+static void ran_lite(const char *runtime, void *session, int64_t start, int failed) {
+    char path[4096];
+    int64_t end = edgetop_now();
+    ran_on(runtime, known(session) ? NULL : mapped_model(path, sizeof path), session, start, end, failed);
+}
+
+static int (*real_invoke)(void *);
+static int (*real_compiled)(void *, size_t, size_t, void *, size_t, void *);
+
+int TfLiteInterpreterInvoke(void *interpreter) {
+    int64_t start = edgetop_now();
+    if (!real_invoke)
+        *(void **)&real_invoke = real_dlsym()(RTLD_NEXT, "TfLiteInterpreterInvoke");
+    int status = real_invoke(interpreter);
+    ran_lite("tflite\t", interpreter, start, status);
+    return status;
+}
+
+int LiteRtRunCompiledModel(void *model, size_t signature, size_t n, void *inputs, size_t m, void *outputs) {
+    int64_t start = edgetop_now();
+    if (!real_compiled)
+        *(void **)&real_compiled = real_dlsym()(RTLD_NEXT, "LiteRtRunCompiledModel");
+    int status = real_compiled(model, signature, n, inputs, m, outputs);
+    ran_lite("litert\t", model, start, status);
+    return status;
+}
+
 void *dlsym(void *handle, const char *name) { /* how a program finds it that loads the runtime itself */
     Dlsym real = real_dlsym();
     if (!strcmp(name, "OrtGetApiBase")) {
@@ -189,6 +251,16 @@ void *dlsym(void *handle, const char *name) { /* how a program finds it that loa
         if (found && found != OrtGetApiBase)
             patch(found());
         return (void *)found;
+    }
+    int is_compiled = !strcmp(name, "LiteRtRunCompiledModel");
+    if (is_compiled || !strcmp(name, "TfLiteInterpreterInvoke")) {
+        void *ours = is_compiled ? (void *)LiteRtRunCompiledModel : (void *)TfLiteInterpreterInvoke;
+        void *found = real(handle, name);
+        if (found == ours) /* asked for in all libraries */
+            found = real(RTLD_NEXT, name);
+        if (found)
+            *(is_compiled ? (void **)&real_compiled : (void **)&real_invoke) = found;
+        return found ? ours : NULL;
     }
     return real(handle, name); /* a jump and no call: dlsym(3) looks at who called it */
 }

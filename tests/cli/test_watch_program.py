@@ -109,6 +109,19 @@ def test_c_programs_are_seen_without_a_change(programs, tmp_path, program, way):
         assert seen["streams"][0]["p50_ns"] == pytest.approx(median_ns, rel=0.25)
 
 
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_c_programs_of_tensorflow_lite_are_seen(tmp_path, is_linked):
+    library, program, model = tmp_path / "liblite.so", tmp_path / "lite", demo.model_path("tflite")
+    link = ("-DLINKED", library, f"-Wl,-rpath,{tmp_path}") if is_linked else ()
+    for options in (("-DLIBRARY", "-shared", "-fPIC", "-o", library), ("-o", program, *link)):
+        subprocess.run(["cc", PROGRAMS / "lite_loop.c", *options, "-ldl"], check=True)
+    done, document = watched(tmp_path, program, model, library)
+    assert done.returncode == 0
+    assert (counted(document), document["latency"]["errors"]) == (24, 1)
+    (stream,) = document["session"]["watched"]["streams"]
+    assert (Path(stream["name"]), document["session"]["engine"]["runtime"]) == (model, "tflite")
+
+
 def test_the_exit_status_of_the_program_is_handed_on(model, tmp_path):
     done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 20, 7)
     assert done.returncode == 7

@@ -174,6 +174,9 @@ RUNTIMES = {
     "ai_edge_litert.interpreter": (
         "Interpreter", _interpreter_name("litert", "ai_edge_litert"), {"__init__": "load", "invoke": "call"},
     ),
+    "ai_edge_litert.compiled_model": (
+        "CompiledModel", _interpreter_name("litert", "ai_edge_litert"), {"run_by_index": "call", "run_by_name": "call"},
+    ),
     "tflite_runtime.interpreter": (
         "Interpreter", _interpreter_name("tflite-runtime", "tflite_runtime"), {"__init__": "load", "invoke": "call"},
     ),
