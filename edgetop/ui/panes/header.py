@@ -85,7 +85,7 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     yield 0, f"{'last ' if is_over else ''}p50 {p50} ms{change}", "dim" if is_over else "text"
     yield 6, f"p99 {p99}", "dim" if is_over else "text"
     if window.throughput_hz is not None:
-        yield 10, f"{formatting.rate(window.throughput_hz)}/s", "text"
+        yield 10, f"{formatting.rate(window.throughput_hz)}/s", "dim" if is_over else "text"
 
 
 def _doubt(window: Statistics, quantile: float) -> str:

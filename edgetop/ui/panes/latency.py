@@ -40,7 +40,7 @@ LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown o
 WHOLE_ROWS = 24  # the pane has the screen to itself
 TABLE_ROWS = 14  # for a table and not a line of figures
 SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
-TITLE_CELLS = 16  # of the name and the frame
+TITLE_CELLS = 19  # of the name and the frame
 STRIP_ROWS = 10  # for the distribution as a strip
 DEADLINE_WITHIN = 2.0  # of the top of the scale: further up it would flatten the rest
 STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
@@ -53,10 +53,10 @@ def title(view: MonitorView, area: Area) -> str:
     name = "last" if view.progress.phase == "over" else "window"
     shown = ["all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"]
     shown[0] += ", since x" if latency.since_ns else ""
-    shown += ["?: too few samples"] if window is not None and not window.is_settled(0.99) else []
+    shown += ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and not latency.points.is_empty:
-        shown += ["faint: min to max", *(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else [])]
-    while len(shown) > 1 and sum(map(len, shown)) + 3 * len(shown) > area.width - TITLE_CELLS:
+        shown += ["faint: min-max", *(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else [])]
+    while len(shown) > 1 and len("   ".join(shown)) > area.width - TITLE_CELLS:
         shown.pop()
     return "   ".join(shown)
 

@@ -37,7 +37,7 @@ def test_a_percentile_with_too_few_samples_is_marked_and_keeps_its_place() -> No
 
 
 def test_the_title_explains_the_mark_while_there_is_one() -> None:
-    assert "?: too few samples" in LATENCY.title(view_of(measured(3)), area(80, 18))
+    assert "?: few samples" in LATENCY.title(view_of(measured(3)), area(80, 18))
     assert "?" not in LATENCY.title(view_of(measured(75)), area(80, 18))
 
 
