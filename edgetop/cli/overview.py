@@ -22,6 +22,7 @@ COMMANDS = {
     "push": ("edgetop.cli.push", "Copy sessions into a lake: a folder or a bucket of many boards' sessions."),
     "pull": ("edgetop.cli.pull", "Bring a session back from a lake, to replay it."),
     "lake": ("edgetop.cli.lake", "Ask a lake: the fleet, its worst boards, regressions, throttling, energy."),
+    "forecast": ("edgetop.cli.forecast", "Forecast whether a board would throttle in a warmer room."),
     "ops": ("edgetop.cli.ops", "Profile the operators of a model: time, FLOPs, bytes, provider."),
     "inspect": ("edgetop.cli.inspect", "Show the operators, weights and FLOPs of a model file, without a runtime."),
     "sensors": ("edgetop.cli.sensors", "List the sensors of this board, and what is missing."),

@@ -78,15 +78,16 @@ class Question:
 
 
 def _share(of: str, whole: str) -> str:
-    """Of sessions that know both."""
-    return f"sum({of} * 1.0) / nullif(sum(CASE WHEN {of} IS NULL THEN NULL ELSE {whole} END) * 1.0, 0)"
+    """Of sessions that know both. With 1e0 it is a double everywhere; with 1.0 a decimal in some engines."""
+    known = f"sum(CASE WHEN {of} IS NULL THEN NULL ELSE {whole} END)"
+    return f"sum({of} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
 
 
 def _log_mean(column: str) -> str:
     return f"exp(avg(ln(CASE WHEN {column} > 0 THEN {column} ELSE NULL END)))"
 
 
-_SESSIONS = {"boards": "count(DISTINCT board)", "sessions": "count(*)", "hours": "sum(measured_s) / 3600.0"}
+_SESSIONS = {"boards": "count(DISTINCT board)", "sessions": "count(*)", "hours": "sum(measured_s) / 3.6e3"}
 _SIMULATED = {"simulated": "sum(CASE WHEN simulated THEN 1 ELSE 0 END)"}  # of the sessions
 _MISSED = {"missed_share": _share("misses", "inferences")}
 _THROTTLED = {"throttled_share": _share("throttled_s", "measured_s")}
@@ -117,7 +118,7 @@ QUESTIONS: Mapping[str, Question] = {
             **_SESSIONS, "inferences": "sum(inferences)", "mean_w": _share("joules", "measured_s"),
             "gross_mj": _share("gross_mj * inferences", "inferences"),
             "net_mj": _share("net_mj * inferences", "inferences"),
-            "watt_hours": "sum(joules) / 3600.0", **_SIMULATED,
+            "watt_hours": "sum(joules) / 3.6e3", **_SIMULATED,
         },
         "gross_mj DESC", where="joules IS NOT NULL",
     ),
@@ -167,7 +168,8 @@ named AS (
 merged AS (
   SELECT {group}, bucket, sum(n) AS n FROM named GROUP BY {group}, bucket),
 ranked AS (
-  SELECT {group}, bucket, sum(n) OVER (PARTITION BY {group} ORDER BY bucket) AS upto,
+  SELECT {group}, bucket,
+    sum(n) OVER (PARTITION BY {group} ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
     sum(n) OVER (PARTITION BY {group}) AS total FROM merged),
 latency AS (
   SELECT {group},
@@ -206,9 +208,9 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 def _middle_ms(bucket: str) -> str:
     """Of a bucket of edgetop.session.histogram; 2^e as exp(e ln 2), which every engine has."""
     sub, unit = 1 << SUB_BUCKET_BITS, UNIT_NS / 1e6
-    exponent = f"(floor({bucket} / {sub}.0) - 1)"
-    wide = f"({bucket} - {exponent} * {sub} + 0.5) * exp({exponent} * 0.6931471805599453)"
-    return f"CASE WHEN {bucket} < {2 * sub} THEN ({bucket} + 0.5) * {unit} ELSE {wide} * {unit} END"
+    exponent = f"(floor({bucket} / {sub}e0) - 1)"
+    wide = f"({bucket} - {exponent} * {sub} + 5e-1) * exp({exponent} * 6.931471805599453e-1)"
+    return f"CASE WHEN {bucket} < {2 * sub} THEN ({bucket} + 5e-1) * {unit} ELSE {wide} * {unit} END"
 
 
 def _columns_of(question: Question) -> set[str]:

@@ -76,6 +76,7 @@ def _seconds(latency: npt.NDArray[np.int64]) -> pa.Table:
 
 def _row(number: int, version: str, day: date, latency: npt.NDArray[np.int64], throttled_s: float) -> pa.Table:
     seconds, p99_ms = len(latency), float(np.percentile(latency, 99)) / 1e6
+    steady_c = 45.0 + 10 * (number % 3) + number % 10  # by enclosure and ambient temperature
     known = {
         "name": f"soak-{number}-{version}", "created_utc": f"{day}T10:00:00.000000Z", "state": "finished",
         "model": "a'b\\c.onnx" if number % 5 == 4 else "net.onnx", "version": version, "software": "onnxruntime 1.20",
@@ -87,6 +88,8 @@ def _row(number: int, version: str, day: date, latency: npt.NDArray[np.int64], t
         "throttled": throttled_s > 0, "throttled_s": throttled_s, "throttle_count": int(throttled_s > 0),
         "throttle_cause": "thermal" if throttled_s else "none", "temp_max_c": 55.0 + 10 * (number % 3) + number % 10,
         "temp_end_c": 55.0, "mean_w": 5.0, "joules": 5.0 * seconds, "gross_mj": 5e3 * seconds / latency.size,
-        "simulated": number == 0, "tail": json.dumps({"thermal": 3, "unknown": number % 4}), "drift_ratio": 1.01,
+        "trip_c": 75.0, "steady_c": steady_c, "steady_low_c": steady_c - 4,
+        "steady_high_c": steady_c + 4, "simulated": number == 0, "drift_ratio": 1.01,
+        "tail": json.dumps({"thermal": 3, "unknown": number % 4}),
     }  # fmt: skip
     return pa.table([[known.get(name)] for name in SCHEMA.names], SCHEMA)

@@ -47,8 +47,10 @@ class ForecastView:
 class Forecast(TracksReader):
     """Folds what tells of heat, load and cooling."""
 
-    def __init__(self, tracks: Tracks | None = None) -> None:
+    def __init__(self, tracks: Tracks | None = None, warmer_c: float | None = None) -> None:
+        """`warmer_c`: in a room that is so much warmer, a board is as much nearer to where it throttles."""
         super().__init__(tracks)
+        self._warmer_c = warmer_c
         self._history = History(self._tracks)
         self._drives = Drives(())
         self._board: str | None = None
@@ -128,7 +130,7 @@ class Forecast(TracksReader):
         view = ForecastView(sensor=self._history.infos[row], trip_c=trip_c)
         if self._drives.is_throttled(now).any():
             return replace(view, reason="it is throttling now"), None
-        if celsius > trip_c - AT_TRIP_C:
+        if celsius > trip_c - AT_TRIP_C and self._warmer_c is None:
             return replace(view, reason="it is where it throttles"), None
         span = steady_span(self._history, self._drives, began_s, as_of_s)
         if span is None or span.length_s < LEAST_S:
@@ -143,7 +145,7 @@ class Forecast(TracksReader):
             trip_c = throttles_at_c(info, self._board)
             if trip_c is None:
                 continue
-            has_trip = True
+            has_trip, trip_c = True, trip_c - (self._warmer_c or 0.0)
             means = now.mean[row][~np.isnan(now.mean[row])]
             if len(means):
                 near.append((trip_c - float(means.mean()), row, float(means.mean()), trip_c))

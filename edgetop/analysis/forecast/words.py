@@ -13,12 +13,12 @@ DIGITS = 2  # in JSON
 
 def outlook(view: ForecastView) -> str:
     """`80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; nothing where nothing is told."""
-    steady = "" if view.steady_c is None else f"steady {_celsius(view.steady_c)}"
+    steady = "" if view.steady_c is None else f"steady {celsius_words(view.steady_c)}"
     if view.will_throttle is False:
         return f"will not throttle at this load: {steady}"
     if view.will_throttle and view.trip_in_s and view.trip_c is not None:
         fan = " at this speed of the fan" if view.fan_can_rise else ""
-        told = f"throttles at {view.trip_c:g} C in {_time(view.trip_in_s)}{fan}"
+        told = f"throttles at {view.trip_c:g} C in {time_words(view.trip_in_s)}{fan}"
         return f"{told}, {steady}" if steady else told
     return f"{steady}: {view.reason}" if steady else ""
 
@@ -40,11 +40,11 @@ def left(view: ForecastView) -> str:
     return f"then {low:.0f} to {high:.0f} % of the throughput"
 
 
-def _celsius(steady: Estimate) -> str:
+def celsius_words(steady: Estimate) -> str:
     return f"{steady.value:.1f} C ({steady.low:.1f} to {steady.high:.1f})"
 
 
-def _time(trip: Estimate) -> str:
+def time_words(trip: Estimate) -> str:
     value, low = _duration(trip.value), _duration(trip.low)
     if math.isinf(trip.high):
         return f"{value} ({low} or later, if at all)"

@@ -1,0 +1,126 @@
+"""From the desk to the field: whether a board would throttle at another ambient temperature, when, and what is left.
+
+Under the same load and in the same enclosure a board is warmer by what its room is warmer (Incropera et al., chapter
+5: the equations are of the rise above ambient), so the fitted model holds with a trip that is as much nearer. What is
+not linear, leakage that grows with heat and convection, widens the range by a share of the change. It is silent where
+the session does not tell it.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.forecast.model import Estimate
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.seconds import NS
+from edgetop.session.trips import throttles_at_c
+
+FARTHEST_C = 15.0  # from where it was measured
+ERROR_SHARE = 0.1  # of the change
+NEAR = "too near to where it throttles to tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Ranges are those of nine in ten cases, widened by the error of the change."""
+
+    ambient_c: float
+    measured_at_c: float
+    sensor: SensorInfo | None = None
+    trip_c: float | None = None
+    steady_c: Estimate | None = None  # of the same load if nothing throttled
+    throttles: bool | None = None  # None: `reason` says why
+    trip_after_s: Estimate | None = None  # from when the load begins on a board as warm as its room
+    share: tuple[float, float] | None = None  # of the throughput that is left; None: `share_reason`
+    share_reason: str = ""
+    fan_can_rise: bool = False
+    reason: str = ""
+
+
+def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
+    """`batches`: of a session up to where it throttled, if it did; `until_ns`: that, or the end of its measurement.
+
+    Raises ValueError, with the reason, where the session is not one that tells it.
+    """
+    measured_c = manifest.methodology.ambient_c
+    if measured_c is None:
+        raise ValueError("it declares no ambient temperature")
+    if not manifest.methodology.enclosure:
+        raise ValueError("it declares no enclosure, and a forecast holds for one")
+    change_c = ambient_c - measured_c
+    if abs(change_c) > FARTHEST_C:
+        raise ValueError(f"it was measured at {measured_c:g} C, farther than {FARTHEST_C:g} C from {ambient_c:g} C")
+    error_c = ERROR_SHARE * abs(change_c)
+    shifts = (change_c - error_c, change_c, change_c + error_c)
+    folds, crossings = [Forecast(warmer_c=shift) for shift in shifts], _Crossings(manifest, shifts)
+    for batch in batches:
+        for fold in folds:
+            fold.fold(batch)
+        crossings.fold(batch)
+    cool, middle, hot = views = [fold.view(until_ns) for fold in folds]
+    found = Elsewhere(ambient_c, measured_c, middle.sensor)
+    if middle.trip_c is not None:
+        found = replace(found, trip_c=round(middle.trip_c + change_c, 3))
+    if (steady := middle.steady_c) is not None:
+        ends = steady.low + change_c - error_c, steady.high + change_c + error_c
+        found = replace(found, steady_c=Estimate(steady.value + change_c, *ends))
+    told = {one.will_throttle for one in views}
+    if told == {False}:
+        return replace(found, throttles=False, share=(1.0, 1.0))
+    if told == {True}:
+        return _throttled(found, views, crossings, until_ns)
+    reason = next((one.reason for one in (middle, cool, hot) if one.reason), NEAR)
+    return replace(found, reason=reason)
+
+
+def _throttled(found: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
+    """With when, and what is left: over all three shifts."""
+    assert found.sensor is not None
+    gone_s, times = (until_ns - crossings.began_ns) / NS, []
+    for place, view in enumerate(views):
+        seen_s = crossings.first_s(found.sensor.id, place)
+        trip = view.trip_in_s or Estimate(math.inf, math.inf, math.inf)
+        ahead = Estimate(gone_s + trip.value, gone_s + trip.low, gone_s + trip.high)
+        times.append(ahead if seen_s is None else Estimate(seen_s, seen_s, seen_s))
+    shares = [view.throughput_share for view in views if view.throughput_share]
+    return replace(
+        found,
+        throttles=True,
+        trip_after_s=Estimate(times[1].value, min(one.low for one in times), max(one.high for one in times)),
+        share=(min(low for low, _ in shares), max(high for _, high in shares)) if len(shares) == len(views) else None,
+        share_reason=views[1].share_reason,
+        fan_can_rise=views[1].fan_can_rise,
+    )
+
+
+class _Crossings:
+    """When each zone was first as warm, in the measured phase, as its trip is less each shift."""
+
+    def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
+        trips = ((info.id, throttles_at_c(info, manifest.board.model)) for info in manifest.sensors)
+        self._trips = {place: (name, trip) for place, (name, trip) in enumerate(trips) if trip is not None}
+        self._shifts = shifts
+        self._first: dict[tuple[str, int], int] = {}
+        self.began_ns = 0
+        self._has_begun = False
+
+    def fold(self, batch: Batch) -> None:
+        for event in batch.events:
+            if event.kind == "phase" and event.data.get("phase") == "measure":
+                self.began_ns, self._has_begun = event.t_ns, True
+        rows = batch.readings[batch.readings["t_ns"] >= self.began_ns]
+        for place, (name, trip_c) in self._trips.items() if self._has_begun else ():
+            of_zone = rows[rows["sensor"] == place]
+            for number, shift in enumerate(self._shifts):
+                over = np.flatnonzero(of_zone["value"] >= trip_c - shift)
+                if len(over) and (name, number) not in self._first:
+                    self._first[name, number] = int(of_zone["t_ns"][over[0]])
+
+    def first_s(self, zone: str, number: int) -> float | None:
+        """After the load began."""
+        t_ns = self._first.get((zone, number))
+        return None if t_ns is None else (t_ns - self.began_ns) / NS

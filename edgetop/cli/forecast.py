@@ -1,0 +1,146 @@
+"""`edgetop forecast`: from the desk to the field."""
+
+import json
+import math
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+from click import option
+
+from edgetop.cli import completion
+from edgetop.cli.options import add_options, celsius
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.analysis.forecast.elsewhere import Elsewhere
+    from edgetop.analysis.forecast.model import Estimate
+    from edgetop.lake.fared import Fared
+
+OPTIONS = (
+    option("--ambient", type=celsius, required=True, metavar="35C", help="The temperature around the board there."),
+    option("--lake", "target", metavar="TARGET", help="Say how such forecasts fared in this lake."),
+    option("--json", "as_json", is_flag=True, help="One JSON document."),
+)
+
+
+@click.command("forecast")
+@click.argument("session", required=False, shell_complete=completion.sessions)
+@add_options(OPTIONS)
+def command(session: str | None, *, ambient: float, target: str | None, as_json: bool) -> None:
+    """Forecast from SESSION whether its board would throttle at another ambient temperature.
+
+    SESSION was run with --ambient and --enclosure, for long enough to tell where the temperature goes; with
+    --idle-baseline it tells the throughput that can be sustained too. Without SESSION: the newest.
+
+    \b
+    Examples:
+      edgetop run model.onnx --duration 20m --idle-baseline 1m --ambient 22C --enclosure 'closed box'
+      edgetop forecast --ambient 40C
+      edgetop forecast soak-42 --ambient 35C --lake s3://boards/lake --json
+    """
+    from edgetop.cli.choosing import recorded  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    recording = Recording(recorded(session))
+    found, throughput_hz = _forecast(recording, ambient)
+    record = None
+    if target:
+        from edgetop.lake.fared import fared  # noqa: PLC0415
+        from edgetop.lake.place import Place  # noqa: PLC0415
+
+        record = fared(Place(target))
+    if as_json:
+        sys.stdout.write(json.dumps(_document(found, throughput_hz, recording.manifest, record), indent=1) + "\n")
+    else:
+        simulated = "SIMULATED " if recording.manifest.board.simulated else ""
+        tell("\n".join([simulated + one for one in _lines(found, throughput_hz)] + _fared_lines(record)))
+    raise_problems(recording.problems, "the rest was used")
+    if found.throttles is None:
+        raise InputError(f"not known whether it throttles at {ambient:g} C: {found.reason}", "edgetop help forecast")
+
+
+def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
+    """With the throughput that was measured before it throttled, if it did. Raises InputError."""
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
+    from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
+    from edgetop.recording.rows import WHOLE  # noqa: PLC0415
+
+    whole = Analysis()
+    for batch in recording.play():
+        whole.fold(batch)
+    until_ns = whole.progress.measured_until_ns
+    span, spans = WHOLE, whole.throttles_view().spans
+    throughput = whole.statistics()
+    if spans and spans[0].start_ns < until_ns:
+        until_ns = spans[0].start_ns
+        span, before = replace(WHOLE, end_ns=until_ns), Analysis()
+        for batch in recording.play(span=span):
+            before.fold(batch)
+        throughput = before.statistics()
+    try:
+        found = elsewhere(recording.play(span=span), recording.manifest, ambient_c, until_ns)
+    except ValueError as error:
+        raise InputError(f"{recording.manifest.name}: {error}", "edgetop help forecast") from None
+    return found, throughput.throughput_hz if throughput else None
+
+
+def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
+    from edgetop.analysis.forecast.words import celsius_words, time_words  # noqa: PLC0415
+
+    lines = [f"at {found.ambient_c:g} C ambient (measured at {found.measured_at_c:g} C):"]
+    steady = f"steady {celsius_words(found.steady_c)}" if found.steady_c else "steady temperature not known"
+    if found.throttles is False:
+        lines.append(f"will not throttle at this load: {steady}")
+    elif found.throttles and found.trip_after_s and found.trip_c is not None:
+        fan = " at this speed of the fan" if found.fan_can_rise else ""
+        lines.append(f"throttles at {found.trip_c:g} C after {time_words(found.trip_after_s)}{fan}; without, {steady}")
+    else:
+        lines.append(steady)
+    if found.share is None:
+        return [*lines, f"sustained throughput not known: {found.share_reason}"] if found.throttles else lines
+    low, high = found.share
+    rate = "" if throughput_hz is None else f": {low * throughput_hz:.4g} to {high * throughput_hz:.4g} a second"
+    share = "all of the throughput" if low == high == 1 else f"{100 * low:.0f} to {100 * high:.0f} % of the throughput"
+    return [*lines, f"sustained: {share}{'' if low == high == 1 and not rate else rate}"]
+
+
+def _fared_lines(record: "Fared | None") -> list[str]:
+    if record is None:
+        return []
+    if not record.cases:
+        return ["no two sessions of this lake are one such case"]
+    steady = f"; steady temperature in the range in {record.inside} of {record.measured}" if record.measured else ""
+    told = f"{record.right} of {record.told} right, {record.cases - record.told} silent"
+    return [f"such forecasts in this lake: {told}{steady}"]
+
+
+def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, record: "Fared | None") -> dict[str, Any]:
+    trip, steady = found.trip_after_s, found.steady_c
+    return {
+        "session": manifest.id, "simulated": manifest.board.simulated, "enclosure": manifest.methodology.enclosure,
+        "ambient_c": found.ambient_c, "measured_at_c": found.measured_at_c,
+        "sensor": found.sensor.id if found.sensor else None, "trip_c": found.trip_c, "throttles": found.throttles,
+        "trip_after_s": _value(trip), "trip_range_s": _range(trip),
+        "steady_c": _value(steady), "steady_range_c": _range(steady),
+        "throughput_share": found.share, "share_reason": found.share_reason or None,
+        "throughput_hz": None if found.share is None or throughput_hz is None else [
+            round(end * throughput_hz, 4) for end in found.share
+        ],
+        "fan_can_rise": found.fan_can_rise if found.throttles else None, "reason": found.reason or None,
+        "fared": record.to_json() if record else None,
+    }  # fmt: skip
+
+
+def _value(of: "Estimate | None") -> float | None:
+    return None if of is None else _finite(of.value)
+
+
+def _range(of: "Estimate | None") -> list[float | None] | None:
+    return None if of is None else [_finite(of.low), _finite(of.high)]
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 2) if math.isfinite(value) else None

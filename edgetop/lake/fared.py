@@ -1,0 +1,66 @@
+"""How forecasts from one ambient temperature to another fared, where a lake has both.
+
+Two sessions are a case if model, version, kind of board, enclosure and load are the same, neither is the other's
+board's and time, and the rooms are a degree to `FARTHEST_C` apart: the first forecasts what the second measured.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.forecast.elsewhere import ERROR_SHARE, FARTHEST_C
+from edgetop.lake.dataset import dataset
+from edgetop.lake.place import Place
+from edgetop.lake.row import TABLE
+
+KINDS = ("model", "version", "board_model", "enclosure", "load", "rate_hz", "threads", "batch")
+NUMBERS = ("ambient_c", "trip_c", "steady_c", "steady_low_c", "steady_high_c", "throttled")
+LEAST_C = 1.0
+MOST_SESSIONS = 2_000  # of a kind: their pairs are as many squared
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fared:
+    cases: int  # pairs of sessions
+    told: int  # in which the forecast said whether the board throttles
+    right: int
+    measured: int  # whose steady temperature is known of both
+    inside: int  # the range
+    """Of `measured`."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def fared(place: Place, since: str = "") -> Fared:
+    """Raises OutputError where the lake cannot be read."""
+    table = place.again(lambda: dataset(place, TABLE, place.files(TABLE, since)).to_table([*KINDS, *NUMBERS]))
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for row in table.to_pylist():
+        if row["enclosure"] and None not in (row["ambient_c"], row["trip_c"], row["throttled"]):
+            kinds.setdefault(json.dumps([row[name] for name in KINDS]), []).append(row)
+    counts = [_of_kind(rows[:MOST_SESSIONS]) for rows in kinds.values()]
+    return Fared(*(int(each) for each in np.sum([np.zeros(5, np.int64), *counts], axis=0)))
+
+
+def _of_kind(rows: list[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
+    """A row of each array is the session that forecasts, a column the one that is forecast."""
+    ambient_c, trip_c, steady_c, low_c, high_c, throttled = (
+        np.array([np.nan if row[name] is None else float(row[name]) for row in rows]) for name in NUMBERS
+    )
+    change_c = ambient_c[None, :] - ambient_c[:, None]
+    error_c = ERROR_SHARE * np.abs(change_c)
+    is_case = (np.abs(change_c) >= LEAST_C) & (np.abs(change_c) <= FARTHEST_C) & ~np.isnan(steady_c)[:, None]
+    low, high = low_c[:, None] + change_c - error_c, high_c[:, None] + change_c + error_c
+    says_yes, says_no = low > trip_c[None, :], high < trip_c[None, :]
+    is_told, is_throttled = is_case & (says_yes | says_no), throttled[None, :] > 0
+    is_measured = is_case & ~np.isnan(steady_c)[None, :] & ~is_throttled
+    is_inside = (low <= steady_c[None, :]) & (steady_c[None, :] <= high)
+    flags = (is_case, is_told, is_told & (says_yes == is_throttled), is_measured, is_measured & is_inside)
+    return np.array([np.count_nonzero(flag) for flag in flags])
