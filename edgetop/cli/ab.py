@@ -11,7 +11,7 @@ from click import BadParameter, IntRange
 from edgetop.cli import options as text
 from edgetop.cli import run
 from edgetop.cli.companions import Companion, needs, not_beside
-from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError
+from edgetop.errors import InputError
 
 if TYPE_CHECKING:
     from edgetop.comparison.gates import RelativeGate
@@ -151,12 +151,7 @@ def command(**options: Any) -> int:
     terminal = terminal_for(options)
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
-    end = watch(options, terminal)
-    if end.error:
-        raise end.error
-    if end.interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_GATE_FAILED if end.gates_failed else EXIT_DONE
+    return watch(options, terminal).exit_code()
 
 
 def _soak(options: dict[str, Any]) -> int:

@@ -17,6 +17,7 @@ from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftEr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from edgetop.comparison.gates import RelativeResult
     from edgetop.comparison.outputs import Judge
     from edgetop.comparison.sample import Sample
     from edgetop.session.manifest import Model
@@ -91,6 +92,13 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
         elif options["csv_file"] != "-":
             tell(comparison_text.comparison_text(found, results))
     raise_problems(problems, "the rest is compared")
+    return _exit_code(results)
+
+
+def _exit_code(results: "Sequence[RelativeResult]") -> int:
+    """Tells which gates failed."""
+    from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
+
     failed = [one for one in results if not one.ok]
     for one in failed:
         tell(f"edgetop: gate failed: {one.reason}", err=True)

@@ -13,7 +13,9 @@ from edgetop.cli.companions import Companion, needs
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 
 if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
     from edgetop.analysis.gates import Gate
+    from edgetop.recording.reader import Recording
 
 PATH = click.Path(path_type=Path)
 
@@ -41,8 +43,7 @@ def command(
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
       edgetop report soak-42 --html soak-42.html
     """
-    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
-    from edgetop.analysis.report import report, to_json  # noqa: PLC0415
+    from edgetop.analysis.report import report, to_json  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
@@ -56,10 +57,7 @@ def command(
         refuse_unwritable(junit)
     page = refuse_html(html, force=force) if html else None
     recording = Recording(recorded(session))
-    analysis = Analysis()
-    for batch in recording.play():
-        analysis.fold(batch)
-    analysis.gates = gates or analysis.gates
+    analysis = _analysed(recording, gates)
     if junit and not analysis.gates:
         raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
     result = report(analysis)
@@ -76,3 +74,14 @@ def command(
             tell("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
     raise_problems(recording.problems, "the rest is reported")
     return EXIT_GATE_FAILED if gates and tell_failed(result) else EXIT_DONE
+
+
+def _analysed(recording: "Recording", gates: tuple["Gate", ...]) -> "Analysis":
+    """The whole recording, judged by these gates; none: by those that the run had."""
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
+
+    analysis = Analysis()
+    for batch in recording.play():
+        analysis.fold(batch)
+    analysis.gates = gates or analysis.gates
+    return analysis

@@ -11,7 +11,6 @@ from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.cli.metrics_options import METRICS_OPTIONS
-from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED
 from edgetop.sensors.log_formats import FORMATS
 
 EXAMPLES = """\b
@@ -286,9 +285,4 @@ def command(**options: Any) -> int:
     terminal = terminal_for(options)
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
-    end = watch(options, terminal)
-    if end.error:
-        raise end.error
-    if end.interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_GATE_FAILED if end.gates_failed else EXIT_DONE
+    return watch(options, terminal).exit_code()

@@ -194,6 +194,21 @@ def _command(plan: Plan, one: Candidate) -> str:
     return shlex.join(["edgetop", "run", *one.settings.arguments, *options])
 
 
+def _runs(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": number,
+            "repetition": run.repetition,
+            "combination": run.settings.words(plan.varied),
+            "session": run.session,
+            "state": run.state,
+            "reason": run.reason,
+            **run.figures,
+        }
+        for number, run in enumerate(plan.runs, 1)
+    ]
+
+
 def _document(
     folder: Path,
     plan: Plan,
@@ -209,18 +224,7 @@ def _document(
         "seed": plan.seed,
         "start_c": plan.start_c,
         "cooldown_to_c": plan.cooldown_to_c,
-        "runs": [
-            {
-                "number": number,
-                "repetition": run.repetition,
-                "combination": run.settings.words(plan.varied),
-                "session": run.session,
-                "state": run.state,
-                "reason": run.reason,
-                **run.figures,
-            }
-            for number, run in enumerate(plan.runs, 1)
-        ],
+        "runs": _runs(plan),
         "combinations": [
             {
                 "name": one.name,

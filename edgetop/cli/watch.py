@@ -30,7 +30,15 @@ from edgetop.engines.formats import ModelFile
 from edgetop.engines.protocol import Engine
 from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
-from edgetop.errors import EdgetopError, InputError, OutputError, ReaderLeftError
+from edgetop.errors import (
+    EXIT_DONE,
+    EXIT_GATE_FAILED,
+    EXIT_INTERRUPTED,
+    EdgetopError,
+    InputError,
+    OutputError,
+    ReaderLeftError,
+)
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
 from edgetop.recording.files import LOG, HeldFolder
@@ -67,6 +75,14 @@ class End:
     interrupted: bool  # by SIGINT
     gates_failed: bool = False
     folder: Path | None = None  # of the recording; None: there is none
+
+    def exit_code(self) -> int:
+        """Of the command. Raises the error that ended the session."""
+        if self.error:
+            raise self.error
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        return EXIT_GATE_FAILED if self.gates_failed else EXIT_DONE
 
 
 def watch(options: Options, terminal: Terminal) -> End:
@@ -165,15 +181,11 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     cooldown = cool_board(options, board, on_board)
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     if program:
-        manifest, program.output = (
-            request.of_program(manifest, program),
-            folder / request.PROGRAM_LOG if folder else None,
-        )
-    engine = program or _engine(options, request.keeping(spec, folder), stack, on_board, folder)
-    if options["require_full_delegation"]:
-        if not spec.profile_every_ns:
-            raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
-        engine = FullyDelegated(engine, spec)
+        manifest = request.of_program(manifest, program)
+        program.output = folder / request.PROGRAM_LOG if folder else None
+    engine = program or _delegating(
+        _engine(options, request.keeping(spec, folder), stack, on_board, folder), options, spec
+    )
     session_state = SessionState(manifest, spec, clock, partial(kept, path=default_path()))
     _tell_what_was_asked(session_state, options, model)
     if options["monitor_cpus"]:
@@ -182,9 +194,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     control_endpoint = ControlEndpoint(feed)
     origin_ns = manifest.clock.origin_monotonic_ns
     sensors = find_sensors(options, on_board, board.root, lambda: clock.monotonic_ns() - origin_ns)
-    if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
-        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
-        session_state.tell("no-sensors", "warning", "edgetop", text)
+    _tell_what_is_missing(session_state, sensors)
     recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
     successors = unattended.Successors(options, model, control_endpoint)
     told = partial(session_state.tell, "rotation-failed", "critical", "edgetop")
@@ -207,6 +217,12 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         control_endpoint.open(recorder.held, conductor, session_state)
     session = successors.session = LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
     return session
+
+
+def _tell_what_is_missing(session_state: SessionState, sensors: Found) -> None:
+    if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
+        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
+        session_state.tell("no-sensors", "warning", "edgetop", text)
 
 
 def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
@@ -263,6 +279,15 @@ def _engine(
     from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
 
     return ThreadEngine(spec, stack.enter_context(OutputCapture()))
+
+
+def _delegating(engine: Engine, options: Options, spec: EngineSpec) -> Engine:
+    """The engine, which ends the session where the CPU runs operators, if --require-full-delegation asks for that."""
+    if not options["require_full_delegation"]:
+        return engine
+    if not spec.profile_every_ns:
+        raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
+    return FullyDelegated(engine, spec)
 
 
 def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:

@@ -8,7 +8,7 @@ import click
 
 from edgetop.cli import run
 from edgetop.cli.companions import Companion, not_beside
-from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError
+from edgetop.errors import InputError
 from edgetop.taps.program import ProgramSpec, WatchedProgram
 
 EXAMPLES = """\b
@@ -93,11 +93,7 @@ def command(
         loop_after(end.folder, against)
     if program.exit_status and not program.was_stopped:
         return program.exit_status
-    if end.error:
-        raise end.error
-    if end.interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_GATE_FAILED if end.gates_failed else EXIT_DONE
+    return end.exit_code()
 
 
 def _writable(path: Path) -> Path:
