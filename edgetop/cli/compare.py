@@ -150,13 +150,18 @@ def judge_of(options: dict[str, Any]) -> "Judge":
 
 
 def read_samples(sessions: "Sequence[str]") -> "tuple[list[Sample], list[str]]":
-    """What a comparison takes of each recording, and what of them could not be read. Raises InputError."""
+    """What a comparison takes of each recording, and what of them could not be read. Raises InputError.
+
+    Of an A/B session each variant.
+    """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.comparison.sample import sample  # noqa: PLC0415
+    from edgetop.comparison.variants import variants  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.outputs import read_outputs  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
+    from edgetop.session.turns import SIDES  # noqa: PLC0415
 
     samples: list[Sample] = []
     problems: list[str] = []
@@ -165,11 +170,14 @@ def read_samples(sessions: "Sequence[str]") -> "tuple[list[Sample], list[str]]":
         analysis = Analysis()
         for batch in recording.play():
             analysis.fold(batch)
-        try:
-            outputs = read_outputs(recording.folder)
-        except InputError as error:
-            outputs, problems = None, [*problems, str(error)]
-        samples.append(replace(sample(analysis, *_work(recording.manifest.model)), outputs=outputs))
+        both = variants(analysis, recording.play(inferences=True)) if recording.manifest.ab else []
+        for side, one in zip(SIDES if both else ("",), both or [sample(analysis)], strict=True):
+            try:
+                outputs = read_outputs(recording.folder, side)
+            except InputError as error:
+                outputs, problems = None, [*problems, str(error)]
+            parameters, macs = _work(one.session.model)
+            samples.append(replace(one, outputs=outputs, parameters=parameters, macs=macs))
         problems += recording.problems
     return samples, problems
 

@@ -17,7 +17,7 @@ from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
 from edgetop.recording.outcome import Outcome, read_outcome, write_outcome
 from edgetop.recording.registry import known
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Manifest, Model
 from edgetop.ui.text import fit, line, width
 
 if TYPE_CHECKING:
@@ -71,13 +71,19 @@ def _listed(folder: Path) -> Listed:
         state=manifest.state,
         duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9,
         size_bytes=size_bytes,
-        model=PurePath(manifest.model.path).name,
+        model=" | ".join(PurePath(one.path).name for one in _models(manifest)),
         board=board.model or board.cpu,
         verdict=outcome.verdict,
         created_utc=manifest.created_utc,
         p50_ms=outcome.p50_ms,
         p99_ms=outcome.p99_ms,
     )
+
+
+def _models(manifest: Manifest) -> list[Model]:
+    """Of an A/B session both, where they differ."""
+    both = [variant.model for variant in manifest.ab.variants] if manifest.ab else []
+    return list({one.path: one for one in [*both, manifest.model]}.values())
 
 
 def _finished(folder: Path) -> tuple[Manifest, Outcome]:

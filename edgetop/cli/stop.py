@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 ENDING_PATIENCE_S = 10.0  # for one that takes no orders any more, since it is ending
 SWEEP_PATIENCE_S = 30.0
 LOOK_S = 0.1
-SWEEP = "sweep.json"  # of edgetop.sweep.plan
 
 
 @click.command("stop")
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
 def command(session: str | None) -> int:
-    """End SESSION, a path, a name, enough of an id, or the folder of a sweep, and return when its recording is final.
+    """End SESSION, a path, a name, enough of an id, or a sweep, and return when its recording is final.
 
-    Without SESSION: the one that runs; where several do, you choose on a terminal.
+    Without SESSION: the one that runs; where several do, you choose on a terminal. A sweep that cools down has none,
+    and is ended itself.
 
     The exit code is 0, or what the session itself ends with: 4 where its recording could not be written.
 
@@ -40,8 +40,8 @@ def command(session: str | None) -> int:
     from edgetop.recording.files import held, is_live  # noqa: PLC0415
     from edgetop.session.orders import Order  # noqa: PLC0415
 
-    if session and (Path(session) / SWEEP).is_file():
-        return _stop_sweep(Path(session))
+    if (sweep := sweep_meant(session)) is not None:
+        return _stop_sweep(sweep)
     folder = held(running(session, newest=False))  # it may be moved while its end is waited for
     if not is_live(folder.path):
         raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
@@ -55,6 +55,28 @@ def command(session: str | None) -> int:
     if error:
         tell(f"edgetop: {error}", err=True)
     return exit_code
+
+
+def sweep_meant(given: str | None) -> Path | None:
+    """The sweep that is meant, by its folder or its name; of None the only one, where no session runs (it cools down).
+
+    Raises InputError where several fit.
+    """
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.registry import known, live  # noqa: PLC0415
+    from edgetop.sweep.plan import FILE, SUFFIX, is_running  # noqa: PLC0415
+
+    if given and (Path(given) / FILE).is_file():
+        return Path(given)
+    home, here = recordings_home(), Path.cwd()
+    if (given and "/" in given) or (given is None and live(home, here)):
+        return None
+    near = [folder for place in (home, here) for folder in place.glob(f"*{SUFFIX}")]
+    found = {folder.resolve(): folder for folder in (*near, *(session.parent for session in known(home, here)))}
+    running = [one for one in found.values() if is_running(one) and (given or one.name) in (one.name, one.stem)]
+    if len(running) > 1:
+        raise InputError(f"{len(running)} sweeps run now", f"name one: {', '.join(map(str, running))}")
+    return running[0] if running else None
 
 
 def _stop_sweep(folder: Path) -> int:

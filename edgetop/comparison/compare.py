@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.analysis.ab import Ratio as TurnsRatio
+from edgetop.analysis.ab_words import verdict_words
 from edgetop.analysis.report import to_json
 from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
 from edgetop.comparison.outputs import Judge, lines
 from edgetop.comparison.sample import Group
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
+from edgetop.comparison.variants import in_turns, turns_ratio
 from edgetop.session.events import Notice
 
 Value = str | float | None
@@ -138,7 +141,20 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
         return Ratio(None, None, "unknown", None, None, "not known")
     before, after = (float(np.mean([figure.on_scale(value) for value in values])) for values in known)
     is_lone = len(base.samples) == len(other.samples) == 1
+    if is_lone and (view := in_turns(base.samples[0], other.samples[0])):
+        whole = replace(judged(None, before, after, figure), words="")
+        return _by_turns(whole, turns_ratio(view, figure.key), math.exp(min(before, 700.0)))
     return judged(_contrast(base, other, figure), before, after, figure, level, is_lone=is_lone)
+
+
+def _by_turns(whole: Ratio, known: TurnsRatio | None, before: float) -> Ratio:
+    """Of the variants of an A/B session; None: the turns do not tell it."""
+    if known is None:
+        return whole
+    value, low, high = (round(end, 6) for end in (known.value, *known.ci95))
+    apart = [round(before * (end - 1), 6) for end in (value, low, high)]
+    words = verdict_words(known)
+    return Ratio(value, (low, high), known.verdict, apart[0], (apart[1], apart[2]), words)
 
 
 def judged(

@@ -132,7 +132,8 @@ def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
-    if all(len(group.samples) == 1 for group in groups):
+    is_lone = all(len(group.samples) == 1 for group in groups)
+    if is_lone and (groups[0].samples[0].in_turns is None or len({id(g.samples[0].in_turns) for g in groups}) > 1):
         yield Notice(
             "one-session-each",
             "one session each: how much such runs differ by chance is only estimated, from their own drift",

@@ -97,8 +97,8 @@ def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
 
 def _refuse_unfit(one: Sample, option: str) -> None:
     session = one.session
-    if session.ab or session.watched:
-        kind = "an A/B session" if session.ab else "a session of a program"
+    if one.in_turns or session.ab or session.watched:
+        kind = "a session of a program" if session.watched else "an A/B session"
         raise InputError(f"{option} {session.name}: {kind}, which is not of one model", "record it with edgetop run")
     if session.model.sha256 is None:
         raise InputError(f"{option} {session.name}: the hash of its model is not known", "record it with edgetop run")

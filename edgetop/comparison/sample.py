@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgetop.analysis.ab import AbView
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import Report, report
 from edgetop.analysis.report_latency import PERCENTILE_KEYS
@@ -29,6 +30,7 @@ class Sample:
     parameters: int | None = None  # of the model's file
     macs: int | None = None
     outputs: KeptOutputs | None = None  # where some were kept
+    in_turns: AbView | None = None  # of a variant of an A/B session, which the other one has too
 
     @property
     def session(self) -> Manifest:
@@ -49,7 +51,7 @@ class Group:
     samples: tuple[Sample, ...]
 
 
-def sample(analysis: Analysis, parameters: int | None = None, macs: int | None = None) -> Sample:
+def sample(analysis: Analysis) -> Sample:
     """Raises ValueError where no manifest has been folded."""
     quarters = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
@@ -65,8 +67,6 @@ def sample(analysis: Analysis, parameters: int | None = None, macs: int | None =
         steal_pct=steal.mean if steal else None,
         caps_mhz={name: mhz for name, mhz in caps if mhz is not None},
         buckets=analysis.latency.buckets,
-        parameters=parameters,
-        macs=macs,
     )
 
 

@@ -140,6 +140,19 @@ def hold(folder: Path) -> int | None:
     return fd
 
 
+def is_running(folder: Path) -> bool:
+    """Whether a process holds a sweep that lies there."""
+    if not (folder / FILE).is_file():
+        return False
+    try:
+        fd = hold(folder)
+    except OSError:  # another user's
+        return False
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
 def read_plan(folder: Path) -> Plan:
     """Raises InputError where there is none, or it is no plan."""
     path = folder / FILE

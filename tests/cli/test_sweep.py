@@ -1,16 +1,19 @@
 """`edgetop sweep` as a user runs it: on the virtual board, killed, resumed, and refused."""
 
+import contextlib
 import json
+import os
 import signal
 from pathlib import Path
 
 import pytest
 from click import BadParameter, Context
 
+from edgetop.cli.stop import sweep_meant
 from edgetop.cli.sweep import command
 from edgetop.cli.sweeping import models_of
 from edgetop.errors import InputError
-from edgetop.sweep.plan import FILE, read_plan
+from edgetop.sweep.plan import FILE, hold, read_plan
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until
 
@@ -70,6 +73,25 @@ def test_what_fails_is_a_row_with_its_reason_and_is_not_tried_again(home: Path) 
     assert (broken["sessions"], len(probe["sessions"])) == ([], 2)
     states = [run["state"] for run in json.loads(done.stdout)["runs"] if run["combination"] == "broken.onnx"]
     assert states == ["failed", "planned"]
+
+
+def test_a_sweep_that_cools_down_is_found_without_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    folders = [tmp_path / "a.sweep", tmp_path / "b.sweep", tmp_path / "over.sweep"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / FILE).write_text("{}")
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, hold(folders[0]))
+        assert sweep_meant(None) == folders[0]
+        stack.callback(os.close, hold(folders[1]))
+        assert sweep_meant("b") == folders[1]
+        assert sweep_meant("over") is None
+        assert sweep_meant("over.sweep") == Path("over.sweep")  # whose folder is named: that it does not run is said
+        with pytest.raises(InputError, match="2 sweeps run now"):
+            sweep_meant(None)
+    assert sweep_meant(None) is None
 
 
 @pytest.mark.slow
