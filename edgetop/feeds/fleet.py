@@ -35,7 +35,6 @@ from edgetop.session.summary import Happened, Summary, parse_summary
 LEAST_S = 0.1  # between two reads: what a board floods its link with waits there
 SILENT_NS = 4 * NS
 MAX_LOG = 1_000
-STACK_BYTES = 256 * 1024  # of a board's thread
 
 State = Literal["connecting", "live", "silent", "over", "idle", "lost", "unreachable", "misfit", "refused"]
 # In place of the verdict, where there is none of now: its word and level.
@@ -207,7 +206,8 @@ class Board:
             self._leaving.wait(pause_s)
 
     def _fail(self, state: State, error: Exception, version: str = "") -> None:
-        reason = clean(str(error)).removeprefix(f"{self.address.target}: ") or "the link ended"
+        ended = f"nothing came for {SILENCE_S:.0f} s" if isinstance(error, TimeoutError) else "the link ended"
+        reason = clean(str(error)).removeprefix(f"{self.address.target}: ") or ended
         if state != self._view.state and not self._leaving.is_set() and state in ("lost", "unreachable", "misfit"):
             self._tell("warning", f"{STATE_WORDS[state][0].lower()}: {reason}")
         self._view = replace(self._view, state=state, reason=reason, version=clean(version)[:40] or self._view.version)
@@ -293,11 +293,9 @@ class Fleet:
                 board.refuse(reason)
 
     def start(self) -> None:
-        before = threading.stack_size(STACK_BYTES)
         for board in self.boards:
             if not board.is_done:
                 board.start()
-        threading.stack_size(before)
 
     def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
         """Those with all these words, in this order."""

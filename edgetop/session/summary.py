@@ -12,6 +12,7 @@ from typing import Any, get_args
 from edgetop.session.events import JsonValue, Severity
 
 MAX_TEXT, MAX_COURSE, MAX_GATES, MAX_EVENTS = 300, 64, 16, 64
+MAX_AGE_S = 1e8  # of an event: three years
 LEVELS = ("good", "neutral", "warning", "critical")
 COURSE = 20  # steps
 
@@ -98,7 +99,8 @@ def parse_events(given: Any) -> tuple[Happened, ...]:
 def _happened(given: Any) -> Happened:
     if not isinstance(given, list) or len(given) != 3 or given[1] not in get_args(Severity):
         raise ValueError("not an event")
-    return Happened(_number(given[0]) or 0.0, given[1], _text(given[2]))
+    age_s = min(max(_number(given[0]) or 0.0, 0.0), MAX_AGE_S)
+    return Happened(age_s, given[1], _text(given[2]))
 
 
 def _text(value: Any) -> str:

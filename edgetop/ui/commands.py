@@ -7,9 +7,7 @@ both. The order is that of the last line, where what is wanted most comes first,
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
-
-from textual.app import App
+from typing import TYPE_CHECKING, Any
 
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
@@ -18,23 +16,12 @@ from edgetop.session.orders import Order
 from edgetop.ui import playback, timeline
 from edgetop.ui.keys import Command, help_lines
 from edgetop.ui.layout import PANES
-from edgetop.ui.look import Look
-from edgetop.ui.monitor import Host, MonitorScreen
+from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.settings import WINDOWS_NS
 
 if TYPE_CHECKING:
     from edgetop.ui.palette import Entry
-
-
-class Themed(Protocol):
-    """A screen whose colours can be chosen."""
-
-    host: Host
-    look: Look
-
-    @property
-    def app(self) -> App[Any]: ...
 
 
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -191,7 +178,8 @@ def _reset(screen: MonitorScreen) -> None:
     screen.report("statistics reset; the recording keeps everything", seconds=3)
 
 
-def open_themes(screen: "Themed") -> None:
+def open_themes(screen: Any) -> None:
+    """Of a session, or of many boards."""
     from edgetop.ui.palette import Entry, PaletteDialog
 
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names

@@ -190,26 +190,18 @@ class FleetScreen(Screen[None]):
         place = next((i for i, view in enumerate(self._views) if view == self.selected), 0)
         self._offset = max(0, min(max(self._offset, place - seen + 1), place, len(body) - seen))
         shown = body[self._offset : self._offset + seen]
-        lines += [head, *(self._marked(of, self._offset + y == place, columns) for y, of in enumerate(shown))]
+        if shown:
+            shown[place - self._offset] = (Span(">", "accent"), *shown[place - self._offset][1:])
+        lines += [head, *shown]
         if rows >= LOG_FROM_ROWS:
             below = len(body) - self._offset - len(shown)
             lines += detail_lines(self.selected, area)
             title = f" events of all boards {f'   {below} boards below ' if below else ''}"
             lines.append(fit(line((title, "title")), columns, "title"))
-            log = log_lines(self.fleet.log()[: rows - len(lines) - 1], self.fleet.clock.monotonic_ns(), now, area)
-            lines += log
+            log = self.fleet.log()[: max(0, rows - len(lines) - 1)]
+            lines += log_lines(log, self.fleet.clock.monotonic_ns(), now, area)
         lines = lines[: rows - 1]
         return [*lines, *[()] * (rows - 1 - len(lines)), self._footer(columns)]
-
-    def _marked(self, of: Line, is_selected: bool, columns: int) -> Line:
-        if not is_selected:
-            return of
-        return fit(line((">", "accent"), *fit(of, columns)[1:]) if of[0].text == " " else self._lit(of), columns)
-
-    @staticmethod
-    def _lit(of: Line) -> Line:
-        first, *rest = of
-        return (Span(f">{first.text[1:]}", "accent"), *rest)
 
     def _footer(self, columns: int) -> Line:
         keys = footer_keys(self.present_commands(), self)

@@ -7,7 +7,7 @@ import pytest
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Logged
 from edgetop.session.orders import Order
-from edgetop.session.summary import Happened
+from edgetop.session.summary import MAX_AGE_S, Happened, parse_events
 from edgetop.ui.app import EdgetopApp
 from edgetop.ui.fleet import COMMANDS, FleetScreen
 from edgetop.ui.keys import conflict
@@ -144,6 +144,17 @@ async def test_escape_leaves_a_board_that_was_opened_from_a_fleet_once_nothing_e
         assert not screen.app._exit
         await screen.press("escape")
         assert screen.app._exit
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e-9, 9.99e14, -9.99e14])
+async def test_figures_of_a_stranger_that_cannot_be_true_break_nothing(value):
+    numbers = {name: value for name, given in FIGURES.items() if isinstance(given, float)}
+    courses = {"p99_course_ms": (value, None), "temperature_course_c": (value,)}
+    fleet = ListedFleet([view("desk", **{**FIGURES, **numbers, **courses})])
+    fleet.logged += [Logged(0, "desk", happened) for happened in parse_events([[value, "info", "x"]])]
+    async with opened(fleet, (200, 30)) as screen:
+        assert screen.rows[2].startswith(">desk")
+    assert 0 <= parse_events([[value, "info", "x"]])[0].age_s <= MAX_AGE_S
 
 
 def test_no_key_does_two_things():
