@@ -260,8 +260,10 @@ def _on_screen(fleet: "Fleet", settings: "ScreenSettings", come: Sequence[int]) 
             raise InputError(f"the screen failed: {failure}", "the runs go on")
         if not listing.opened:
             return
-        address = next(board.address for board in fleet.boards if board.address.name == listing.opened)
+        view = next(board.view for board in fleet.boards if board.address.name == listing.opened)
+        address = view.address
+        target = replace(address.target, session=view.place or address.target.session)
         try:
-            watch_remote(address.target, replace(settings, is_visited=True), address.command)
+            watch_remote(target, replace(settings, is_visited=True), address.command)
         except EdgetopError as error:
             listing.note = str(error)

@@ -69,6 +69,7 @@ class BoardView:
     summary: Summary | None = None  # the last one that came
     age_s: float | None = None  # how long ago
     version: str = ""  # of edgetop there
+    place: str = ""  # of the session there: what to ask for to see that one
 
     @property
     def word(self) -> str:
@@ -223,7 +224,7 @@ class Board:
         self._conversation = conversation
         is_first, alive_ns = True, self._clock.monotonic_ns()
         self._session = conversation.session
-        self._view = replace(self._view, version=clean(conversation.version)[:40])
+        self._view = replace(self._view, version=clean(conversation.version)[:40], place=self._session)
         try:
             while not self._leaving.is_set():
                 for received in conversation.listen(SILENCE_S):
