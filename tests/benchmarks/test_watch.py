@@ -1,5 +1,7 @@
-"""What it costs a program to be watched: the same program, watched and not, in turns."""
+"""What it costs a program to be watched, what is seen of busy ones, and why real programs are slower than a loop."""
 
+import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetop import demo
 from tests.support import onnx_models
 
 pytestmark = pytest.mark.benchmark
@@ -37,3 +40,76 @@ def test_the_program_is_as_fast_as_before(tmp_path):
     print(f"alone p50 {before[0]:.1f} p99 {before[1]:.1f} us; watched p50 {after[0]:.1f} p99 {after[1]:.1f} us")
     assert after[0] <= max(1.02 * before[0], before[0] + 2)
     assert after[1] <= 1.10 * before[1]
+
+
+def edgetop(*arguments, **how):
+    order = [sys.executable, "-m", "edgetop", *map(str, arguments)]
+    return subprocess.run(order, capture_output=True, text=True, check=True, **how).stdout
+
+
+@pytest.mark.timeout(LONGEST_S)
+def test_a_million_calls_a_minute_are_counted_one_by_one(tmp_path):
+    """More than 16,667 a second, none of which is lost."""
+    model, count = tmp_path / "model.onnx", 300_000
+    model.write_bytes(onnx_models.onnx_tiny())
+    program = (sys.executable, PROGRAM, model, count)
+    document = json.loads(edgetop("watch", "--headless", "--json", "--no-record", "--", *program))
+    warm = document["session"]["methodology"]["warmup_runs"]
+    assert document["lost"] is None
+    assert document["latency"]["count"] + warm + 1 == count
+    assert document["latency"]["throughput_hz"] > 1_000_000 / 60
+
+
+CAUSES = {
+    "threads": "own threads",
+    "gil": "Python's GIL",
+    "rival": "other processes",
+    "copies": "copies and conversions",
+}
+
+
+@pytest.mark.timeout(LONGEST_S)
+@pytest.mark.parametrize("situation", CAUSES)
+def test_the_cause_of_the_gap_of_a_real_program_is_named(tmp_path, situation):
+    """On a machine that does nothing else; the others of the eight are made of evidence (tests/comparison)."""
+    model = demo.model_path("onnx")
+    slower = PROGRAM.with_name("slower.py")
+    edgetop("watch", "--headless", "-o", "app", "--", sys.executable, slower, situation, model, 10, cwd=tmp_path)
+    edgetop("run", model, "--headless", "--threads", 1, "--duration", "10s", "-o", "loop", cwd=tmp_path)
+    print(edgetop("gap", "app.edgetop", "loop.edgetop", cwd=tmp_path))
+    document = json.loads(edgetop("gap", "app.edgetop", "loop.edgetop", "--json", cwd=tmp_path))
+    assert document["causes"][0]["name"] == CAUSES[situation]
+
+
+SERVER = """
+import sys, threading, urllib.request, numpy as np, onnxruntime
+from flask import Flask
+from werkzeug.serving import make_server
+session = onnxruntime.InferenceSession(sys.argv[1])
+(one,) = session.get_inputs()
+frame = np.zeros([size if isinstance(size, int) else 1 for size in one.shape], np.float32)
+app = Flask("served")
+app.add_url_rule("/", "infer", lambda: str(session.run(None, {one.name: frame})[0].shape))
+server = make_server("127.0.0.1", 0, app, threaded=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+def load():
+    for _ in range(100):
+        urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/").read()
+clients = [threading.Thread(target=load) for _ in range(4)]
+for client in clients: client.start()
+for client in clients: client.join()
+server.shutdown()
+"""
+
+
+@pytest.mark.timeout(LONGEST_S)
+def test_a_server_under_load_is_seen_whole(tmp_path):
+    """Flask, which is installed for it: 400 requests from four clients, each on a thread of its own."""
+    installer = ("pip", "install", "-q", "--target", tmp_path / "own", "flask", "--python", sys.executable)
+    subprocess.run([*(["uv"] if shutil.which("uv") else []), *installer], check=True)
+    program = (tmp_path / "served.py", demo.model_path("onnx"))
+    program[0].write_text(f"import sys\nsys.path.insert(0, {str(tmp_path / 'own')!r})\n{SERVER}")
+    document = json.loads(edgetop("watch", "--headless", "--json", "--no-record", "--", sys.executable, *program))
+    warm = document["session"]["methodology"]["warmup_runs"]
+    assert document["latency"]["count"] + warm + 1 == 400
+    assert document["session"]["watched"]["at_once_max"] > 1

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 from edgetop import demo
+from edgetop.probe import edgetop_probe
 from edgetop.taps.program import PREFIX, SHARED_MEMORY
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, start_edgetop
@@ -107,6 +108,29 @@ def test_c_programs_are_seen_without_a_change(programs, tmp_path, program, way):
     assert 0 < seen["cost_ns"] < 20_000
     if way != "async":  # whose callback comes on another thread
         assert seen["streams"][0]["p50_ns"] == pytest.approx(median_ns, rel=0.25)
+
+
+def test_frames_of_several_threads_of_a_cpp_program_are_seen(tmp_path):
+    program, header = tmp_path / "probed", Path(edgetop_probe.__file__).parent
+    order = [
+        "c++",
+        "-std=c++11",
+        "-Wall",
+        "-Werror",
+        f"-I{header}",
+        "-o",
+        program,
+        PROGRAMS / "probed.cpp",
+        "-lpthread",
+    ]
+    subprocess.run(order, check=True)
+    _, document = watched(tmp_path, program, 20)
+    frames = document["frames"]
+    assert (frames["total"]["count"], frames["dropped"], frames["deadline_ms"]) == (20, 1, 1000)
+    assert [stage["name"] for stage in frames["stages"]] == [
+        "capture", "inference", "between stages", "waiting for a thread",
+    ]  # fmt: skip
+    assert counted(document) == 21
 
 
 @pytest.mark.parametrize("is_linked", [True, False])
