@@ -127,7 +127,7 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
     require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
     feed = AttachFeed(folder, SystemClock())
     with noted_signals() as come:
-        failure = show(feed, Analysis(alerts), replace(settings, moved=feed.folder), leave_now=lambda: bool(come))
+        failure = show(feed, Analysis(alerts), replace(settings, moved=feed), leave_now=lambda: bool(come))
     feed.close(LAST_ORDERS_S)
     if failure:
         raise InputError(f"the screen failed: {failure}", "the session goes on")

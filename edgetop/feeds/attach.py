@@ -15,6 +15,7 @@ from edgetop.recording.by_time import RecordingByTime
 from edgetop.recording.files import SOCKET, held
 from edgetop.recording.journal import FellBehindError, JournalTail
 from edgetop.recording.reader import Recording
+from edgetop.recording.registry import successor
 from edgetop.recording.soundness import sound_batch
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
@@ -44,6 +45,11 @@ class AttachFeed:
         batch = RecordingByTime(recording).whole()
         self._tail = JournalTail(self.folder, recording.follow(), self._clock) if recording.is_live else None
         return batch
+
+    @property
+    def name(self) -> Path:
+        """Where the session is now; another may follow it."""
+        return self.folder.name
 
     @property
     def can(self) -> Can:
@@ -77,6 +83,9 @@ class AttachFeed:
             return self._anew()
         if self._tail.is_over:
             self._tail = None
+            if following := successor(self.folder.name):
+                self.folder = held(following)
+                return self._anew()
         return sound_batch(batch) if batch else None
 
     def _anew(self) -> Batch | None:

@@ -70,6 +70,17 @@ def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
     return sorted(found, key=lambda one: one[1].created_utc, reverse=True)
 
 
+def successor(folder: Path) -> Path | None:
+    """The session in which the engine of this one runs on, or ran on: it lies beside it. None: there is none."""
+    with contextlib.suppress(InputError):
+        if following := read_manifest(folder).followed_by:
+            for other in folder.parent.glob(f"*{SUFFIX}"):
+                with contextlib.suppress(InputError):
+                    if read_manifest(other).id == following:
+                        return other
+    return None
+
+
 def locate(given: str, home: Path) -> Path:
     """The session's folder. `home` is where recordings lie unless told otherwise.
 

@@ -20,6 +20,7 @@ from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
 from edgetop.recording.files import JOURNAL, HeldFolder, held
 from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
+from edgetop.recording.registry import successor
 from edgetop.recording.rows import give_memory_back
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Decoder, Encoder, Position, in_pieces, thinned
@@ -201,7 +202,10 @@ class _Relay:
         gc.freeze()  # what is there by now stays: collections of garbage need not pass over it
         give_memory_back()
         due_ns = self._clock.monotonic_ns()
-        while tail and not tail.is_over:
+        while tail:
+            if tail.is_over:
+                tail = self._send_following()
+                continue
             due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())
             while self._clock.monotonic_ns() < due_ns:
                 self._exchange(due_ns)
@@ -216,6 +220,15 @@ class _Relay:
                 self._link.send(wire.pack_message(wire.ALIVE))  # the link is well, the session is silent
         self._exchange(0)
         self._link.send(wire.pack_message(wire.END))
+
+    def _send_following(self) -> JournalTail | None:
+        """All of the session in which the engine runs on; None where there is none, or it is over too."""
+        following = successor(self._folder.name)
+        if following is None:
+            return None
+        self._folder = held(following)
+        self._orders.folder = self._folder
+        return self._send_past()
 
     def _follow(self, position: Position) -> JournalTail | None:
         """What is written from there on; None where that cannot be found any more."""
@@ -276,7 +289,7 @@ class _Orders:
     """Orders under way. Each has a thread: a stop is done when the recording is final."""
 
     def __init__(self, folder: HeldFolder, give: Give, link: Link) -> None:
-        self._folder, self._give, self._link = folder, give, link
+        self.folder, self._give, self._link = folder, give, link
         self._under_way: set[int] = set()
         self._done: deque[tuple[int, Answer]] = deque()
 
@@ -290,7 +303,7 @@ class _Orders:
 
     def _carry_out(self, number: int, line: bytes) -> None:
         try:
-            answer = self._give(self._folder.name, parse_order(line))
+            answer = self._give(self.folder.name, parse_order(line))
         except (EdgetopError, OSError, ValueError) as refused:
             answer = Answer(str(refused) or type(refused).__name__)
         self._done.append((number, answer))

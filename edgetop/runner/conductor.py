@@ -242,6 +242,7 @@ class Conductor:
         assert self._recorder
         state, recorder = self._session_state, self._recorder
         recorder.prepare_end()
+        state.followed_by(following.session_id)
         last = self._with_derived(self._last_batch("rotated"))
         if news := recorder.write(last):  # of the recording itself
             recorder.write(Batch(last.until_ns, events=news))

@@ -449,7 +449,8 @@ class SessionState:
         with self._lock:
             self._origin_ns = origin_ns
             self._amend(
-                id=session_id, name=name, state="live", end_reason=None, duration_ns=None, lost=None, watched=watched,
+                id=session_id, name=name, state="live", end_reason=None, duration_ns=None, lost=None,
+                followed_by=None, watched=watched,
                 created_utc=format_utc(began), methodology=methodology,
                 clock=ClockInfo(origin_ns, before.clock.boot_id, (anchor(self._clock, origin_ns),)),
             )  # fmt: skip
@@ -469,6 +470,10 @@ class SessionState:
         self._tell_at(
             0, "phase", "info", "engine", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns
         )
+
+    def followed_by(self, session_id: str) -> None:
+        """The engine will run on in that one."""
+        self._amend(followed_by=session_id)
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
         """The last words of a session, whatever ended it. `background`: who else ran while it was measured."""

@@ -327,6 +327,7 @@ class Manifest:
     ab: Ab | None = None  # written only of an A/B session; `model` and `engine` are those of A
     lost: Lost | None = None  # written only where something is
     watched: Watched | None = None  # written only where a program was watched
+    followed_by: str | None = None  # the id of the session in which the engine ran on; written only where one follows
 
     @property
     def was_imported(self) -> bool:
@@ -338,7 +339,11 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     """Plain JSON values, in the order of the fields."""
     plain = _plain(manifest)
     assert isinstance(plain, dict)
-    return {key: value for key, value in plain.items() if value is not None or key not in ("ab", "lost", "watched")}
+    return {
+        key: value
+        for key, value in plain.items()
+        if value is not None or key not in ("ab", "lost", "watched", "followed_by")
+    }
 
 
 def _plain(value: object) -> object:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -268,3 +269,21 @@ def test_a_journal_that_cannot_be_true_is_shown_as_far_as_it_can(tmp_path: Path)
     assert len(batch.inferences) == 0
     viewer.views()
     writer.die()
+
+
+def test_who_attached_goes_on_with_the_session_that_follows(tmp_path: Path) -> None:
+    """A run that rotates: the engine runs on in another session."""
+    first, second = (list(session(with_phases(back_to_back(400, 10_000_000, seed)))) for seed in (1, 2))
+    next_one = replace(second[0].manifest, id="the-next", name="b")
+    second = [replace(batch, manifest=batch.manifest and next_one) for batch in second]
+    last = replace(first[-1].manifest, followed_by="the-next")
+    one = Writer(tmp_path / "a.edgetop", [*first[:-1], replace(first[-1], manifest=last)])
+    viewer = Viewer(one.folder)
+    other = Writer(tmp_path / "b.edgetop", second)
+    one.finish()
+    wait_until(lambda: viewer.look() is None and viewer.analysis.manifest.name == "b")
+    other.write(3)
+    viewer.look()
+    assert (viewer.analysis.manifest.name, viewer.feed.name, viewer.feed.is_over) == ("b", other.folder, False)
+    assert Can.STOP not in viewer.feed.can or (other.folder / SOCKET).exists()
+    other.finish()

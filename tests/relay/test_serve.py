@@ -7,6 +7,7 @@ import select
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -309,3 +310,21 @@ def test_a_viewer_that_is_gone_is_noticed_when_it_is_told_something():
     link.close()
     for end in (there, sink, back):
         os.close(end)
+
+
+def test_a_relay_goes_on_with_the_session_that_follows(viewer, live, script, tmp_path):
+    """The viewer sees it begin anew; its orders go there."""
+    following = (
+        Script(replace(script.manifest, id="the-next", name="t"), step_s=0.5).load().warm_up().begin().measure(2)
+    )
+    script.manifest = replace(script.manifest, followed_by="the-next")
+    viewer.link.write(wire.hello())
+    decoder, restarted = Decoder(), None
+    decoder.decode(viewer.until(wire.BATCH).payload)
+    other = LiveRecording(tmp_path / "t.edgetop", following.batches)
+    live.finish(script.end("rotated").batches[-1])
+    while restarted is None or restarted.manifest.name != "t":
+        batch = decoder.decode(viewer.until(wire.BATCH).payload)[0]
+        restarted = batch if batch.restart and batch.manifest else restarted
+    other.finish(following.end().batches[-1])
+    viewer.until(wire.END)
