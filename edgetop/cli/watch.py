@@ -56,6 +56,7 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Event
+from edgetop.taps.process import WatchedProcess
 from edgetop.taps.program import WatchedProgram
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
 def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     """Everything the session is made of, ready to start."""
     clock = SystemClock()
-    program: WatchedProgram | None = options.get("program")
+    program: WatchedProgram | WatchedProcess | None = options.get("program")
     model = request.program_file(program) if program else request.find_model(options)
     board = stack.enter_context(open_board(options))
     spec = request.program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)

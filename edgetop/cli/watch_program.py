@@ -1,15 +1,22 @@
 """`edgetop watch`: the inferences of a program that makes them itself, on the same screen."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetop.cli import run
 from edgetop.cli.companions import Companion, not_beside
-from edgetop.errors import InputError
+from edgetop.cli.privileges import become, invoking_user, with_sudo
+from edgetop.errors import EXIT_DONE, InputError
+from edgetop.taps import perf
+from edgetop.taps.process import ProcessSpec, WatchedProcess, command_of, main_process
 from edgetop.taps.program import ProgramSpec, WatchedProgram
+
+if TYPE_CHECKING:
+    from edgetop.cli.watch import End
 
 EXAMPLES = """\b
 Examples:
@@ -17,6 +24,8 @@ Examples:
   edgetop watch --deadline 33ms --alert throttled -- python3 app.py
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
   edgetop watch --duration 1m --against model.onnx -- python3 app.py
+  sudo edgetop watch --pid 4711                 one that runs already
+  edgetop watch --all                           which processes run models
   edgetop help watch                            how the calls are seen
 """
 
@@ -40,6 +49,17 @@ _NOT_OF_WATCH = {
 
 PARAMS = (
     click.Option(
+        ["--pid"], type=click.IntRange(1), metavar="N", help="Watch this process, which runs already. Needs root."
+    ),
+    click.Option(
+        ["--unit"], metavar="NAME.service",
+        help="Watch the main process of this systemd unit, through its restarts. Needs root.",
+    ),
+    click.Option(
+        ["all_", "--all"], is_flag=True,
+        help="List the processes that run models, and watch the one that you choose.",
+    ),
+    click.Option(
         ["--app-output"], type=click.Path(path_type=Path), metavar="FILE",
         help="Append what the program prints to FILE. Default: program.log of the session, and the events.",
     ),
@@ -50,50 +70,111 @@ PARAMS = (
         rules=[not_beside("no_record", "no_raw", "as_json", "detach")],
     ),
     *(param for param in run.command.params if param.name not in _NOT_OF_WATCH),
-    click.Argument(["command"], nargs=-1, type=click.UNPROCESSED, required=True),
+    click.Argument(["command"], nargs=-1, type=click.UNPROCESSED),
 )  # fmt: skip
 
 
 @click.command(
     "watch", params=list(PARAMS), epilog=EXAMPLES, context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
-def command(
-    command: tuple[str, ...], app_output: Path | None, against: Path | None, *, follow_children: bool, **options: Any
-) -> int:
-    """Start a program and watch the inferences that it makes; nothing in it is changed.
+def command(command: tuple[str, ...], **options: Any) -> int:
+    """Watch the inferences that another program makes; nothing in it is changed.
 
     COMMAND is the program with its arguments, after --. Its exit status is that of edgetop.
     """
+    options = {**options, "pid": _chosen_process(command, options)}
+    own = {name: options.pop(name) for name in ("pid", "unit", "all_", "app_output", "follow_children", "against")}
+    if own["all_"] and own["pid"] is None:
+        return EXIT_DONE  # they were listed
+    defaults = run.command.make_context("run", []).params
+    given = {name: value for name, value in options.items() if value is not None}
+    program = _started(command, own, options) if command else _running(own, options)
+    end = _watch({**defaults, **given, "profile_every": 0, "program": program}, program)
+    if own["against"] and end.folder and not (end.error or end.interrupted):
+        from edgetop.cli.gap import loop_after  # noqa: PLC0415
+
+        loop_after(end.folder, own["against"])
+    if program.exit_status and not program.was_stopped:
+        return program.exit_status
+    return end.exit_code()
+
+
+def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) -> "End":
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    terminal = terminal_for(options)
+    if isinstance(program, WatchedProcess):
+        user = invoking_user()
+        program.start_helper((user.pw_uid, user.pw_gid) if user else None)
+        if user:
+            become(user)
+    from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+
+    return watch(options, terminal)
+
+
+def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, Any]) -> WatchedProgram:
     from edgetop.paths import cache_home  # noqa: PLC0415
     from edgetop.taps.preload import library  # noqa: PLC0415
 
-    defaults = run.command.make_context("run", []).params
-    given = {name: value for name, value in options.items() if value is not None}
-    shows = options["headless"] and app_output is None
+    output = own["app_output"]
+    shows = options["headless"] and output is None
     spec = ProgramSpec(
         command,
         options["duration"],
         options["runs"],
-        follow_children=follow_children,
-        output=None if app_output is None else _writable(app_output),
+        follow_children=own["follow_children"],
+        output=None if output is None else _writable(output),
         preload=library(cache_home()),
         stdout=(sys.stderr if options["as_json"] else sys.stdout).fileno() if shows else None,
         stderr=sys.stderr.fileno() if shows else None,
     )
-    program = WatchedProgram(spec)
-    whole = {**defaults, **given, "profile_every": 0, "program": program}
-    terminal = terminal_for(whole)
-    from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+    return WatchedProgram(spec)
 
-    end = watch(whole, terminal)
-    if against and end.folder and not (end.error or end.interrupted):
-        from edgetop.cli.gap import loop_after  # noqa: PLC0415
 
-        loop_after(end.folder, against)
-    if program.exit_status and not program.was_stopped:
-        return program.exit_status
-    return end.exit_code()
+def _running(own: dict[str, Any], options: dict[str, Any]) -> WatchedProcess:
+    spec = ProcessSpec(command_of(own["pid"]), own["pid"], options["duration"], options["runs"], own["unit"])
+    return WatchedProcess(spec)
+
+
+def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | None:
+    """The process to watch; None: a program is to be started, or processes were only listed. Raises InputError."""
+    ways = {"-- COMMAND": command, "--pid": options["pid"], "--unit": options["unit"], "--all": options["all_"]}
+    asked = [name for name, value in ways.items() if value]
+    if len(asked) != 1:
+        told = " and ".join(asked) + " exclude each other" if asked else "nothing to watch was given"
+        raise InputError(told, f"give one of {', '.join(ways)}")
+    if command:
+        return None
+    for name in ("app_output", "follow_children", "against"):
+        if options[name]:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for a program that edgetop starts", "edgetop watch -- COMMAND"
+            )
+    if options["all_"]:
+        from edgetop.cli.watch_all import choose  # noqa: PLC0415  where it is asked for
+
+        pid = choose(as_json=options["as_json"])
+        if pid is not None:
+            refuse_where_unseen(("watch", "--pid", str(pid)))
+        return pid
+    if options["unit"]:
+        pid, state = main_process(options["unit"])
+        if not pid:
+            raise InputError(f"--unit {options['unit']}: it has no main process: {state}", "systemctl start it first")
+    else:
+        pid = options["pid"]
+        command_of(pid)
+    refuse_where_unseen(sys.argv[1:])
+    return int(pid)
+
+
+def refuse_where_unseen(words: Sequence[str]) -> None:
+    """Raises InputError where this kernel, or this user's rights, give no uprobes."""
+    if why := perf.why_not():
+        raise InputError(why, "edgetop watch -- COMMAND needs none")
+    if not perf.may_set():
+        raise InputError("to watch a process that runs already needs root", with_sudo(words))
 
 
 def _writable(path: Path) -> Path:

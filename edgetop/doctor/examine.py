@@ -18,6 +18,7 @@ OF_THE_BOARD: tuple[Examine, ...] = (
 OF_THIS_MACHINE: dict[str, Examine] = {
     state.BACKGROUND: state.check_background,
     machine.PERMISSIONS: machine.check_permissions,
+    machine.UPROBES: machine.check_uprobes,
     runtimes.NAME: runtimes.check,
     machine.DISK: machine.check_disk,
     machine.CLOCK_SYNC: machine.check_clock,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
+from edgetop.taps import perf
 
 # Which of this board's devices the user may not open, and the group that would change it.
 
@@ -44,6 +45,16 @@ def check_permissions(facts: Facts) -> list[Check]:
     """Devices, and sensors that discovery found closed: RAPL, the rails of older Jetsons."""
     sensors = [Closed(m.what, m.why, m.fix) for m in facts.missing if m.fix and _ASKS_FOR_RIGHTS.search(m.fix)]
     return judge_permissions([*find_closed(), *sensors])
+
+
+UPROBES = "uprobes"
+
+
+def check_uprobes(_: Facts) -> list[Check]:
+    """Whether `edgetop watch --pid` can work here. A kernel without them is no fault of a benchmark's setup."""
+    if why := perf.why_not():
+        return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
+    return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
 
 
 def judge_permissions(closed: Sequence[Closed]) -> list[Check]:

@@ -33,7 +33,7 @@ NUMBER = struct.Struct("<Q")
 COST_AT, NAME_COUNT_AT = 48, 52
 CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
-SOURCES = ("", "hook", "preload", "probe")  # by number
+SOURCES = ("", "hook", "preload", "probe", "uprobe")  # by number
 
 
 class Ring:
@@ -70,13 +70,18 @@ class Ring:
             struct.pack_into("<I", self._map, NAME_COUNT_AT, number + 1)
         return number
 
-    def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0):
+    def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0, *, thread=0):
         """Write one call. Its sequence number comes last: a reader knows by it that the rest is whole."""
         sequence = self._next()
         at = HEADER_BYTES + sequence % SLOTS * SLOT.size
-        thread = threading.get_ident()
+        thread = thread or threading.get_ident()
         SLOT.pack_into(self._map, at, 0, start_ns, end_ns, thread, name, kind, ok, flags, cpu_us, number)
         NUMBER.pack_into(self._map, at, sequence + 1)
+
+    def leave_out(self, count):
+        """Skip the numbers of that many calls, of which nothing is known: a reader counts them as lost."""
+        for _ in range(count):
+            self._next()
 
     def has_cost(self, nanoseconds):
         """State what it costs the program to have one call timed."""

@@ -51,6 +51,13 @@ class Entry:
         self.notifying = self.source if isinstance(self.source, Notifying) else None
         self.is_gone = [False] * len(self.source.sensors)
 
+    def replace_source(self, source: Source, due_ns: int) -> None:
+        """Another one with the same sensors. What was lost comes back with its first reading."""
+        was_gone = self.is_gone
+        self.source, self.due_ns, self.failures, self.reads = source, due_ns, 0, 0
+        self.__post_init__()
+        self.is_gone = was_gone
+
 
 class Schedule:
     """Which source is due, and what came of its last read."""
@@ -65,8 +72,17 @@ class Schedule:
         self.add(sources, start_ns)
 
     def add(self, sources: Sequence[Source], start_ns: int) -> None:
-        """More sources. Their sensors follow the ones there are, in order."""
+        """More sources. Their sensors follow the ones there are, in order.
+
+        One with the sensors of a source that is there takes its place: the process that it reads began anew.
+        """
+        known = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
         for source in sources:
+            if entry := known.get(tuple(info.id for info in source.sensors)):
+                entry.replace_source(source, start_ns)
+                self._heap = [(each.due_ns, number, each) for _, number, each in self._heap]
+                heapq.heapify(self._heap)
+                continue
             first = sum(len(entry.source.sensors) for entry in self.entries)
             entry = Entry(source, first, start_ns)
             self.entries.append(entry)

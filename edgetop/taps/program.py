@@ -72,7 +72,7 @@ class WatchedProgram:
     def start(self) -> None:
         home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
         try:
-            _remove_left_behind(home)
+            remove_left_behind(home)
             self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
             self._taps.folder = self._folder
             self._process = self._spawn(self._folder)
@@ -212,7 +212,7 @@ class WatchedProgram:
             self._folder = None
 
 
-def _remove_left_behind(home: Path | None) -> None:
+def remove_left_behind(home: Path | None) -> None:
     """What an edgetop that was killed has left in shared memory: its number is in the folder's name."""
     for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]

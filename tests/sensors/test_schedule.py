@@ -308,3 +308,15 @@ def test_a_read_under_20_ms_holds_nothing_up() -> None:
         told.read([1.0], took_ns=MS // 10)
     told.read([1.0], took_ns=19 * MS)
     assert told.events() == []
+
+
+def test_a_source_with_the_same_sensors_takes_the_place_of_one_that_is_gone() -> None:
+    told = Told(source("rss"))
+    told.read([1.0])
+    for _ in range(5):  # it is asked less and less often
+        told.read(GONE)
+    told.schedule.drain(told.now_ns)
+    told.schedule.add([source("rss")], told.now_ns)
+    assert (len(told.schedule.entries), told.wait_ns()) == (1, 0)
+    told.read([2.0])
+    assert told.events() == [("sensor-back", "sensor temp/rss", "reads again")]

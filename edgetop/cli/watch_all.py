@@ -1,0 +1,63 @@
+"""`edgetop watch --all`: the processes that run models, and the choice of one of them."""
+
+import json
+import shlex
+import sys
+from dataclasses import asdict
+
+import click
+
+from edgetop.cli.privileges import with_sudo
+from edgetop.cli.tell import tell
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.taps.processes import ModelProcess, model_processes, why_no_rates, with_rates
+
+COMMAND_WIDTH = 60
+
+
+def choose(*, as_json: bool) -> int | None:
+    """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
+    found, closed = model_processes()
+    why = why_no_rates()
+    if found and not why:
+        found = with_rates(found)
+    if as_json:
+        told = {"processes": [asdict(one) for one in found], "closed": closed, "why_no_rates": why or None}
+        click.echo(json.dumps(told, indent=1))
+        return None
+    may_choose = sys.stdin.isatty() and sys.stderr.isatty()
+    for number, line in enumerate(_lines(found)):
+        tell(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
+    for note in _notes(found, closed, why):
+        tell(f"edgetop: {note}", err=True)
+    if not (found and may_choose):
+        return None
+    try:
+        number = click.prompt("Which one (Ctrl+C: none)", type=click.IntRange(1, len(found)), err=True)
+    except click.Abort:
+        raise InputError("no process was chosen", "give one: edgetop watch --pid N") from None
+    return found[number - 1].pid
+
+
+def _lines(found: list[ModelProcess]) -> list[str]:
+    """A table with its head."""
+    rows = [("pid", "user", "calls/s", "command", "runtime and models")] if found else []
+    for one in found:
+        rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
+        command = clean(shlex.join(one.command))
+        short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
+        what = clean(", ".join((*one.runtimes[:2], *one.models[:3])))
+        rows.append((str(one.pid), one.user, rate, short, what))
+    widths = [max(len(row[place]) for row in rows) for place in range(4)] if rows else []
+    return ["  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]
+
+
+def _notes(found: list[ModelProcess], closed: int, why: str) -> list[str]:
+    notes = [] if found else ["no process here has mapped an inference runtime that is known, or a model"]
+    if found and why:
+        notes.append(f"rates are not known: {why}")
+    if closed:
+        number = "1 process" if closed == 1 else f"{closed} processes"
+        notes.append(f"{number} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
+    return notes

@@ -1,0 +1,97 @@
+"""What a running process has in its memory about its models: their names, and where pybind11 keeps a call.
+
+Read from /proc/PID/mem (proc(5)), which needs the rights that uprobes need anyway. Nothing is written there. Layouts of
+libraries are looked for, not assumed: where they are others, a name stays unknown.
+"""
+
+import os
+import struct
+from pathlib import Path
+
+from edgetop.taps.pairing import WORD, Frame
+from edgetop.taps.perf import Hit
+from edgetop.taps.runtimes import MODELS, Function, mappings
+
+INSTANCE_BYTES, SESSION_BYTES = 2048, 1024  # that are searched
+CALL_WORDS = 14  # of pybind11's function_call, in which its first argument or its parent is the object
+LONGEST_PATH = 4096
+USER_SPACE = range(65_536, 2**56)
+
+
+class Memory:
+    """Raises OSError where it may not be read."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self, address: int, count: int) -> bytes:
+        """As much of it as is there."""
+        try:
+            return os.pread(self._fd, count, address) if address in USER_SPACE else b""
+        except OSError:
+            return b""
+
+    def word(self, address: int) -> int:
+        return int.from_bytes(self.read(address, WORD), "little")
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        data = self.read(address, count)
+        return struct.unpack(f"<{len(data) // WORD}Q", data[: len(data) // WORD * WORD])
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def frame_of(memory: Memory, hit: Hit) -> Frame | None:
+    """Where the caller of a method keeps its call; None: not on its stack, or in a layout that is not known."""
+    at = hit.argument - hit.stack_pointer
+    if 0 < at < len(hit.stack) - CALL_WORDS * WORD:
+        words = struct.unpack_from(f"<{CALL_WORDS}Q", hit.stack, at)
+        for place, word in enumerate(words[1:], 1):
+            kind = memory.word(memory.word(word + WORD) + 3 * WORD)  # ob_type, and its tp_name (CPython's object.h)
+            if memory.read(kind, 256).partition(b"\0")[0].endswith(b".InferenceSession"):
+                return Frame(at, place * WORD)
+    return None
+
+
+def model_of(memory: Memory, function: Function, session: int) -> str:
+    """The path of the model that this object runs; "": not known."""
+    if function.is_method:  # a Python object, whose instance (pybind11/detail/common.h) has the session somewhere
+        instance = memory.word(session + 2 * WORD)
+        found = (_path_in(memory, word) for word in memory.words(instance, INSTANCE_BYTES))
+        path = next(filter(None, found), "")
+    else:
+        path = _path_in(memory, session) if function.runtime == "onnxruntime" else _mapped_by(memory, session)
+    if path.startswith("/"):
+        return path
+    try:
+        absolute = Path(f"/proc/{memory.pid}/cwd").readlink() / path
+    except OSError:
+        return path
+    return str(absolute) if path and absolute.exists() else path
+
+
+def _path_in(memory: Memory, address: int) -> str:
+    """Of a std::string (libstdc++: pointer, length, and the text itself or its capacity) that names a model."""
+    words = memory.words(address, SESSION_BYTES)
+    for place, (text, length, capacity) in enumerate(zip(words, words[1:], words[2:], strict=False)):
+        is_inside = text == address + (place + 2) * WORD
+        if 5 <= length <= (15 if is_inside else min(capacity, LONGEST_PATH)):
+            data = memory.read(text, length + 1)
+            if len(data) == length + 1 and not data[-1] and data[:-1].lower().endswith(tuple(map(str.encode, MODELS))):
+                return data[:-1].decode("utf-8", "replace")
+    return ""
+
+
+def _mapped_by(memory: Memory, address: int) -> str:
+    """The model file that is mapped, and into which the object or something that it points to points."""
+    files = [one for one in mappings(memory.pid) if one.path.lower().endswith(MODELS)]
+    if len({one.path for one in files}) == 1:
+        return files[0].path
+    for word in memory.words(address, SESSION_BYTES) if files else ():
+        for inner in (word, *memory.words(word, INSTANCE_BYTES)):
+            for one in files:
+                if one.begin <= inner < one.end:
+                    return one.path
+    return ""
