@@ -22,7 +22,7 @@ PROVIDERS = (
     "VitisAI", "VSINPU", "Xnnpack", "GPU", "NPU",
 )  # fmt: skip
 
-_HARMLESS = re.compile(r"[\w.+@%,][\w.+@%,=:-]*")
+_HARMLESS = re.compile(r"[\w.+@%,][\w.+@%,=-]*")
 
 Proposals = list[CompletionItem]
 SHELLS = ("bash", "zsh", "fish")
@@ -54,22 +54,8 @@ def providers(_context: click.Context, _param: click.Parameter, incomplete: str)
     return _beginning(PROVIDERS, incomplete)
 
 
-def fleet_words(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    """The orders, and hosts that ssh's configuration names."""
-    if incomplete.startswith("ssh:"):
-        return _beginning((f"ssh:{host}" for host in _hosts()), incomplete)
-    return _beginning(("run", "stop", "ssh:"), incomplete)
-
-
-def _hosts() -> Iterator[str]:
-    try:
-        lines = (Path.home() / ".ssh/config").read_text(errors="replace").splitlines()
-    except (OSError, RuntimeError):
-        return
-    for line in lines:
-        word, *names = line.split() or [""]
-        if word.lower() == "host":
-            yield from (name for name in names if not set(name) & set("*?!"))
+def fleet_orders(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    return _beginning(("run", "stop"), incomplete)
 
 
 def scenarios(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:

@@ -113,7 +113,7 @@ OPTIONS = (
 
 @click.command("fleet", cls=FleetCommand, epilog=EXAMPLES)
 @click.argument(
-    "targets", nargs=-1, metavar="[ssh:[USER@]HOST]... [run MODEL|stop]", shell_complete=completion.fleet_words
+    "targets", nargs=-1, metavar="[ssh:[USER@]HOST]... [run MODEL|stop]", shell_complete=completion.fleet_orders
 )
 @text.add_options(OPTIONS)
 @click.pass_context

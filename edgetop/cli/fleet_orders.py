@@ -1,4 +1,4 @@
-"""What many boards are told at once, each by an ssh of its own: run the same model, or stop. One that cannot is a line.
+"""Orders for many boards at once, each by an ssh of its own: run the same model, or stop. One that cannot is a line.
 
 The model is copied once to each board, in a folder named by its SHA-256, and its sum is compared there by `sha256sum`.
 """

@@ -39,7 +39,7 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """The boards on which it holds, and why. One that does not tell has not passed."""
+    """The boards on which it holds, and why. One that does not answer has not passed."""
     found = {}
     for view in views:
         failed = view.summary.failed_gates if view.summary else None
@@ -51,7 +51,7 @@ def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
 
 
 def tell_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
-    """Say on stderr which gates failed; whether any did."""
+    """Print on stderr which gates failed; whether any did."""
     has_failed = False
     for gate in gates:
         found = failing(gate, views)

@@ -1,7 +1,7 @@
 """Many boards at once: of each its summary once a second, over a link of its own that may hang, break or never come.
 
 A board that is trouble costs no more than its line: each has a thread, which sleeps, reads no faster than `LEAST_S`,
-and comes back with longer and longer pauses. What a board says is a stranger's data.
+and reconnects with longer and longer pauses. What a board sends is a stranger's data.
 """
 
 import threading
@@ -97,7 +97,7 @@ class BoardView:
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """What a filter looks for words in."""
+        """The text in which a filter searches."""
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)
@@ -162,7 +162,7 @@ class Board:
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
     def order(self, order: Order) -> None:
-        """What refuses it is told in the log; what it did, the board tells itself."""
+        """A refusal is logged; that it was done, the board reports as an event."""
         self._last_order += 1
         number = self._last_order
         self._orders[number] = order

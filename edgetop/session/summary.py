@@ -59,7 +59,7 @@ class Summary:
 class Happened:
     """An event of a board, for the log of many."""
 
-    age_s: float  # when the board told it
+    age_s: float  # when the board reported it
     severity: Severity
     text: str
 

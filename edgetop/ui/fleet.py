@@ -31,18 +31,18 @@ class FleetWidget(LineWidget):
     """All of the screen, and where on it the mouse was."""
 
     def __init__(
-        self, draw: Callable[[int, int], Sequence[Line]], on_row: Callable[[int, bool], None],
+        self, draw: Callable[[int, int], Sequence[Line]], on_cell: Callable[[int, int, bool], None],
         scroll: Callable[[int], None], theme: Theme,
     ) -> None:  # fmt: skip
-        """`on_row`: is given the row of a click, and whether it was a double one."""
+        """`on_cell`: is given column and row of a click, and whether it was a double one."""
         super().__init__(theme)
-        self._draw, self._on_row, self._scroll = draw, on_row, scroll
+        self._draw, self._on_cell, self._scroll = draw, on_cell, scroll
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         return self._draw(columns, rows)
 
     def on_click(self, event: events.Click) -> None:
-        self._on_row(event.y, event.chain == 2)
+        self._on_cell(event.x, event.y, event.chain == 2)
 
     def on_mouse_scroll_down(self) -> None:
         self._scroll(3)
@@ -66,7 +66,7 @@ class FleetScreen(Screen[None]):
         self._commands = {command.id: command for command in COMMANDS}
         keys = {command.id: settings.keys.get(command.id, command.keys) for command in COMMANDS}
         self._bindings = BindingsMap([Binding(keys[c.id], f"command({c.id!r})", c.words, id=c.id) for c in COMMANDS])
-        self._widget = FleetWidget(self._lines, self._press_row, self.move, theme)
+        self._widget = FleetWidget(self._lines, self._press_cell, self.move, theme)
         self._views: list[BoardView] = []
         self._offset = 0
 
@@ -208,7 +208,14 @@ class FleetScreen(Screen[None]):
         spans = [span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title"))]
         return fit(as_fits(columns, *spans), columns, "title")
 
-    def _press_row(self, y: int, is_double: bool) -> None:
+    def _press_cell(self, x: int, y: int, is_double: bool) -> None:
+        """A board is chosen, or opened; a key of the last line is pressed."""
+        end = 0
+        for command in self.present_commands() if y == self.size.height - 1 else ():
+            end += len(command.key_words[0]) + len(str(command.footer)) + 3 if command.footer else 0
+            if command.footer and x < end:
+                command.run(self)
+                return
         place = self._offset + y - HEAD_ROWS
         if 0 <= y - HEAD_ROWS < self._table_rows(self.size.height) and place < len(self._views):
             self.listing.cursor = self._views[place].address.name

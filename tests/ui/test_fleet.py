@@ -113,6 +113,10 @@ async def test_the_mouse_chooses_and_opens_a_board():
     async with opened(ListedFleet(VIEWS), listing=listing) as screen:
         await screen.pilot.click(offset=(5, 5))
         assert screen.rows[5].startswith(">desk-1")
+        await screen.pilot.click(offset=(screen.rows[-1].index("sort") + 1, 23))
+        assert "by name" in screen.rows[0]
+        await screen.pilot.click(offset=(screen.rows[-1].index("sort") + 1, 23), times=4)
+        assert "by worst" in screen.rows[0]
         await screen.pilot.click(offset=(5, 5), times=2)
         await screen.settle()
     assert listing.opened == "desk-1"

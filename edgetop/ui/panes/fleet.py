@@ -1,4 +1,4 @@
-"""Many boards in lines: a table with a line each, what there is to say of one of them, and the log of all."""
+"""Many boards in lines: a table with a line each, the details of one of them, and the log of all."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -167,7 +167,7 @@ def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> 
 
 
 def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
-    """What there is to say of one board: its verdict in full, and what runs there."""
+    """Of one board: its verdict in full, and what runs there."""
     if view is None:
         return [line((" no board with these words", "dim")), ()]
     summary = view.summary or Summary()
