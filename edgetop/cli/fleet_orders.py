@@ -8,6 +8,7 @@ import hashlib
 import re
 import shlex
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from edgetop.formatting import clean, cut
 
 AT_ONCE = 16
 COPY_S, START_S, STOP_S, LOOK_S = 1800.0, 900.0, 120.0, 60.0  # an engine may be built for minutes before it begins
-MAX_SAID = 64 * 1024
+MAX_SAID, MAX_QUOTED = 64 * 1024, 300
 _IN_CACHE = (
     'd="${XDG_CACHE_HOME:-$HOME/.cache}/edgetop/models/%(sum)s"; f="$d/%(name)s"; '
     'sum() { echo "%(sum)s  $1" | sha256sum -c - >/dev/null 2>&1; }; '
@@ -45,29 +46,41 @@ class Done:
     said: str = ""  # by the board
 
 
-def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> tuple[str, str]:
-    """What a command over there prints, on stdout and on stderr. Raises CannotError where it fails."""
+def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
+    """The lines that a command over there prints, on stdout or stderr. Raises CannotError where it fails."""
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
         try:
-            done = subprocess.run(  # noqa: S603  an argument list, and `--` before the host
-                command_line(address.target, command, attended=False), stdin=stdin, capture_output=True, check=False,
-                timeout=timeout_s, start_new_session=True,
+            process = subprocess.Popen(  # noqa: S603  an argument list, and `--` before the host
+                command_line(address.target, command, attended=False), stdin=stdin, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise CannotError(f"no answer within {timeout_s:.0f} s") from None
         except OSError as error:
             raise CannotError(f"ssh cannot be started: {error.strerror}") from None
-    out, err = (text[-MAX_SAID:].decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-    if done.returncode == 0:
-        return out, err
-    lines = [line for line in err.splitlines() if line.strip()]
-    said = cut(clean(lines[-1].removeprefix("edgetop: ")), 300) if lines else ""
-    if done.returncode == NOT_FOUND:
-        said = not_found(address.command, address.target)
-    elif done.returncode == SSH_FAILED:
-        said = said or f"ssh could not reach {address.target}"
-    raise CannotError(said or f"exit code {done.returncode}")
+        stack.enter_context(process)
+        timer = threading.Timer(timeout_s, process.kill)
+        timer.daemon = True
+        timer.start()
+        stack.callback(timer.cancel)
+        assert process.stdout
+        said = process.stdout.read(MAX_SAID)
+        if process.stdout.read(1):
+            process.kill()
+            raise CannotError("it prints more than edgetop does")
+        code = process.wait()
+    lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    if code:
+        raise CannotError(_why(address, code, lines, timeout_s))
+    return lines
+
+
+def _why(address: Address, code: int, lines: Sequence[str], timeout_s: float) -> str:
+    if code < 0:
+        return f"no answer within {timeout_s:.0f} s"
+    if code == NOT_FOUND:
+        return not_found(address.command, address.target)
+    said = cut(clean(lines[-1].removeprefix("edgetop: ")), MAX_QUOTED) if lines else ""
+    return said or (f"ssh could not reach {address.target}" if code == SSH_FAILED else f"exit code {code}")
 
 
 def _shell(script: str) -> str:
@@ -95,8 +108,8 @@ def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[
 def stop(boards: Sequence[Address]) -> Iterator[Done]:
     def on(address: Address) -> Done:
         session = f" -- {shlex.quote(address.target.session)}" if address.target.session else ""
-        out, _ = _there(address, f"{address.command} stop{session}", STOP_S)
-        return Done(address, said=clean(out.strip()))
+        lines = _there(address, f"{address.command} stop{session}", STOP_S)
+        return Done(address, said=clean(lines[-1]) if lines else "")
 
     return _each(boards, on)
 
@@ -113,13 +126,20 @@ def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Ite
     place = {"sum": digest, "name": re.sub(r"[^A-Za-z0-9._-]", "_", model.name)}
 
     def on(address: Address) -> Done:
-        path = _there(address, _shell(_IS_THERE % place), LOOK_S)[0].strip()
-        path = path or _there(address, _shell(_COPY % place), COPY_S, model)[0].strip()
+        found = _paths(_there(address, _shell(_IS_THERE % place), LOOK_S))
+        found = found or _paths(_there(address, _shell(_COPY % place), COPY_S, model))
+        if not found:
+            raise CannotError("it did not confirm the copy")
         words = shlex.join([*options, "--detach"])
-        out, err = _there(address, f"{address.command} run {shlex.quote(path)} {words}", START_S)
-        match = _RECORDED.search(out + err)
+        lines = _there(address, f"{address.command} run {shlex.quote(found[-1])} {words}", START_S)
+        match = _RECORDED.search("\n".join(lines))
         if not match:
-            raise CannotError("it began, but did not say where it records")
+            raise CannotError("it began, but did not report where it records")
         return Done(replace(address, target=Target(address.target.host, match[1])))
 
     return _each(boards, on)
+
+
+def _paths(lines: Sequence[str]) -> list[str]:
+    """Beside what the start-up files of a shell print."""
+    return [line for line in lines if line.startswith("/")]

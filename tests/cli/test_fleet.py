@@ -1,5 +1,6 @@
 """`edgetop fleet`: which boards, what they are told, and how a script learns of it."""
 
+import io
 import json
 import subprocess
 import sys
@@ -133,24 +134,41 @@ def test_all_have_answered_when_each_has_a_summary_or_a_reason():
 
 
 class Boards:
-    """What `ssh` does: each board has a folder, and keeps what it is told."""
+    """What `ssh` does: each board keeps what it is told."""
 
     def __init__(self, monkeypatch) -> None:
         self.files: dict[str, bytes] = {}
         self.told: list[tuple[str, str]] = []
-        self.answers: dict[tuple[str, str], tuple[int, str, str]] = {}  # by host and first word
-        monkeypatch.setattr(fleet_orders.subprocess, "run", self)
+        self.answers: dict[tuple[str, str], tuple[int, str]] = {}  # by host and first word: exit code, and output
+        monkeypatch.setattr(fleet_orders.subprocess, "Popen", self)
 
-    def __call__(self, line, *, stdin, **_more) -> subprocess.CompletedProcess:
+    def __call__(self, line, *, stdin, **_more) -> "Ended":
         host, command = line[-2], line[-1]
         self.told.append((host, command))
         if command.startswith("sh -c"):
             if stdin != subprocess.DEVNULL:
                 self.files[host] = stdin.read()
-            code, out, err = self.answers.get((host, "sh"), (0, "/m/x.onnx\n" if host in self.files else "", ""))
-        else:
-            code, out, err = self.answers.get((host, "edgetop"), (0, "", ""))
-        return subprocess.CompletedProcess(line, code, out.encode(), err.encode())
+            return Ended(*self.answers.get((host, "sh"), (0, "Welcome\n/m/x.onnx\n" if host in self.files else "")))
+        return Ended(*self.answers.get((host, "edgetop"), (0, "")))
+
+
+class Ended:
+    """A process that has printed this."""
+
+    def __init__(self, code: int, output: str) -> None:
+        self._code, self.stdout = code, io.BytesIO(output.encode())
+
+    def wait(self) -> int:
+        return self._code
+
+    def kill(self) -> None:
+        self._code = -9
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def test_a_model_is_copied_once_and_run_and_a_board_that_cannot_is_a_reason(monkeypatch, tmp_path):
@@ -159,14 +177,16 @@ def test_a_model_is_copied_once_and_run_and_a_board_that_cannot_is_a_reason(monk
     boards.files["pi@has"] = b"weights"
     goes_on = "edgetop: the run goes on, recorded in /home/pi/x.edgetop\n  edgetop attach x   shows it again\n"
     for host in ("pi@has", "pi@new"):
-        boards.answers[host, "edgetop"] = (0, "", goes_on)
-    boards.answers["pi@bare", "edgetop"] = (NOT_FOUND, "", "sh: edgetop: not found\n")
-    boards.answers["pi@gone", "sh"] = (SSH_FAILED, "", "ssh: No route to host\n")
-    boards.answers["pi@old", "edgetop"] = (2, "", "noise\nedgetop: x.onnx: cannot be loaded\n")
-    names = ("has", "new", "bare", "gone", "old")
+        boards.answers[host, "edgetop"] = (0, goes_on)
+    boards.answers["pi@bare", "edgetop"] = (NOT_FOUND, "sh: edgetop: not found\n")
+    boards.answers["pi@gone", "sh"] = (SSH_FAILED, "ssh: No route to host\n")
+    boards.answers["pi@old", "edgetop"] = (2, "noise\nedgetop: x.onnx: cannot be loaded\n")
+    boards.answers["pi@floods", "sh"] = (0, "y\n" * 100_000)
+    names = ("has", "new", "bare", "gone", "old", "floods")
     done = {one.address.name: one for one in start([address(name) for name in names], model, ["--duration", "10m"])}
     assert {name: one.reason.split(":")[0] for name, one in done.items()} == {
         "has": "", "new": "", "bare": "no edgetop on pi@bare", "gone": "ssh", "old": "x.onnx",
+        "floods": "it prints more than edgetop does",
     }  # fmt: skip
     assert done["new"].address.target.session == "/home/pi/x.edgetop"
     assert sum(host == "pi@has" and command.startswith("sh -c") for host, command in boards.told) == 1
@@ -176,8 +196,8 @@ def test_a_model_is_copied_once_and_run_and_a_board_that_cannot_is_a_reason(monk
 
 def test_each_board_is_stopped_and_one_that_runs_nothing_says_so(monkeypatch):
     boards = Boards(monkeypatch)
-    boards.answers["pi@a", "edgetop"] = (0, "STOPPED\n", "")
-    boards.answers["pi@b", "edgetop"] = (2, "", "edgetop: no session runs now\n")
+    boards.answers["pi@a", "edgetop"] = (0, "STOPPED\n")
+    boards.answers["pi@b", "edgetop"] = (2, "edgetop: no session runs now\n")
     done = {one.address.name: (one.reason, one.said) for one in stop([address("a"), address("b")])}
     assert done == {"a": ("", "STOPPED"), "b": ("no session runs now", "")}
 
