@@ -5,8 +5,9 @@ import itertools
 import os
 import shlex
 import shutil
+import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -229,6 +230,9 @@ def retention(options: Options) -> Retention:
     return Retention(not options["no_raw"], options["max_size"], options["fsync_interval"])
 
 
+HOOK = "--on-event"
+
+
 def first_manifest(
     options: Options,
     name: str,
@@ -269,7 +273,19 @@ def first_manifest(
         ),
         labels=dict(options["labels"]),
         ab=_ab(options) if "variants" in options else None,
+        command=typed(sys.argv[1:]),
     )
+
+
+def typed(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The command line, without the commands of hooks, which may hold what is nobody else's business.
+
+    >>> typed(["run", "m.onnx", "--on-event", "any=curl token", "--on-event=leak=x", "--runs", "9"])
+    ('edgetop', 'run', 'm.onnx', '--runs', '9')
+    """
+    before = ("", *arguments)
+    words = zip(before, arguments, strict=False)
+    return ("edgetop", *(word for last, word in words if HOOK not in (last, word.partition("=")[0])))
 
 
 def _model(model: ModelFile) -> Model:

@@ -328,6 +328,7 @@ class Manifest:
     lost: Lost | None = None  # written only where something is
     watched: Watched | None = None  # written only where a program was watched
     followed_by: str | None = None  # the id of the session in which the engine ran on; written only where one follows
+    command: tuple[str, ...] = ()  # that made it, as it was typed, without hooks; () where it is not known
 
     @property
     def was_imported(self) -> bool:
@@ -339,11 +340,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     """Plain JSON values, in the order of the fields."""
     plain = _plain(manifest)
     assert isinstance(plain, dict)
-    return {
-        key: value
-        for key, value in plain.items()
-        if value is not None or key not in ("ab", "lost", "watched", "followed_by")
-    }
+    optional = ("ab", "lost", "watched", "followed_by", "command")
+    return {key: value for key, value in plain.items() if value or key not in optional}
 
 
 def _plain(value: object) -> object:

@@ -5,6 +5,7 @@ keys are made from this table. A key may stand for one thing on a live screen an
 both. The order is that of the last line, where what is wanted most comes first, and of the help.
 """
 
+import shlex
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -128,7 +129,18 @@ def _open_item(screen: MonitorScreen) -> None:
 def _copy(screen: MonitorScreen) -> None:
     """The item under the row cursor, the pane that has the focus, or the verdict."""
     pane = screen.chosen_pane
-    text = pane.text if pane.item or pane.has_focus else screen.verdict_text
+    _copy_text(screen, pane.text if pane.item or pane.has_focus else screen.verdict_text)
+
+
+def _copy_command(screen: MonitorScreen) -> None:
+    manifest = screen.live.manifest
+    if manifest and manifest.command:
+        _copy_text(screen, shlex.join(manifest.command))
+    else:
+        screen.report("the command that made this session is not recorded")
+
+
+def _copy_text(screen: MonitorScreen, text: str) -> None:
     screen.app.copy_to_clipboard(text)
     lines = text.split("\n")
     screen.report(f"copied: {lines[0].strip()}{f' and {len(lines) - 1} more lines' if lines[1:] else ''}")
@@ -306,6 +318,7 @@ COMMANDS = (
             footer=lambda s: "open" if s.chosen_pane.item else ""),
     Command("copy", "y", "copy the row, the pane or the verdict", _copy,
             footer=lambda s: "copy" if s.chosen_pane.item else ""),
+    Command("copy-command", "Y", "copy the command that made this session", _copy_command),
     Command("profile", "p", "profile the operators now", _profile, needs=Can.PROFILE),
     Command("mark", "m", "mark this moment with a note", _open_mark, footer="mark", needs=Can.MARK),
     Command("palette", "ctrl+p", "command palette", _open_palette, footer="commands"),

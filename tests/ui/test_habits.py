@@ -12,7 +12,7 @@ from edgetop.ui.charts import GUTTER
 from edgetop.ui.dialogs import Dialog, TextDialog, export_dialog
 from tests.support.replays import replayed
 from tests.support.screens import Opened, opened
-from tests.support.scripts import Script, measured
+from tests.support.scripts import Script, manifest, measured
 
 
 def eventful() -> Script:
@@ -72,6 +72,13 @@ async def test_without_a_row_y_copies_the_pane_or_the_verdict() -> None:
         assert screen.app.clipboard.startswith("MEASURING  p50 5.0")
         await screen.press("4", "y")
         assert "engine RSS" in screen.app.clipboard
+
+
+async def test_the_command_that_made_a_session_is_copied() -> None:
+    made = manifest(command=("edgetop", "run", "my model.onnx"))
+    async with opened(Script(made).load().measure(5)) as screen:
+        await screen.press("Y")
+        assert screen.app.clipboard == "edgetop run 'my model.onnx'"
 
 
 @pytest.mark.parametrize(("pane", "key"), [("sensors", "6"), ("hotspots", "8")])

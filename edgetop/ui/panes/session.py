@@ -1,5 +1,6 @@
 """What runs, where and how, and how far the numbers may be trusted."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
@@ -57,6 +58,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "input", f"{tensor.name} {tensor.dtype} [{','.join(map(str, tensor.shape))}], {manifest.load.input}"
     runtime = " ".join(part for part in (engine.runtime, engine.version) if part) or UNKNOWN
     yield "runtime", f"{runtime} on {', '.join(engine.providers) or UNKNOWN}"
+    yield "command", shlex.join(manifest.command) or UNKNOWN
     if words := load_words(manifest.load):
         yield "load", words
     if not manifest.was_imported:
