@@ -46,7 +46,6 @@ def provider_list(given: str) -> tuple[str, ...]:
 
 
 GOALS = ("p50", "p99", "throughput", "energy")
-A_SWEEP = needs("resume", holds=lambda given: not given, told="{} is for a new sweep: its plan is made")
 OWN_OPTIONS = (
     option("-f", "--file", "models_file", type=run.PATH, metavar="FILE",
         help="Models as well, one a line; # begins a comment."),

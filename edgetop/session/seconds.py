@@ -44,8 +44,6 @@ SECOND = np.dtype(
 )
 OF_DEADLINE = ("deadline_misses", "miss_run_first", "miss_run_last", "miss_run_longest")
 
-SecondRow = np.void
-
 
 @dataclass(frozen=True, slots=True)
 class Seconds:

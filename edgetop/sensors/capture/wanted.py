@@ -33,7 +33,6 @@ _CGROUP = (
     "memory/memory.oom_control"
 )
 _GPU = "load devfreq/*/cur_freq devfreq/*/max_freq devfreq/*/min_freq devfreq/*/governor railgate_enable"
-_DISK = "stat queue/rotational queue/scheduler device/type device/vendor device/transport"
 
 # Folder -> names in it.
 _FILES = {
