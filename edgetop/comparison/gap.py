@@ -8,13 +8,14 @@ explains more than what is left of the gap.
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.frames import FramesView
+from edgetop.formatting import percent
 from edgetop.session.manifest import Manifest, WatchedStream
 from edgetop.session.records import MEASURE, Inferences
 
@@ -26,7 +27,7 @@ SURE = 4.0  # standard errors
 OTHER_THREAD_PCT = 20.0  # of a core, by threads of the application beside its calls: one that holds the GIL is busier
 FAULTS_PER_CALL = 0.1
 SLOWER_CLOCK = 0.02
-SPREAD, LONG_GAP_MS = 2.0, 1.0  # of the upper to the lower quarter of gaps, for latency to follow them
+SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # of the upper to the lower quarter of pauses, for latency to follow them
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Evidence:
         values = self.readings.get(sensor)
         return float(values.mean()) if values is not None and len(values) else None
 
-    def mean_of_kind(self, kind: str) -> float | None:
-        """Over all sensors of a kind."""
+    def clock_mhz(self, kind: str) -> float | None:
+        """Over all CPUs: "freq", or "freqcap", their limit."""
         means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
         known = [mean for mean in means if mean]
         return float(np.mean(known)) if known else None
@@ -96,61 +97,64 @@ class Gap:
         return ms / self.ms if self.ms > 0 else None
 
 
-@dataclass(slots=True)
+ADVICE = {
+    "first calls": "run each session a few times before it is needed",
+    "changing shapes": "pad inputs to a few shapes, or keep a session for each shape",
+    "own threads": "make fewer calls at once, or keep other threads on other CPUs",
+    "other processes": "stop them, or keep them on other CPUs (taskset, systemd's AllowedCPUs)",
+    "memory pressure": "raise its memory limit, or load less beside the model (edgetop fit-memory MODEL)",
+    "Python's GIL": "move the busy Python thread into a process; sys.setswitchinterval(0.0005) shortens each wait",
+    "heat": "cool the board, or give it less to do (edgetop help slowdowns)",
+    "pacing and idle clocks": "set the governor `performance` (edgetop doctor says how), or keep the clocks up",
+    "larger inputs": "compare with the same shapes: edgetop run MODEL --shape",
+    "copies and conversions": "put probe.stage() around it to see which",
+    "queueing": "drop frames that are late",
+    "other inferences": "see the streams: edgetop report",
+}
+STAGE_ADVICE = "the loop has no such stage: make it shorter"
+
+
 class _Search:
     """Looks for causes, as long as something is left to explain."""
 
-    app: Evidence
-    loop: Evidence
-    paced: Evidence | None
-    number: int | None  # of the stream; None: all
-    calls: Inferences = field(init=False)
-    loop_ms: float = field(init=False)
-    mean_ms: float = field(init=False)  # of the measured calls
-    left_ms: float = field(init=False)
-    found: list[Cause] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        inferences = self.app.inferences
-        self.calls = inferences if self.number is None else inferences[inferences["stream"] == self.number]
+    def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
+        """`number`: of the stream; None: all."""
+        self.app, self.loop, self.paced, self.number = app, loop, paced, number
+        watched, everything = app.manifest.watched, app.inferences
+        self.stream: WatchedStream | None = watched.streams[number] if watched and number is not None else None
+        self.is_own = np.ones(len(everything), np.bool_) if number is None else everything["stream"] == number
+        self.calls = everything[self.is_own]
         if not len(self.calls):
-            raise ValueError(f"{self.app.manifest.name} has no inferences of that model to look at (--no-raw?)")
-        self.loop_ms = _mean_ms(self.loop)
-        counted = self.calls[self.calls["phase"] == MEASURE]
-        self.mean_ms = float((counted if len(counted) else self.calls)["latency_ns"].mean()) / 1e6
+            raise ValueError(f"{app.manifest.name} has no inferences of that model to look at (--no-raw?)")
+        self.threads = self.stream.threads if self.stream else app.manifest.engine.threads
+        self.cores = app.manifest.board.cores or 1
+        self.off_cpu_ms = app.mean(f"call/{number or 0}-off-cpu")  # of the calling thread in a call; None: not known
+        self.per_s = len(self.calls) / max(float(self.calls["t_ns"][-1] - self.calls["t_ns"][0]) / 1e9, 1e-9)
+        self.app_ms, self.loop_ms = float(self.calls["latency_ns"].mean()) / 1e6, _mean_ms(loop)
+        counted = self.calls["phase"] == MEASURE
+        self.mean_ms = float(self.calls["latency_ns"][counted if counted.any() else ~counted].mean()) / 1e6
         self.left_ms = self.app_ms - self.loop_ms
+        self.found: list[Cause] = []
 
-    @property
-    def app_ms(self) -> float:
-        return float(self.calls["latency_ns"].mean()) / 1e6
-
-    @property
-    def stream(self) -> WatchedStream | None:
-        watched = self.app.manifest.watched
-        return watched.streams[self.number] if watched and self.number is not None else None
-
-    def note(self, name: str, ms: float, evidence: str, advice: str, *, estimated: bool = False) -> float:
+    def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
         """What of it counts: no more than is left."""
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
             return 0.0
         self.left_ms -= ms
-        self.found.append(Cause(name, ms, evidence, advice, estimated))
+        self.found.append(Cause(name, ms, evidence, advice or ADVICE[name], estimated))
         return ms
 
     def search(self) -> None:
-        self._first_calls()
+        early = self.calls[self.calls["phase"] != MEASURE]
+        text = f"{len(early)} first and warm-up calls took {early['latency_ns'].sum() / 1e6:.1f} ms in all"
+        self.note("first calls", self.app_ms - self.mean_ms, text)
         self._shapes()
         waited_ms = self._contention()
         waited_ms += self._memory(waited_ms)
         waited_ms += self._gil(waited_ms)
         self._clocks(waited_ms)
         self._input_size()
-
-    def _first_calls(self) -> None:
-        early = self.calls[self.calls["phase"] != MEASURE]
-        text = f"{len(early)} first and warm-up calls took {early['latency_ns'].sum() / 1e6:.1f} ms in all"
-        self.note("first calls", self.app_ms - self.mean_ms, text, "run each session a few times before it is needed")
 
     def _shapes(self) -> None:
         reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped")
@@ -159,42 +163,28 @@ class _Search:
         others = len(self.calls) - len(reshaped)
         rest_ms = self.app_ms * len(self.calls) - float(reshaped.sum())
         usual_ms = max(rest_ms / others, self.loop_ms) if others >= LEAST_CALLS else self.loop_ms
-        text = f"{len(reshaped)} of {len(self.calls)} calls had another input shape than the call before"
-        self.note(
-            "changing shapes",
-            (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls),
-            f"{text}, and took {reshaped.mean():.2f} ms on average, the others {usual_ms:.2f} ms",
-            "pad inputs to a few shapes, or keep a session for each shape",
-        )
+        text = f"{len(reshaped)} of {len(self.calls)} calls had another input shape than the call before, and took"
+        text = f"{text} {reshaped.mean():.2f} ms on average, the others {usual_ms:.2f} ms"
+        self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
     def _contention(self) -> float:
         """Waiting for a CPU, shared out to the application's own threads and to other processes."""
-        share = self.app.wait_share
+        share, watched = self.app.wait_share, self.app.manifest.watched
         waited_ms = max(0.0, self.mean_ms * share - self.loop_ms * self.loop.wait_share)
-        if self._threads == 1 and (off_ms := self._off_cpu_ms) is not None:
-            waited_ms = min(waited_ms, off_ms)
-        others_pct, own_pct = self.app.mean("load/others") or 0.0, self._own_extra_pct
-        rivals_ms = waited_ms * others_pct / (others_pct + own_pct) if others_pct else 0.0
-        board, watched = self.app.manifest.board, self.app.manifest.watched
-        cores = board.cores or 1
+        if self.threads == 1 and self.off_cpu_ms is not None:
+            waited_ms = min(waited_ms, self.off_cpu_ms)
+        others_pct = self.app.mean("load/others") or 0.0
+        rivals_ms = waited_ms * others_pct / (others_pct + self._own_extra_pct) if others_pct else 0.0
         at_once = (watched.at_once_mean if watched else None) or 1.0
-        text = f"its threads waited for a CPU in {share:.0%} of the time in which they could run"
-        threads = "the default number of" if not self._threads else str(self._threads)
-        fewer = max(1, int((cores - 1) // math.ceil(at_once)))
-        advice = f"intra_op_num_threads={fewer} would leave a core to the rest"
-        kept_ms = self.note(
-            "own threads",
-            max(waited_ms - rivals_ms, self._overlap_ms() - rivals_ms),
-            f"{text}: {at_once:.1f} inferences at once, on {threads} threads each, on {cores} cores",
-            advice if self._threads != fewer else "make fewer calls at once, or keep other threads on other CPUs",
-        )
+        text = f"its threads waited for a CPU in {percent(share)} of the time in which they could run"
+        threads = self.threads or "the default number of"
+        own = f"{text}: {at_once:.1f} inferences at once, on {threads} threads each, on {self.cores} cores"
+        fewer = max(1, int((self.cores - 1) // math.ceil(at_once)))
+        advice = "" if self.threads == fewer else f"intra_op_num_threads={fewer} would leave a core to the rest"
+        kept_ms = self.note("own threads", max(waited_ms, self._overlap_ms()) - rivals_ms, own, advice)
         who = ", ".join(f"{each.name} {each.cpu_pct:.0f} %" for each in self.app.manifest.methodology.background)
-        return kept_ms + self.note(
-            "other processes",
-            rivals_ms,
-            f"{text}; other processes took {others_pct:.0f} % of a core{f' ({who})' if who else ''}",
-            "stop them, or keep them on other CPUs (taskset, systemd's AllowedCPUs)",
-        )
+        text = f"{text}; other processes took {others_pct:.0f} % of a core{f' ({who})' if who else ''}"
+        return kept_ms + self.note("other processes", rivals_ms, text)
 
     def _overlap_ms(self) -> float:
         """How much slower calls are than those of the same stream that run alone; 0: none does."""
@@ -202,21 +192,9 @@ class _Search:
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
         after_ns = np.append(begin_ns[1:], np.iinfo(np.int64).max)
-        alone = (before_ns <= begin_ns) & (after_ns >= end_ns) & (everything["phase"] == MEASURE)
-        if self.number is not None:
-            alone &= everything["stream"] == self.number
+        alone = (before_ns <= begin_ns) & (after_ns >= end_ns) & (everything["phase"] == MEASURE) & self.is_own
         took_ms = everything["latency_ns"][alone] / 1e6
-        many = len(took_ms) >= LEAST_CALLS and np.count_nonzero(alone) < len(self.calls)
-        return max(0.0, self.mean_ms - float(took_ms.mean())) if many else 0.0
-
-    @property
-    def _threads(self) -> int | None:
-        return self.stream.threads if self.stream else self.app.manifest.engine.threads
-
-    @property
-    def _off_cpu_ms(self) -> float | None:
-        """How long the calling thread was on no CPU in a call."""
-        return self.app.mean(f"call/{self.number or 0}-off-cpu")
+        return max(0.0, self.mean_ms - float(took_ms.mean())) if len(took_ms) >= LEAST_CALLS else 0.0
 
     @property
     def _own_extra_pct(self) -> float:
@@ -224,74 +202,53 @@ class _Search:
         used_pct, loop_pct = self.app.mean("load/engine"), self.loop.mean("load/engine")
         if used_pct is None or loop_pct is None:
             return 0.0
-        per_s = len(self.calls) / max(_span_s(self.calls), 1e-9)
-        more = max(0, (self._threads or 0) - (self.app.manifest.board.cores or 1))
-        return max(0.0, used_pct - loop_pct * self.loop_ms / 1e3 * per_s) + 100.0 * more
+        more = max(0, (self.threads or 0) - self.cores)
+        return max(0.0, used_pct - loop_pct * self.loop_ms / 1e3 * self.per_s) + 100.0 * more
 
     def _memory(self, waited_ms: float) -> float:
-        stalled = (
-            (self.app.mean("pressure/memory-some") or 0.0) - (self.loop.mean("pressure/memory-some") or 0.0)
-        ) / 100
-        per_s = len(self.calls) / max(_span_s(self.calls), 1e-9)
-        faults = (self.app.mean("rate/major-faults") or 0.0) / per_s
-        ms = max(0.0, stalled) * self.mean_ms
-        if faults >= FAULTS_PER_CALL and (off_ms := self._off_cpu_ms) is not None:
-            ms = max(ms, off_ms - waited_ms)
+        app_pct, loop_pct = (of.mean("pressure/memory-some") or 0.0 for of in (self.app, self.loop))
+        stalled, faults = max(0.0, app_pct - loop_pct) / 100, (self.app.mean("rate/major-faults") or 0.0) / self.per_s
+        ms = stalled * self.mean_ms
+        if faults >= FAULTS_PER_CALL and self.off_cpu_ms is not None:
+            ms = max(ms, self.off_cpu_ms - waited_ms)
         left = self.app.mean("mem/cgroup-left")
         room = "" if left is None else f", {left:.0f} MiB left to the limit of its cgroup"
-        return self.note(
-            "memory pressure",
-            ms,
-            f"{max(0.0, stalled):.0%} of the time stalled for memory, {faults:.2g} major faults a call{room}",
-            "raise its memory limit, or load less beside the model (edgetop fit-memory MODEL)",
-        )
+        text = f"{percent(stalled)} of the time stalled for memory, {faults:.2g} major faults a call{room}"
+        return self.note("memory pressure", ms, text)
 
     def _gil(self, waited_ms: float) -> float:
-        off_ms, busy_pct = self._off_cpu_ms, self._own_extra_pct
-        watched = self.app.manifest.watched
+        off_ms, busy_pct, watched = self.off_cpu_ms, self._own_extra_pct, self.app.manifest.watched
         if off_ms is None or busy_pct < OTHER_THREAD_PCT or not watched or "hook" not in watched.sources:
             return 0.0
-        return self.note(
-            "Python's GIL",
-            off_ms - waited_ms,
-            f"calls waited {off_ms:.2f} ms without a CPU, {waited_ms:.2f} ms of it for one; other threads of the "
-            f"program used {busy_pct:.0f} % of a core",
-            "move the busy Python thread into a process; sys.setswitchinterval(0.0005) shortens each wait",
-        )
+        text = f"calls were on no CPU for {off_ms:.2f} ms, {waited_ms:.2f} ms of it to get one or for memory"
+        text = f"{text}; other threads of the program used {busy_pct:.0f} % of a core"
+        return self.note("Python's GIL", off_ms - waited_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
         """Heat, and clocks that fall while nothing runs."""
-        app_mhz, loop_mhz, cap_mhz = (
-            self.app.mean_of_kind("freq"), self.loop.mean_of_kind("freq"), self.app.mean_of_kind("freqcap"),
-        )  # fmt: skip
+        app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
         if app_mhz and loop_mhz and app_mhz < (1 - SLOWER_CLOCK) * loop_mhz:
             text = f"CPU clocks were at {app_mhz:.0f} MHz on average, {loop_mhz:.0f} MHz in the loop"
-            capped = max(app_mhz, min(cap_mhz or loop_mhz, loop_mhz)) if self.app.throttled_share else loop_mhz
-            if self.app.throttled_share and capped >= loop_mhz:  # limited by what tells no cap
-                capped = app_mhz
-            self.note(
-                "heat",
-                running_ms * (1 - capped / loop_mhz),
-                f"{text}; throttled in {self.app.throttled_share:.0%} of the time",
-                "cool the board, or give it less to do (edgetop help slowdowns)",
-            )
+            capped = loop_mhz
+            if throttled:  # by what tells no cap, where there is none: then all of it
+                cap_mhz = self.app.clock_mhz("freqcap") or loop_mhz
+                capped = max(app_mhz, cap_mhz) if cap_mhz < loop_mhz else app_mhz
+            heat = f"{text}; throttled in {percent(throttled)} of the time"
+            self.note("heat", running_ms * (1 - capped / loop_mhz), heat)
             idle_ms = running_ms * (capped - app_mhz) / loop_mhz
-        advice = "set the governor `performance` (edgetop doctor says how), or keep the clocks up"
         if self.paced:
             idle_ms, text = _mean_ms(self.paced) - self.loop_ms, "the same model at the same arrival times is so slow"
-        elif (after_ms := self._after_gaps_ms()) > idle_ms:
+        elif (after_ms := self._after_pauses_ms()) > idle_ms:
             idle_ms, text = after_ms, "calls are the slower the longer the pause before them"
-        self.note("pacing and idle clocks", idle_ms, text, advice)
+        self.note("pacing and idle clocks", idle_ms, text)
 
-    def _after_gaps_ms(self) -> float:
+    def _after_pauses_ms(self) -> float:
         """How much slower calls are than those that follow another one at once; 0: pauses do not differ, or matter."""
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
         pause_ms = np.append(0.0, np.maximum(0, everything["t_ns"][1:] - ended_ns[:-1]) / 1e6)
-        counts = everything["phase"] == MEASURE
-        if self.number is not None:
-            counts = counts & (everything["stream"] == self.number)
+        counts = (everything["phase"] == MEASURE) & self.is_own
         pause_ms, took_ms = pause_ms[counts], everything["latency_ns"][counts] / 1e6
         if len(took_ms) < 4 * LEAST_CALLS:
             return 0.0
@@ -299,21 +256,16 @@ class _Search:
         short, long = took_ms[pause_ms <= low], took_ms[pause_ms >= high]
         error = math.hypot(*(each.std() / math.sqrt(len(each)) for each in (short, long)))
         more_ms = float(np.median(long) - np.median(short))
-        is_clear = high > SPREAD * low and high > LONG_GAP_MS and more_ms > SURE * error
+        is_clear = high > SPREAD * low and high > LONG_PAUSE_MS and more_ms > SURE * error
         return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
 
     def _input_size(self) -> None:
-        own = _elements(self.stream.inputs if self.stream else None)
-        looped = sum(math.prod(one.shape) for one in self.loop.manifest.model.inputs)
-        if own and looped and own > looped:
-            shapes = ", ".join(f"{one.name} {'x'.join(map(str, one.shape))}" for one in self.loop.manifest.model.inputs)
-            self.note(
-                "larger inputs",
-                self.loop_ms * (own / looped - 1),
-                f"{self.stream.inputs if self.stream else ''} in the application, {shapes} in the loop",
-                "compare with the same shapes: edgetop run MODEL --shape",
-                estimated=True,
-            )
+        inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
+        own, looped = _elements(inputs), sum(math.prod(one.shape) for one in theirs)
+        if looped and own > looped:
+            shapes = ", ".join(f"{one.name} {'x'.join(map(str, one.shape))}" for one in theirs)
+            text = f"{inputs} in the application, {shapes} in the loop"
+            self.note("larger inputs", self.loop_ms * (own / looped - 1), text, estimated=True)
 
 
 def _mean_ms(of: Evidence) -> float:
@@ -323,13 +275,9 @@ def _mean_ms(of: Evidence) -> float:
     return float(measured["latency_ns"].mean()) / 1e6
 
 
-def _span_s(inferences: Inferences) -> float:
-    return float(inferences["t_ns"][-1] - inferences["t_ns"][0]) / 1e9
-
-
-def _elements(inputs: str | None) -> int:
+def _elements(inputs: str) -> int:
     """Of inputs as the hook words them: "image 1x3x224x224, mask 1x1"; 0: not known."""
-    shapes = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs or "")
+    shapes = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)
     return sum(math.prod(map(int, shape.split("x"))) for shape in shapes)
 
 
@@ -404,27 +352,18 @@ def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: in
 
 
 _AROUND = {
-    "between stages": ("copies and conversions", "code that is in no stage", "put probe.stage() around it"),
-    "waiting for a thread": (
-        "queueing", "a stage was done, and the thread of the next one was not free", "drop frames that are late",
-    ),
-}  # fmt: skip
+    "between stages": ("copies and conversions", "code that is in no stage"),
+    "waiting for a thread": ("queueing", "a stage was done, and the thread of the next one was not free"),
+}
 
 
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
     """Of each frame, what is not the call."""
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms
-        name, evidence, advice = _AROUND.get(
-            stage.name,
-            (
-                f"stage {stage.name}",
-                f"{stage.mean_ms:.2f} ms on average",
-                "the loop has no such stage: make it shorter",
-            ),
-        )
+        name, evidence = _AROUND.get(stage.name, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))
         if stage.name == "inference":
-            name, ms = "other inferences", ms - call_ms
-            evidence, advice = "of other models, or several of this one in a frame", "see the streams: edgetop report"
+            name, evidence = "other inferences", "of other models, or several of this one in a frame"
+            ms -= call_ms
         if ms >= LEAST_SHARE * frames.total.mean_ms:
-            yield Cause(name, ms, evidence, advice)
+            yield Cause(name, ms, evidence, ADVICE.get(name, STAGE_ADVICE))
