@@ -106,7 +106,7 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
     if page:
         from edgetop.cli.lake_page import write_fleet  # noqa: PLC0415  loads Bokeh
 
-        write_fleet(page, target, asked, _chosen(options))
+        write_fleet(page, place.target, asked, _chosen(options), options["engine"])
         return
     found = asked(sql)
     if question == "regressions":

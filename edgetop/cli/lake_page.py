@@ -20,13 +20,15 @@ SESSIONS = """\
 SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sessions WHERE {where} ORDER BY session"""
 
 
-def write_fleet(output: NamedOutput, target: str, ask: Callable[[str], Answer], chosen: Chosen) -> None:
-    """Raises InputError and OutputError."""
+def write_fleet(
+    output: NamedOutput, target: str, ask: Callable[[str], Answer], chosen: Chosen, dialect: str
+) -> None:  # fmt: skip
+    """`dialect`: of `ask`. Raises InputError and OutputError."""
     found = {}
     for name, question in QUESTIONS.items():
         limit = None if name == "worst" else question.limit
-        found[name] = ask(sql_of(question, chosen, question.by, limit))
-    where = chosen.where(DIALECTS["duckdb"])
+        found[name] = ask(sql_of(question, chosen, question.by, limit, dialect))
+    where = chosen.where(DIALECTS[dialect])
     sessions = ask(SESSIONS.format(where=where)).records()
     simulated = sum(bool(one["simulated"]) for one in sessions)
     title = f"edgetop lake {target}" + (f": {simulated} of {len(sessions)} sessions SIMULATED" if simulated else "")
