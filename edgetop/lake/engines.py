@@ -64,7 +64,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
     daft: Any = importlib.import_module("daft")
     functions: Any = importlib.import_module("daft.functions")
     if ray:
-        daft.set_runner_ray(ray)
+        daft.set_runner_ray(ray, noop_if_initialized=True)
     frames = {}
     for table, paths in used.items():
         if not paths:

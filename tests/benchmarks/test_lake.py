@@ -72,7 +72,7 @@ def test_a_question_of_a_day_requests_that_day_alone(python: Path, lake: Path, t
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true"}
     with s3_server(python, tmp_path / "log") as (port, log):
         target = f"s3://lake?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
-        store = fs.S3FileSystem("a", "b", endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1",
+        store = fs.S3FileSystem(access_key="a", secret_key="b", endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1",
                                 allow_bucket_creation=True)  # fmt: skip
         store.create_dir("lake")
         fs.copy_files(str(lake), "lake", destination_filesystem=store)
