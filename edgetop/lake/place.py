@@ -41,7 +41,7 @@ class Place:
     def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
         """Raises InputError where the target is of no known kind."""
         self.fs, self.root = _resolved(target)
-        self.target = re.sub(r"//[^/@]*@", "//", target) if "://" in target else self.root  # without a password
+        self.target = without_password(target) if "://" in target else self.root
         self.is_local = self.fs.type_name == "local"
         self._is_atomic = self.fs.type_name.rpartition("+")[2] in ATOMIC
         self._tries = tries
@@ -143,6 +143,10 @@ def refuse_full(folder: Path, size: int) -> None:
             )
 
 
+def without_password(target: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", target)
+
+
 def _words(error: Exception) -> str:
     """The first sentence: libraries hang their own advice behind it."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
@@ -157,6 +161,8 @@ def _resolved(target: str) -> tuple[Any, str]:
     try:
         found, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError, ValueError) as error:
+        if "Unrecognized filesystem type" not in str(error):
+            raise InputError(f"{without_password(target)}: {_words(error)}") from None
         found, path = _by_fsspec(target, scheme, error)
     return found, path.rstrip("/")
 
@@ -168,5 +174,5 @@ def _by_fsspec(target: str, scheme: str, error: Exception) -> tuple[Any, str]:
 
         found, path = url_to_fs(target)
     except (ImportError, ValueError, OSError):
-        raise InputError(f"{re.sub(r'//[^/@]*@', '//', target)}: {_words(error)}", advice) from None
+        raise InputError(f"{without_password(target)}: {_words(error)}", advice) from None
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path

@@ -7,5 +7,6 @@ package imports Arrow.
 import sys
 
 # Arrow loads its file systems of the cloud with Parquet, where it finds them: 4 MiB for nothing.
-for _name in ("_azurefs", "_gcsfs", "_hdfs", "_s3fs"):
-    sys.modules.setdefault(f"pyarrow.{_name}", None)  # type: ignore[arg-type]  # None: not to be had
+CLOUDS = ("pyarrow._azurefs", "pyarrow._gcsfs", "pyarrow._hdfs", "pyarrow._s3fs")
+for _name in CLOUDS:
+    sys.modules.setdefault(_name, None)  # type: ignore[arg-type]  # None: not to be had

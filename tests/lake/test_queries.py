@@ -1,5 +1,7 @@
 """Questions to a lake of known latencies."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,3 +151,13 @@ def test_what_differs_between_dialects_is_how_lists_become_rows_and_how_texts_ar
         for one, text in texts.items()
     }
     assert len(plain) == 1
+
+
+def test_a_lake_has_the_file_systems_that_a_recording_does_without() -> None:
+    code = (
+        "import edgetop.recording.tables\nfrom edgetop.lake.place import Place\n"
+        "targets = 's3://a:b@lake/x?region=eu-west-1', 'gs://anonymous@lake/x', '/x'\n"
+        "print(*(Place(one).fs.type_name for one in targets))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["s3", "gcs", "local"]
