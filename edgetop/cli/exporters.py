@@ -35,8 +35,10 @@ class Exporters:
 
     def _told(self, option: str, why: str) -> None:
         """`why`: metrics do not arrive; "": they do again."""
-        if self._session_state and not self._session_state.has_ended:
-            text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
+        text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
+        if self._session_state and self._session_state.has_ended:
+            tell(f"edgetop: {text}", err=True)
+        elif self._session_state:
             self._session_state.tell("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
 
     def _open_textfile(self, folder: Path, stack: contextlib.ExitStack) -> None:

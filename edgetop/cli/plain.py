@@ -21,7 +21,7 @@ class PlainLines:
     def line(self, view: MonitorView) -> str | None:
         """None: it is not time for one."""
         now_ns, is_over = view.progress.now_ns, view.progress.phase == "over"
-        if self._is_over or view.progress.end_reason == "input-error":  # told in a line of its own
+        if (self._is_over and is_over) or view.progress.end_reason == "input-error":  # told in a line of its own
             return None
         self._next_ns = min(
             self._next_ns, now_ns + self._refresh_ns

@@ -43,9 +43,11 @@ class Outlet:
                     found = families(self._analysis)
                 self._waiting.put(found, timeout=FAREWELL_S)
             self._waiting.put(None, timeout=max(0.0, until_s - time.monotonic()))
+            self._thread.join(max(0.0, until_s - time.monotonic()))
         except queue.Full:
-            return
-        self._thread.join(max(0.0, until_s - time.monotonic()))
+            pass
+        if last and self._thread.is_alive():
+            self._told(f"nobody has taken the last ones within {FAREWELL_S:.0f} s")
 
     def _work(self) -> None:
         while (found := self._waiting.get()) is not None:

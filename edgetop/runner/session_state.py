@@ -465,7 +465,9 @@ class SessionState:
         self.has_ended = False
         text = f"goes on where {before.name} ended: the engine ran on"
         self._tell_at(0, "rotated", "info", "edgetop", text, before=before.id)
-        left_ns = None if self._spec.duration_ns is None else self._spec.duration_ns + self._measuring_since_ns
+        left_ns = None
+        if self._spec.duration_ns is not None:  # to the second, as it is shown
+            left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
         left = None if self._spec.runs is None else self._spec.runs - self._runs_before
         self._tell_at(
             0, "phase", "info", "engine", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns
