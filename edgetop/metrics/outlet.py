@@ -46,7 +46,7 @@ class Outlet:
             self._thread.join(max(0.0, until_s - time.monotonic()))
         except queue.Full:
             pass
-        if last and self._thread.is_alive():
+        if last and self._thread.is_alive() and not self._trouble:
             self._told(f"nobody has taken the last ones within {FAREWELL_S:.0f} s")
 
     def _work(self) -> None:
