@@ -12,6 +12,7 @@ from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS
 
+SURVEY_FIRST_NS, SURVEY_MOST_NS = 10 * NS, 600 * NS  # who else runs is looked up then, and at twice the time each
 LATE_NS = 5 * NS  # of a sensor that had told nothing before measuring began, the first reading until then counts
 
 # sched(7), "Scheduling policies"; a number that is none of these is told as it is.
@@ -29,6 +30,8 @@ class Surroundings:
         self._temperatures: dict[str, float] = {}
         self._scheduler: str | None = None
         self._constraints = Constraints()
+        self._background: tuple[BackgroundProcess, ...] = ()
+        self._survey_due_ns = 0
 
     def engine_is(self, pid: int, sources: Sequence[Source]) -> None:
         """`sources`: the sensors of its process."""
@@ -44,9 +47,9 @@ class Surroundings:
 
     def began(self, t_ns: int) -> None:
         """The measured phase begins: what the engine sets for itself is set, and who ran until now does not count."""
-        self._began_ns = t_ns
+        self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
-            source.survey()
+            source.begin_survey()
         if self._pid is not None:
             self._scheduler, self._constraints = _scheduler(self._pid), Constraints(cpus=_cpus(self._pid))
 
@@ -55,6 +58,8 @@ class Surroundings:
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
             self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind == "temp"}
+        if self._began_ns is not None and len(readings):
+            self._survey_by(int(readings["t_ns"].max()), self._began_ns)
         if self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS):
             return
         for t_ns, place, value in readings.tolist():
@@ -69,7 +74,14 @@ class Surroundings:
         """With what is known by now; as it was, until measuring has begun."""
         if self._began_ns is None:
             return before
-        return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler)
+        return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,
+                       background=self._background)  # fmt: skip
+
+    def _survey_by(self, t_ns: int, began_ns: int) -> None:
+        """Look up now and then who else runs, for the session that is killed: it cannot at its end."""
+        if t_ns >= self._survey_due_ns:
+            self._background = self.background()
+            self._survey_due_ns = t_ns + min(t_ns - began_ns, SURVEY_MOST_NS)
 
     def background(self) -> tuple[BackgroundProcess, ...]:
         """Who else took how much of a core on average since the phase began, the most first."""

@@ -44,8 +44,8 @@ class Competitors:
         self._rate = Rate()
         self._seen: Use = {}
         self._seen_at_s: float | None = None
-        self._taken: dict[str, float] = {}  # by name, percent of a core times seconds, since the last survey
-        self._surveyed_at_s: float | None = None
+        self._taken: dict[str, float] = {}  # by name, percent of a core times seconds, since the survey began
+        self._survey_began_s: float | None = None
         self._lock = threading.Lock()  # the survey is asked for from another thread than reads
         self._close_looks = 0
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
@@ -57,14 +57,19 @@ class Competitors:
         with self._lock:
             return self._read()
 
+    def begin_survey(self) -> None:
+        with self._lock:
+            self._survey_began_s = self._now()
+            self._measure(self._survey_began_s)
+            self._taken = {}
+
     def survey(self) -> Sequence[tuple[str, float]]:
         """As of `protocol.SurveysProcesses`; who took less than LEAST_PCT is left out."""
         with self._lock:
-            at_s, since_s = self._now(), self._surveyed_at_s
+            at_s = self._now()
             self._measure(at_s)
-            taken, self._taken, self._surveyed_at_s = self._taken, {}, at_s
-        span_s = at_s - since_s if since_s is not None else 0.0
-        return _most({name: percent_s / span_s for name, percent_s in taken.items()}) if span_s > 0 else []
+            span_s = at_s - (at_s if self._survey_began_s is None else self._survey_began_s)
+            return _most({name: percent_s / span_s for name, percent_s in self._taken.items()}) if span_s > 0 else []
 
     def _read(self) -> Values:
         at_s = self._now()

@@ -137,11 +137,11 @@ class Notifying(Protocol):
 class SurveysProcesses(Protocol):
     """A source that knows which other processes run."""
 
-    def survey(self) -> Sequence[tuple[str, float]]:
-        """Those that took most of the CPU since it was last asked, and how much of a core on average, in percent.
+    def begin_survey(self) -> None:
+        """What they take counts from now on. From any thread."""
 
-        From any thread.
-        """
+    def survey(self) -> Sequence[tuple[str, float]]:
+        """Those that took most of the CPU since then, and how much of a core on average, in percent."""
 
 
 @runtime_checkable

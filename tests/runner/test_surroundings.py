@@ -24,6 +24,9 @@ class Neighbours:
     def read(self) -> Sequence[float | Gap]:
         return []
 
+    def begin_survey(self) -> None:
+        self.surveys.pop(0)
+
     def survey(self) -> Sequence[tuple[str, float]]:
         return self.surveys.pop(0)
 
@@ -52,6 +55,19 @@ def test_only_who_ran_while_it_was_measured_is_told() -> None:
     assert around.background() == ()
     around.began(0)
     assert around.background() == (BackgroundProcess("rsync", 41.3), BackgroundProcess("sshd", 6.0))
+
+
+def test_who_else_runs_is_known_before_the_end_for_a_session_that_is_killed() -> None:
+    around = Surroundings()
+    around.engine_is(
+        os.getpid(), [Neighbours([], [("a", 10.0)], [("b", 20.0)], [("c", 30.0)], [("d", 40.0)], [("e", 50.0)])]
+    )
+    around.began(100 * NS)
+    known = []
+    for second in (105, 110, 119, 120, 139, 140, 900, 1499, 1500):
+        around.sensed(make_readings((second * NS, 0, 40.0)), SENSORS)
+        known.append("".join(process.name for process in around.methodology(Methodology()).background))
+    assert known == ["", "a", "a", "b", "b", "c", "d", "d", "e"]
 
 
 def test_the_scheduler_and_the_cpus_are_those_of_the_engines_process() -> None:

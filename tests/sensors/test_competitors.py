@@ -168,13 +168,14 @@ def test_a_machine_that_does_not_tell_its_load_makes_a_gap(tmp_path: Path) -> No
     assert isinstance(read_source(machine.source), Gap)
 
 
-def test_a_survey_tells_who_took_how_much_on_average_since_the_one_before(tmp_path: Path) -> None:
+def test_a_survey_tells_who_took_how_much_on_average_since_it_began(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     for pid, name in ((80, "stress-ng"), (81, "rsync"), (82, "cron")):
         machine.start(pid, name)
     machine.run()
     machine.run(**{"stress-ng": 100})
-    assert machine.source.survey() == []  # it begins
+    assert machine.source.survey() == []
+    machine.source.begin_survey()
     for _ in range(10):
         machine.run(**{"stress-ng": 80, "rsync": 20, "cron": 1}, engine=100)
     for _ in range(10):
@@ -182,5 +183,9 @@ def test_a_survey_tells_who_took_how_much_on_average_since_the_one_before(tmp_pa
     names, percent = zip(*machine.source.survey(), strict=True)
     assert names == ("stress-ng", "rsync")
     assert percent == (pytest.approx(40, abs=2), pytest.approx(20, abs=2))
+    for _ in range(20):
+        machine.run(engine=100)
+    assert machine.source.survey() == [(names[0], pytest.approx(20, abs=1)), (names[1], pytest.approx(10, abs=1))]
+    machine.source.begin_survey()
     machine.run(engine=100)
     assert machine.source.survey() == []
