@@ -31,6 +31,16 @@ class _Figure:
     piece: Callable[[BoardView, Summary, Area], Piece]
 
 
+def _plain(title: str, cells: int, field: str, words: Callable[[float], str]) -> _Figure:
+    """A column of one field as it is."""
+
+    def piece(_view: BoardView, summary: Summary, _area: Area) -> Piece:
+        value: float | None = getattr(summary, field)
+        return UNKNOWN if value is None else words(value)
+
+    return _Figure(Column(title, cells), piece)
+
+
 def _name(view: BoardView, _summary: Summary, area: Area) -> Piece:
     return area.clean(view.address.name)
 
@@ -40,10 +50,6 @@ def _verdict(view: BoardView, summary: Summary, area: Area) -> Piece:
     return area.clean(f"{_MARK.get(view.level, '  ')}{view.word}{simulated}"), view.level
 
 
-def _p50(_view: BoardView, summary: Summary, _area: Area) -> Piece:
-    return UNKNOWN if summary.p50_ms is None else formatting.milliseconds(summary.p50_ms * 1e6)
-
-
 def _p99(view: BoardView, summary: Summary, _area: Area) -> Piece:
     if summary.p99_ms is None:
         return UNKNOWN
@@ -51,10 +57,6 @@ def _p99(view: BoardView, summary: Summary, _area: Area) -> Piece:
     if not summary.deadline_ms:
         return text
     return f"{text}/{summary.deadline_ms:g}", "critical" if view.tail_share > 1 else "text"
-
-
-def _missed(_view: BoardView, summary: Summary, _area: Area) -> Piece:
-    return UNKNOWN if summary.miss_rate is None else formatting.fine_percent(summary.miss_rate)
 
 
 def _heat(_view: BoardView, summary: Summary, _area: Area) -> Piece:
@@ -77,20 +79,6 @@ def _age(view: BoardView, _summary: Summary, _area: Area) -> Piece:
         return UNKNOWN
     text = f"{view.age_s:.0f} s" if view.age_s < 99 else formatting.stopwatch(view.age_s * 1e9)
     return text, "warning" if view.age_s > OLD_S and view.state != "over" else "text"
-
-
-def _power(_view: BoardView, summary: Summary, _area: Area) -> Piece:
-    return UNKNOWN if summary.power_w is None else formatting.reading(summary.power_w, "W")
-
-
-def _up(_view: BoardView, summary: Summary, _area: Area) -> Piece:
-    return UNKNOWN if summary.elapsed_s is None else formatting.stopwatch(summary.elapsed_s * 1e9)
-
-
-def _free(_view: BoardView, summary: Summary, _area: Area) -> Piece:
-    if summary.memory_left_mib is None:
-        return UNKNOWN
-    return formatting.size(summary.memory_left_mib * 2**20).replace(" ", "").removesuffix("iB")
 
 
 def _tail_course(_view: BoardView, summary: Summary, area: Area) -> Piece:
@@ -116,15 +104,15 @@ def _drawn(course: Course, low: float, high: float, area: Area) -> str:
 # As many as fit are shown, from the left.
 _FIGURES = (
     _Figure(Column("VERDICT", 17, right=False), _verdict),
-    _Figure(Column("P50 MS", 6), _p50),
+    _plain("P50 MS", 6, "p50_ms", lambda ms: formatting.milliseconds(ms * 1e6)),
     _Figure(Column("P99/LIMIT", 10), _p99),
-    _Figure(Column("MISSED", 6), _missed),
+    _plain("MISSED", 6, "miss_rate", formatting.fine_percent),
     _Figure(Column("C/TRIP", 6), _heat),
     _Figure(Column("CLOCK", 5), _clock),
     _Figure(Column("AGE", 4), _age),
-    _Figure(Column("WATT", 5), _power),
-    _Figure(Column("UP", 8), _up),
-    _Figure(Column("FREE", 6), _free),
+    _plain("WATT", 5, "power_w", lambda watts: formatting.reading(watts, "W")),
+    _plain("UP", 8, "elapsed_s", lambda seconds: formatting.stopwatch(seconds * 1e9)),
+    _plain("FREE", 6, "memory_left_mib", lambda mib: formatting.size(mib * 2**20).replace(" ", "").removesuffix("iB")),
     _Figure(Column("MODEL", 18, right=False), lambda _view, summary, area: area.clean(summary.model) or UNKNOWN),
     _Figure(Column("P99 COURSE", COURSE_CELLS), _tail_course),
     _Figure(Column("HEAT COURSE", COURSE_CELLS), _heat_course),
