@@ -50,8 +50,9 @@ from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, kept
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_state import SessionState
+from edgetop.sensors import application
 from edgetop.sensors.discovery import discover_engine
-from edgetop.sensors.protocol import Found
+from edgetop.sensors.protocol import Found, join
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
@@ -203,7 +204,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
         engine=engine,
         sampler=Sampler((), clock, origin_ns),
         board=sensors,
-        engine_sensors=partial(_engine_sensors, board, shares_process=engine.isolation == "thread"),
+        engine_sensors=partial(_engine_sensors, board, isolation=engine.isolation),
         recorder=BackgroundRecorder(recorder) if recorder else None,
         feed=control_endpoint,
         session_state=session_state,
@@ -263,9 +264,10 @@ def _tell_what_was_asked(session_state: SessionState, options: Options, model: M
         session_state.tell("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
 
 
-def _engine_sensors(board: BoardInUse, pid: int, *, shares_process: bool) -> Found:
+def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
     board.engine_started(pid)
-    return discover_engine(pid, shares_process=shares_process, board=board.root)
+    found = discover_engine(pid, shares_process=isolation == "thread", board=board.root)
+    return join([found, application.discover(pid)]) if isolation == "program" else found
 
 
 def _engine(

@@ -21,7 +21,7 @@ def choose(*, as_json: bool) -> int | None:
     found, closed = model_processes()
     why = why_no_rates()
     if found and not why:
-        found = with_rates(found)
+        found = sorted(with_rates(found), key=lambda one: -(one.calls_per_s or 0))
     if as_json:
         told = {"processes": [asdict(one) for one in found], "closed": closed, "why_no_rates": why or None}
         click.echo(json.dumps(told, indent=1))

@@ -214,8 +214,9 @@ class WatchedProgram:
 
 def remove_left_behind(home: Path | None) -> None:
     """What an edgetop that was killed has left in shared memory: its number is in the folder's name."""
+    owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
     for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
-            if number.isdigit() and folder.stat().st_uid == os.getuid() and not Path(f"/proc/{number}").exists():
+            if number.isdigit() and folder.stat().st_uid in owners and not Path(f"/proc/{number}").exists():
                 shutil.rmtree(folder, ignore_errors=True)
