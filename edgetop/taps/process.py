@@ -125,7 +125,7 @@ class WatchedProcess:
             os.chown(path, *(owner or (os.getuid(), os.getgid())))
 
     def start(self) -> None:
-        self._started_ns = time.monotonic_ns()
+        self._started_ns = self._taps.since_ns = time.monotonic_ns()
 
     def poll(self) -> EngineUpdate:
         if self._over or self._helper is None:

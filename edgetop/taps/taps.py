@@ -15,6 +15,7 @@ MAX_RINGS = 512  # processes, of which each has one or two
 class Taps:
     def __init__(self) -> None:
         self.folder: Path | None = None  # where the rings are; None: not yet
+        self.since_ns = 0  # what began earlier is none of the session's
         self.began_ns: int | None = None  # the first inference that was seen
         self._measured = 0
         self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
@@ -56,7 +57,8 @@ class Taps:
         rings = [ring for ring in self._rings.values() if ring]
         for ring in rings:
             ring.look()
-        reported = [(ring, ring.read()) for ring in rings]
+        read = [(ring, ring.read()) for ring in rings]
+        reported = [(ring, calls[calls["start_ns"] >= self.since_ns]) for ring, calls in read]
         for ring, calls in reported:
             self._streams.add(ring, calls)
         self._frames.add(reported)

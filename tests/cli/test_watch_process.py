@@ -71,6 +71,7 @@ def test_a_unit_is_watched_through_a_restart(start, tmp_path):
     assert document["session"]["watched"]["sources"] == ["uprobe"]
     assert document["session"]["watched"]["command"] == [sys.executable, str(PROGRAM), str(model), str(log)]
     assert document["latency"]["errors"] > 0
+    assert document["session"]["watched"]["at_once_max"] == 1  # it has one thread
     kinds = pq.read_table(session / "events.parquet")["kind"].to_pylist()
     assert kinds.index("unit-ended") < kinds.index("unit-restarted")
     sensors = [each["id"] for each in manifest(session)["sensors"]]
