@@ -29,7 +29,7 @@ Examples:
 # Options of `run` that mean nothing here: both run back to back, in processes, for as long as it takes.
 _NOT_OF_AB = {
     *("model", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
-    *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast", "rotate"),
+    *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast", "rotate", "pace_of"),
 }
 # Those that may differ between the two.
 _OF_A_SIDE = {

@@ -44,7 +44,7 @@ _NOT_OF_WATCH = {
         "shapes",
     ),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
-    *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs"),
+    *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of"),
 }
 
 PARAMS = (

@@ -17,6 +17,7 @@ REFUSED = {
     "run --headless --refresh 1s": "--refresh and --headless contradict each other",
     "run --detach --no-ascii": "--ascii and --detach contradict each other",
     "watch --against pyproject.toml --json -- true": "--against and --json contradict each other",
+    "run --metrics-token-file x": "--metrics-token-file needs --metrics",
     "run --pace-of app --rate 5": "--pace-of and --rate contradict each other",
     "run --arrivals poisson": "--arrivals poisson needs --rate",
     "run --rate 5 --delay 1s": "--delay and --rate contradict each other",
