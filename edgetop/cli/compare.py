@@ -137,13 +137,14 @@ def judge_of(options: dict[str, Any]) -> "Judge":
         try:
             labels = np.asarray(np.load(path, allow_pickle=False))
         except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"--labels {path}: no array file: {getattr(error, 'strerror', None) or error}") from None
+            why = getattr(error, "strerror", None) or "not an array as numpy.save writes it"
+            raise InputError(f"--labels {path}: {why}") from None
     if name:
         module, _, function = name.partition(":")
         sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
         try:
             metric = getattr(importlib.import_module(module), function)
-        except Exception as error:  # noqa: BLE001  the user's own module: any type it likes
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own module: any type it likes
             text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
             raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
     return Judge(labels, metric, name)

@@ -186,7 +186,7 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
     }
     try:
         value = float(judge.metric(given, judge.labels))
-    except Exception as error:  # noqa: BLE001  the user's own: any type it likes
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own: any type it likes
         text = f"--metric {judge.metric_name}: {type(error).__name__}: {error}"
         raise InputError(text, "it is given outputs (name: list of arrays) and labels, and returns a number") from None
     return value if math.isfinite(value) else None

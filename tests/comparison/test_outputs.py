@@ -1,5 +1,6 @@
 """How far the outputs of two models agree, by sums that can be checked by hand, and what is refused."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -100,6 +101,8 @@ def test_a_metric_is_the_users_own() -> None:
     assert measured(one, Judge(metric=lambda outputs, labels: outputs["out0"][0].sum(), metric_name="m:f")) == 6.0
     with pytest.raises(InputError, match="ZeroDivisionError"):
         measured(one, Judge(metric=lambda outputs, labels: 1 / 0, metric_name="m:f"))
+    with pytest.raises(InputError, match="SystemExit"):
+        measured(one, Judge(metric=lambda outputs, labels: sys.exit(), metric_name="m:f"))
     with pytest.raises(InputError, match="no session has a number"):
         lines([None, None], Judge(metric=lambda outputs, labels: 1.0, metric_name="m:f"))
     with pytest.raises(InputError, match="no session kept"):
