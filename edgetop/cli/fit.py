@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from edgetop.comparison.matching import Fit, Prediction
 
 FIGURES = ("p50", "p90", "p99", "mean")
+NAME_CELLS = 32
 
 
 def session_list(given: str) -> list[str]:
@@ -80,15 +81,16 @@ def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[st
     """Foreign text in it is made safe."""
     from edgetop.cli.summary import wrapped  # noqa: PLC0415
     from edgetop.cli.tell import table  # noqa: PLC0415
-    from edgetop.formatting import UNKNOWN, clean, fine_percent  # noqa: PLC0415
+    from edgetop.formatting import UNKNOWN, clean, fine_percent, shortened  # noqa: PLC0415
 
     for one in whole.lines:
         r2 = UNKNOWN if one.r2 is None else f"{one.r2:.3f}"
-        yield f"line       {clean(one.kind.words)}: {of} there = {one.factor:.4g} ms x (ms here)^{one.slope:.3f}"
+        words = f"{clean(one.kind.words)}: {of} there = {one.factor:.4g} ms x (ms here)^{one.slope:.3f}"
+        yield from wrapped((f"line       {words}",))
         yield f"           {len(one.pairs)} models, R2 {r2}, Kendall's tau of the ranking {one.tau:.2f}"
         rows = [
             [
-                clean(pair.name),
+                shortened(clean(pair.name), NAME_CELLS),
                 *(f"{ms:.4g}" for ms in (pair.from_ms, pair.on_ms, one.at(pair.from_ms))),
                 fine_percent(off),
             ]
