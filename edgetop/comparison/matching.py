@@ -139,6 +139,8 @@ def _notes(samples: Sequence[Sample], option: str) -> list[str]:
     notes, settings = [], {_settings(one) for one in samples}
     if len(settings) > 1:
         notes.append(f"{option}: the models ran with other settings: {'; '.join(sorted(settings))}")
+    if any(one.session.board.simulated for one in samples):
+        notes.append(f"{option}: the board is SIMULATED")
     throttled = [one.session.name for one in samples if one.report.throttled]
     if throttled and len(throttled) < len(samples):
         notes.append(f"{option}: throttled, and others are not: {', '.join(throttled)}")

@@ -9,7 +9,7 @@ from edgetop.comparison.fit import Kind, Pair, line, why_no_line
 from edgetop.comparison.matching import fit, predict
 from edgetop.comparison.sample import Sample
 from edgetop.errors import InputError
-from edgetop.session.manifest import Ab, EngineInfo, Model, Variant
+from edgetop.session.manifest import Ab, Board, EngineInfo, Model, Variant
 from tests.support.compared import made
 
 KIND = Kind("onnxruntime", "onnxruntime", "float32")
@@ -103,6 +103,15 @@ def test_other_kinds_have_lines_of_their_own() -> None:
     assert found.refused[0].endswith("video: 2 models are on both sides, and a line needs 3")
     (other,) = predict(found, of(7, 3.0, **labels), "p50_ms")
     assert "no line is of its kind" in (other.refused or "")
+
+
+def test_a_simulated_board_is_marked() -> None:
+    device = [replace_board(one, replace(one.session.board, simulated=True)) for one in DEVICE]
+    assert fit(DESK, device, "p50_ms").notes == ("--on: the board is SIMULATED",)
+
+
+def replace_board(sample: Sample, board: Board) -> Sample:
+    return replace(sample, report=replace(sample.report, session=replace(sample.session, board=board)))
 
 
 def test_several_sessions_of_a_model_are_averaged() -> None:
