@@ -80,7 +80,7 @@ def test_a_question_of_a_day_requests_that_day_alone(python: Path, lake: Path, t
         for engine in ("duckdb", "daft"):
             log.truncate(0)
             of_day = asked(python, engine, target, day, **keys)
-            gets = re.findall(r'"GET /lake/(\w+)/(date=[\d-]+)/', unquote((tmp_path / "log").read_text()))
+            gets = re.findall(r"GET /lake/(\w+)/(date=[\d-]+)/", unquote((tmp_path / "log").read_text()))
             print(f"{engine}: {len(gets)} requests for files")
             assert {date for _, date in gets} == {f"date={day}"}
             assert_same(of_day, asked(python, "duckdb", lake, day))
