@@ -76,10 +76,12 @@ def joined(of: Line) -> Line:
 
 
 def as_fits(cells: int, *pieces: Piece) -> Line:
-    """The pieces from the left that fit as they are: a number is left out, never cut."""
+    """The pieces from the left that fit as they are: a number is left out with its label, never cut."""
     kept: list[Span] = []
     for span in line(*pieces):
         if width((*kept, span)) > cells:
+            if kept and kept[-1].style == "dim" and kept[-1].text.endswith(" "):
+                kept.pop()
             break
         kept.append(span)
     return tuple(kept)

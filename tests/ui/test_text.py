@@ -77,6 +77,10 @@ def test_as_fits_never_cuts_a_piece(pieces: list[str], room: int) -> None:
     assert [span.text for span in kept] == [piece for piece in pieces if piece][: len(kept)]
 
 
+def test_no_label_is_left_without_its_number() -> None:
+    assert plain(as_fits(12, ("p50 ", "dim"), "5.021  ", ("max ", "dim"), "9.123")) == "p50 5.021  "
+
+
 @examples
 @given(lines)
 def test_joining_keeps_text_and_styles_and_leaves_no_equal_neighbours(of: Line) -> None:

@@ -101,7 +101,7 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
         doubt = "" if window.is_settled(quantile) else "?"
         pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt:<1}  "]
     rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
-    return as_fits(cells, *pieces, f"max {formatting.milliseconds(window.max_ns)}   ", rate)
+    return as_fits(cells, *pieces, ("max ", "dim"), f"{formatting.milliseconds(window.max_ns)}   ", rate)
 
 
 def _strip(view: MonitorView, area: Area) -> Line:
