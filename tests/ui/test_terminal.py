@@ -59,7 +59,8 @@ def assert_left_in_order(terminal: Terminal) -> None:
 def steady(terminal: Terminal, size: tuple[int, int]) -> list[int]:
     """Bytes of every refresh behind the last time that the whole screen was painted.
 
-    That takes more than two and a half bytes a cell. Among them is one in which the time axis moved, and with it every chart.
+    That takes more than two and a half bytes a cell. Among them is one in which the time axis moved, and with it every
+    chart.
     """
     sizes = [len(frame) for frame in terminal.frames]
     last_paint = max(i for i, bytes_sent in enumerate(sizes) if bytes_sent > 2.5 * size[0] * size[1])
