@@ -17,6 +17,7 @@ MOST_PARTS = 256  # of a frame: where its first stage does not come again by the
 MOST_STAGES, LONGEST_NAME = 32, 40
 INFERENCE = "inference"  # the stage of every call that is in no other
 HOLD_NS = 100_000_000  # calls and stages of a process may be in two rings, which are read one after the other
+THREAD_PATIENCE_NS = 10_000_000_000  # for another stage of a thread: servers have one for each request
 PATIENCE_NS = 2_000_000_000  # for another part of a frame that has a number
 
 Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) by sensor id
@@ -80,14 +81,17 @@ class Frames:
     def release(self, now_ns: int, *, is_over: bool = False) -> Samples:
         """Of the frames that are complete."""
         samples: Samples = defaultdict(list)
-        for thread, parts in self._by_thread.items():
+        for thread, parts in list(self._by_thread.items()):
+            is_done = is_over or (parts and max(part.end_ns for part in parts) < now_ns - THREAD_PATIENCE_NS)
             parts.sort(key=lambda part: part.order)
             del parts[: next((place for place, part in enumerate(parts) if part.is_stage), 0)]
-            while frame := _first_frame(parts, None if is_over else now_ns - HOLD_NS):
+            while frame := _first_frame(parts, None if is_done else now_ns - HOLD_NS):
                 _tell(frame, samples, has_number=False)
                 del parts[: len(frame)]
             if len(parts) > MOST_PARTS:
                 self._by_thread[thread] = parts[1:]
+            elif is_done:
+                del self._by_thread[thread]
         for key, parts in list(self._by_number.items()):
             if is_over or max(part.end_ns for part in parts) < now_ns - PATIENCE_NS:
                 _tell(sorted(self._by_number.pop(key), key=lambda part: part.order), samples, has_number=True)

@@ -18,6 +18,8 @@ REFUSED = {
     "run --detach --no-ascii": "--ascii and --detach contradict each other",
     "watch --against pyproject.toml --json -- true": "--against and --json contradict each other",
     "run --metrics-token-file x": "--metrics-token-file needs --metrics",
+    "run --metrics-cert x": "--metrics-cert needs --metrics",
+    "run --metrics-key x": "--metrics-key needs --metrics-cert",
     "run --pace-of app --rate 5": "--pace-of and --rate contradict each other",
     "run --arrivals poisson": "--arrivals poisson needs --rate",
     "run --rate 5 --delay 1s": "--delay and --rate contradict each other",

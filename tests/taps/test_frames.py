@@ -50,9 +50,18 @@ def test_the_last_frame_waits_for_its_end(program):
     writer, reader = program
     report(writer, layout.STAGE, "capture", 0, 5)
     frames = Frames()
-    assert not released(reader, frames, is_over=False)
+    assert not released(reader, frames, is_over=False, now_ns=1_000 * MS)
     report(writer, layout.STAGE, "capture", 40, 45)
-    assert released(reader, frames, is_over=False)["frame/total"] == [5]
+    assert released(reader, frames, is_over=False, now_ns=1_000 * MS)["frame/total"] == [5]
+
+
+def test_the_only_frame_of_a_thread_is_told_while_others_go_on(program):
+    writer, reader = program
+    frames = Frames()
+    report(writer, layout.STAGE, "request", 0, 5)
+    assert not released(reader, frames, is_over=False, now_ns=1_000 * MS)
+    assert released(reader, frames, is_over=False, now_ns=11_000 * MS)["frame/total"] == [5]
+    assert not released(reader, frames)
 
 
 def test_a_call_within_a_stage_is_part_of_it(program):
@@ -76,7 +85,7 @@ def test_what_is_done_once_at_the_beginning_is_no_frame(program):
     for number in range(MOST_PARTS):
         report(writer, layout.STAGE, "capture", 1_000 + number, 1_001 + number)
     frames = Frames()
-    released(reader, frames, is_over=False)
+    released(reader, frames, is_over=False, now_ns=2_000 * MS)
     report(writer, layout.STAGE, "capture", 5_000, 5_001)
     assert set(released(reader, frames)["frame/total"]) == {1}
 
