@@ -12,8 +12,9 @@ from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.taps.processes import ModelProcess, model_processes, why_no_rates, with_rates
+from edgetop.taps.runtimes import runtime_of
 
-COMMAND_WIDTH = 60
+COMMAND_WIDTH = 36
 
 
 def choose(*, as_json: bool) -> int | None:
@@ -47,7 +48,8 @@ def _lines(found: list[ModelProcess]) -> list[str]:
         rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
         command = clean(shlex.join(one.command))
         short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
-        what = clean(", ".join((*one.runtimes[:2], *one.models[:3])))
+        runtimes = dict.fromkeys(runtime_of(name) for name in one.runtimes)
+        what = clean(", ".join((*runtimes, *(path.rpartition("/")[2] for path in one.models[:3]))))
         rows.append((str(one.pid), one.user, rate, short, what))
     widths = [max(len(row[place]) for row in rows) for place in range(4)] if rows else []
     return ["  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]
