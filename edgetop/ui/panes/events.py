@@ -23,9 +23,15 @@ MARKS = {"info": " ", "warning": "!", "critical": "X"}  # so that colour is not 
 def title(view: MonitorView, area: Area) -> str:
     events, least = view.events, area.listing.least
     marked = (("!", events.warnings), ("X", events.criticals))
-    counted = ", ".join([str(events.total), *(f"{count} with {mark}" for mark, count in marked if count)])
+    counted = [f"{count} with {mark}" for mark, count in marked if count]
     words = area.clean(area.listing.words)
-    return "   ".join([counted, *([_LEAST[least]] if least != "info" else []), *([f"with: {words}"] if words else [])])
+    return "   ".join(
+        [
+            *([", ".join(counted)] if counted else []),
+            *([_LEAST[least]] if least != "info" else []),
+            *([f"with: {words}"] if words else []),
+        ]
+    )
 
 
 def one_line(view: MonitorView, area: Area) -> Line:

@@ -147,7 +147,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
         return []
     slope, style = growth.mib_per_h, "warning" if growth.is_leak else "text"
     unit, scale = ("GiB/h", 1024) if abs(slope.value) >= GIB_FROM else ("MiB/h", 1)
-    rate = f"{slope.value / scale:>9.1f}"
+    rate = f"{round(slope.value / scale, 1) + 0.0:>9.1f}"  # -0.0 is 0.0
     pieces: list[Piece] = [(f"{'growth':<{LABEL_CELLS}}", "dim"), (rate, style), (f"  {unit}", "dim")]
     if growth.is_leak:
         pieces.append((" LEAKING", style))
