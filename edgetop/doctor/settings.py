@@ -4,6 +4,7 @@ import re
 
 from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean
+from edgetop.sensors.board import read_emulator
 from edgetop.sensors.clocks import policies
 from edgetop.sensors.jetson.power_mode import CONF, parse_modes
 from edgetop.sensors.root import Root, is_compatible
@@ -25,7 +26,7 @@ _CARRY = "results do not carry over to a board: measure on the device you ship"
 
 
 def check_place(facts: Facts) -> list[Check]:
-    places = [place for place in (_machine(facts.root), _container(facts.root)) if place]
+    places = [place for place in (_emulator(facts.root), _machine(facts.root), _container(facts.root)) if place]
     finding = clean(facts.board.model or facts.board.cpu or "a board that does not say what it is")
     if places:
         return [warning(BOARD, f"{' in '.join(reversed(places))} ({finding})", _CARRY)]
@@ -35,6 +36,11 @@ def check_place(facts: Facts) -> list[Check]:
     if facts.board.model is None:
         return [unknown(BOARD, f"neither device tree nor DMI names it ({finding})", _CARRY)]
     return [ok(BOARD, finding)]
+
+
+def _emulator(root: Root) -> str | None:
+    name = read_emulator(root)
+    return f"an emulator ({clean(name)})" if name else None
 
 
 def _machine(root: Root) -> str | None:

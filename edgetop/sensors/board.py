@@ -112,7 +112,23 @@ def _cpu(root: Root) -> str | None:
     found = [_ARM_PARTS[part] for part in parts if part in _ARM_PARTS]
     found = found or [value for key, value in values if key in ("model name", "uarch")]  # uarch: RISC-V
     found = found or [f"ARM part {part}" for part in parts]
-    return " + ".join(dict.fromkeys(name for name in found if name)) or None
+    name = " + ".join(dict.fromkeys(name for name in found if name)) or None
+    emulator = read_emulator(root)
+    return f"{name} under {emulator}" if name and emulator else name
+
+
+def read_emulator(root: Root) -> str | None:
+    """The emulator of this instruction set, such as `qemu-aarch64`, or None on a CPU that has it.
+
+    QEMU's user emulation makes up /proc/cpuinfo and /proc/self of the CPU and the program that it emulates. It does
+    not replace /proc/thread-self, which leads to QEMU itself (linux-user/syscall.c, is_proc_myself; seen with 10.0).
+    """
+    try:
+        program = os.readlink(root.real("proc/thread-self") + "/exe")  # noqa: PTH115  a path here is text
+    except OSError:
+        return None
+    name = os.path.basename(program)  # noqa: PTH119
+    return name if name.startswith("qemu-") else None
 
 
 def _cores(root: Root) -> int | None:

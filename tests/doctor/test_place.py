@@ -8,6 +8,7 @@ from edgetop.doctor import settings
 from edgetop.doctor.check import Check
 from edgetop.session.manifest import Board
 from tests.support.facts import facts
+from tests.support.trees import link
 
 DMI = "sys/class/dmi/id/"
 
@@ -44,6 +45,12 @@ def test_where_this_is(tmp_path: Path, case: str) -> None:
     check = judged(tmp_path, files, model)
     assert check.status == status
     assert check.found.startswith(found)
+
+
+def test_under_an_emulator_it_is_no_board(tmp_path: Path) -> None:
+    link(tmp_path, "proc/thread-self/exe", "/usr/bin/qemu-aarch64")
+    check = judged(tmp_path, {}, "Raspberry Pi 5")
+    assert (check.status, check.found) == ("warning", "an emulator (qemu-aarch64) (Raspberry Pi 5)")
 
 
 def test_a_name_cannot_act(tmp_path: Path) -> None:

@@ -123,6 +123,15 @@ def test_the_cpu_is_named_by_name_or_by_part(tmp_path: Path, lines: list[str], c
     assert board_of(tmp_path, proc__cpuinfo="\n".join(lines)).cpu == cpu
 
 
+@pytest.mark.parametrize(
+    ("program", "cpu"),
+    [("/usr/libexec/qemu-binfmt/qemu-arm", "Cortex-A76 under qemu-arm"), ("/usr/bin/python3.11", "Cortex-A76")],
+)
+def test_a_cpu_that_is_emulated_is_called_so(tmp_path: Path, program: str, cpu: str) -> None:
+    link(tmp_path, "proc/thread-self/exe", program)
+    assert board_of(tmp_path, proc__cpuinfo="CPU part\t: 0xd0b").cpu == cpu
+
+
 def test_the_cores_are_those_of_the_board_and_not_of_this_machine(tmp_path: Path) -> None:
     names = [f"cpu{number}" for number in range(93)] + ["cpufreq", "cpuidle"]
     assert read_board(plant(tmp_path, {f"sys/devices/system/cpu/{name}/x": "" for name in names})).cores == 93
