@@ -19,6 +19,8 @@ from edgetop.errors import (
 if TYPE_CHECKING:
     import click
 
+NEEDS_64_BITS = "needs a 64-bit system, such as the 64-bit image of Raspberry Pi OS: see edgetop/docs/boards.md"
+
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command; exit with its code, an error as one line on stderr."""
@@ -26,7 +28,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     arguments = sys.argv[1:] if arguments is None else arguments
     code = EXIT_DONE
     try:
-        code = _help() if arguments in (["--help"], ["-h"]) else _run(arguments)
+        code = _answer(arguments)
         sys.stdout.flush()
     except ReaderLeftError:
         pass
@@ -34,6 +36,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = _complain(str(error), error.exit_code)
     sys.stderr.flush()
     sys.exit(code)
+
+
+def _answer(arguments: list[str]) -> int:
+    if sys.maxsize < 2**32:
+        return _complain(NEEDS_64_BITS, EXIT_USAGE)
+    return _help() if arguments in (["--help"], ["-h"]) else _run(arguments)
 
 
 def _help() -> int:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from edgetop.cli.main import main
 from tests.support.commands import environment
 from tests.support.waiting import scaled
 
@@ -42,3 +43,11 @@ def test_a_stream_that_knows_few_characters_gets_question_marks(tmp_path):
     done = shell("edgetop report 中 2>&1", tmp_path, PYTHONIOENCODING="latin-1")
     assert done.returncode == 2
     assert done.stdout.startswith("edgetop: ?: no such recording")
+
+
+def test_a_system_of_32_bits_is_refused_in_a_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "maxsize", 2**31 - 1)
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("edgetop: needs a 64-bit system")
