@@ -114,7 +114,7 @@ def _exp(log: float) -> float:
 def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
     """Slope and intercept.
 
-    >>> theil_sen(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, 3.0, 5.0, 70.0]))
+    >>> theil_sen(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 5.0, 7.0, 70.0]))
     (2.0, 1.0)
     """
     slopes = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(x)), 2) if x[j] != x[i]]
