@@ -31,7 +31,6 @@ REFUSED = {
     "lake x --ray y": "--ray is for --engine daft",
     "lake x --dialect spark": "--dialect spark needs --print-sql",
     "service --install --system run": "--system and --install contradict each other",
-    "run --metrics-token-file x": "--metrics-token-file needs --metrics",
     "run --metrics-cert x": "--metrics-cert needs --metrics",
     "run --metrics-key x": "--metrics-key needs --metrics-cert",
     "run --junit x.xml": "--junit needs a gate",
