@@ -49,9 +49,9 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
     record = None
     if target:
         from edgetop.lake.fared import fared  # noqa: PLC0415
-        from edgetop.lake.place import Place  # noqa: PLC0415
+        from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
 
-        record = fared(Place(target))
+        record = fared(Place(target, tries=TRIES_OF_READER))
     if as_json:
         sys.stdout.write(json.dumps(_document(found, throughput_hz, recording.manifest, record), indent=1) + "\n")
     else:

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,11 @@ DAY_NS = 86_400 * 10**9
 
 def since(text: str) -> str:
     """`2026-11-20`, or `7d`: from that day on (UTC)."""
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        return text
     try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return date.fromisoformat(text).isoformat()
         ago = timedelta(days=duration(text) / DAY_NS)
-    except BadParameter:
+    except (BadParameter, ValueError, OverflowError):
         raise BadParameter(f"{text!r} is no day; write 2026-11-20, or 7d for the last week") from None
     return (datetime.now(timezone.utc) - ago).strftime("%Y-%m-%d")
 
@@ -89,7 +89,7 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.lake.engines import ask, refuse_missing  # noqa: PLC0415
-    from edgetop.lake.place import Place  # noqa: PLC0415
+    from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
     from edgetop.lake.regressions import regressions  # noqa: PLC0415
 
     sql, by = _sql(question, statement, options)
@@ -98,7 +98,7 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
         return
     page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
     refuse_missing(options["engine"])
-    place = Place(target)
+    place = Place(target, tries=TRIES_OF_READER)
 
     def asked(sql: str) -> "Answer":
         return ask(place, sql, engine=options["engine"], since=options["since"] or "", ray=options["ray"])
@@ -140,8 +140,10 @@ def _sql(question: str, statement: str | None, options: dict[str, Any]) -> tuple
         raise InputError("sql needs a statement" if statement is None else f"{question} takes no statement",
                          "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
     if statement is not None:
-        if any(options[name] for name in ("model", "labels", "by", "limit")):
-            raise InputError("sql takes no --model, --label, --by and --limit", "write them into the statement")
+        if any(options[name] for name in ("model", "labels", "by", "limit", "html")):
+            raise InputError(
+                "sql takes no --model, --label, --by, --limit and --html", "write what you ask into the statement"
+            )
         return statement, ()
     asked = KNOWN[question]
     by = keys(options["by"]) if options["by"] else asked.by

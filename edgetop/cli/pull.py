@@ -22,13 +22,13 @@ def command(target: str, session: str, output: Path | None) -> None:
       edgetop pull /mnt/lake 5f0c9c1e -o here
     """
     from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
-    from edgetop.lake.place import Place  # noqa: PLC0415
+    from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
     from edgetop.lake.pull import pull  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.files import session_folder  # noqa: PLC0415
     from edgetop.recording.registry import register  # noqa: PLC0415
 
-    place = Place(target)
+    place = Place(target, tries=TRIES_OF_READER)
     folder, session_id = pull(place, session, session_folder(output) if output else None, recordings_home())
     try:
         register(recordings_home(), folder, session_id)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
         raise InputError("--follow is for one session", "start it once for each")
     board = board_id(options["board_id"])
     folders = [locate(session, recordings_home()) for session in sessions]
-    place, done, problems = Place(target), [], list[str]()
+    place, done, problems = Place(target, pause=_pause), [], list[str]()
     for folder in folders:
         if options["follow"]:
             pushed = follow(folder, place, board, lambda words: tell(words, err=True))
@@ -67,3 +68,10 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     if options["as_json"]:
         sys.stdout.write(json.dumps(done, indent=1) + "\n")
     raise_problems(problems, "the rest is in the lake, and nothing was removed of that session")
+
+
+def _pause(pause_s: float) -> None:
+    from edgetop.cli.tell import tell  # noqa: PLC0415
+
+    tell(f"the lake does not answer; tried again in {pause_s:g} s", err=True)
+    time.sleep(pause_s)

@@ -37,8 +37,7 @@ def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray:
     """`since`: a day; of earlier ones no file is opened. Raises InputError."""
     refuse_missing(engine)
     used = {table: place.files(table, since) for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)}
-    if not place.names("sessions"):
-        raise InputError(f"{place.target}: no lake (no table of sessions)", "edgetop push makes one")
+    place.refuse_none()
     return _duckdb(place, sql, used) if engine == "duckdb" else _daft(place, sql, used, ray)
 
 
@@ -51,10 +50,13 @@ def _duckdb(place: Place, sql: str, used: Mapping[str, Sequence[str]]) -> Answer
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET lock_configuration = true")
     try:
-        found = connection.execute(sql)
+        if (found := connection.execute(sql)) is None:
+            raise InputError("the statement asks nothing", "edgetop lake TARGET sql 'SELECT ...'")
         names = tuple(one[0] for one in found.description or ())
         return Answer(names, tuple(map(tuple, found.fetchall())))
     except duckdb.Error as error:
+        if "'pytz'" in str(error):  # how DuckDB refuses to hand over a time with a zone
+            raise InputError("a column is a time with a zone", "cast it: now()::TIMESTAMP") from None
         raise InputError(f"DuckDB: {_first(error)}", "edgetop help lake") from None
     finally:
         connection.close()

@@ -39,7 +39,8 @@ class Fared:
 
 
 def fared(place: Place, since: str = "") -> Fared:
-    """Raises OutputError where the lake cannot be read."""
+    """Raises InputError where there is no lake, OutputError where it cannot be read."""
+    place.refuse_none()
     table = place.again(lambda: dataset(place, TABLE, place.files(TABLE, since)).to_table([*KINDS, *NUMBERS]))
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for row in table.to_pylist():

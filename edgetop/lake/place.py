@@ -26,6 +26,7 @@ T = TypeVar("T")
 BLOCK_BYTES = 1024 * 1024
 PARTIAL = ".partial"  # behind a name: no engine takes that for a table
 TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 7, 1.0, 60.0
+TRIES_OF_READER = 2  # somebody waits for the answer
 ATOMIC = ("s3", "gcs", "gs", "abfs", "az")  # object stores
 HOPELESS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, *DISK_FULL)
 REFUSED = re.compile(
@@ -56,6 +57,11 @@ class Place:
         """What lies directly in a folder, sorted; nothing where there is none."""
         selector = fs.FileSelector(self.at(path), allow_not_found=True)
         return sorted(info.base_name for info in self.again(lambda: self.fs.get_file_info(selector)))
+
+    def refuse_none(self) -> None:
+        """Raises InputError where no lake is there, OutputError where that cannot be known."""
+        if not self.names("sessions"):
+            raise InputError(f"{self.target}: no lake (no table of sessions)", "edgetop push makes one")
 
     def files(self, table: str, since: str = "") -> list[str]:
         """The tables of sessions that began on that day or later; other days are not even listed."""
@@ -164,6 +170,8 @@ def _resolved(target: str) -> tuple[Any, str]:
         if "Unrecognized filesystem type" not in str(error):
             raise InputError(f"{without_password(target)}: {_words(error)}") from None
         found, path = _by_fsspec(target, scheme, error)
+    if not path and scheme in ATOMIC:
+        raise InputError(f"{target}: names no bucket", f"{scheme}://BUCKET/PATH")
     return found, path.rstrip("/")
 
 

@@ -56,6 +56,7 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 
 
 def _found(place: Place, given: str) -> Mapping[str, Any]:
+    place.refuse_none()
     paths = place.files(TABLE)
     fitting = [path for path in paths if len(given) >= LEAST_DIGITS and path.rpartition("/")[2].startswith(given)]
     named = ds.field("name") == given if not fitting else None

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click import BadParameter
 
+from edgetop.cli.lake import since
 from edgetop.errors import InputError
 from edgetop.lake import engines
 from edgetop.lake.engines import ask
+from edgetop.lake.fared import fared
 from edgetop.lake.place import Place
+from edgetop.lake.pull import pull
 from edgetop.lake.queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.regressions import regressions
 from tests.support.lakes import SLOWER, Made, make_lake
@@ -124,9 +128,34 @@ def test_a_statement_of_ones_own_sees_the_lake_alone(place: Place, tmp_path: Pat
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [("", "asks nothing"), ("-- all", "asks nothing"), ("SELECT now() AS t", "time with a zone")],
+)
+def test_a_statement_without_an_answer_is_refused(
+    place: Place, statement: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pytz", None)  # not installed
+    with pytest.raises(InputError, match=words):
+        ask(place, statement)
+
+
 def test_a_folder_that_is_no_lake(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no lake"):
-        ask(Place(str(tmp_path)), "SELECT * FROM sessions")
+    none = Place(str(tmp_path))
+    for question in (lambda: ask(none, "FROM sessions"), lambda: fared(none), lambda: pull(none, "a", None, tmp_path)):
+        with pytest.raises(InputError, match="no lake"):
+            question()
+
+
+def test_a_bucket_has_a_name() -> None:
+    with pytest.raises(InputError, match="names no bucket"):
+        Place("s3://")
+
+
+@pytest.mark.parametrize("text", ["2026-02-30", "nan", "99999999999d"])
+def test_a_day_that_is_none(text: str) -> None:
+    with pytest.raises(BadParameter, match="is no day"):
+        since(text)
 
 
 def test_a_text_ends_where_it_ends_in_each_dialect() -> None:
