@@ -50,12 +50,14 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
 
 def explain(app: str, loop: str, paced: str | None, stream: int | None, problems: list[str]) -> "Gap":
     """Raises InputError where these sessions cannot be compared."""
+    from edgetop.cli.tell import raise_problems  # noqa: PLC0415
     from edgetop.comparison.gap import gap  # noqa: PLC0415
 
     ours, theirs = read_evidence(app, problems), read_evidence(loop, problems)
     try:
         return gap(ours, theirs, read_evidence(paced, problems) if paced else None, stream)
     except ValueError as error:
+        raise_problems(problems, "what is left cannot be compared")
         raise InputError(str(error), "edgetop gap APP LOOP needs two sessions of one model") from None
 
 

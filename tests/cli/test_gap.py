@@ -1,11 +1,13 @@
 """`edgetop gap` on recordings, as a user types it."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from edgetop.cli.gap import arrivals_of
+from edgetop.cli.gap import arrivals_of, explain
 from edgetop.errors import InputError
 from edgetop.recording.files import Retention
 from edgetop.session.manifest import Watched, WatchedStream
@@ -79,3 +81,11 @@ def test_a_loop_after_a_session_that_is_not_recorded_is_refused(home):
     done = edgetop("watch", "--against", "m.onnx", "--no-record", "--", "true", home=home)
     assert done.returncode == 2
     assert "--against and --no-record contradict each other" in done.stderr
+
+
+def test_damage_is_why_nothing_can_be_compared(tmp_path):
+    damaged = tmp_path / "damaged.edgetop"
+    shutil.copytree(Path(__file__).parents[1] / "recordings/v1/finished.edgetop", damaged)
+    (damaged / "inferences.parquet").write_bytes(b"no table")
+    with pytest.raises(InputError, match="is damaged"):
+        explain(str(damaged), str(damaged), None, None, [])
