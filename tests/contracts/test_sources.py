@@ -14,6 +14,7 @@ import pytest
 
 from edgetop import sensors
 from edgetop.sensors import cgroup
+from edgetop.sensors.application import Application
 from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import PowerMonitor, parse_spec
 from edgetop.sensors.ina import Ina226, Registers
@@ -87,6 +88,10 @@ def all_sources(tree: Path) -> dict[str, tuple[Source, ...]]:
         "a limited group and a GPU's table": (
             *cgroup.discover_engine(4711, shares_process=False, root=Root(tree)).sources,
             nvmap_client(Root(tree), 1),
+        ),
+        "a watched application": (
+            *discover_engine(os.getpid(), shares_process=False).sources,
+            Application(os.getpid()),
         ),
         "a service": (JetsonStats(Helper(["true"]), 1),),
     }
