@@ -73,5 +73,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if own := item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(scaled(own.args[0])), append=False)
         if item.get_closest_marker("benchmark"):
             item.add_marker("slow")  # `-m "not slow"` takes the place of `-m "not benchmark"`
