@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 # How much slower than the machines that the time-outs were chosen for this one is: 20 under emulation (.ci/arm64).
-TIME_FACTOR = float(os.environ.get("EDGETOP_TIME_FACTOR", "1"))
+TIME_FACTOR = float(os.environ.get("TESTS_TIME_FACTOR", "1"))
 
 
 def scaled(seconds: float) -> float:

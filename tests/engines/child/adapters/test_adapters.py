@@ -145,7 +145,7 @@ def test_onnx_runtimes_own_threads_share_the_work_of_a_model_that_is_on_the_cpu_
 def test_a_fast_model_with_several_threads_is_not_profiled_in_the_session_that_is_measured(
     onnx: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_runs, "SLOW_NS", 10**18)  # it is fast, whatever this machine takes for it
+    monkeypatch.setattr(onnx_runs, "FAST_NS", 10**18)  # it is fast, whatever this machine takes for it
     heard = run(onnx, threads=2, runs=1, profile_every_ns=10**9)
     chosen = heard.one(ProfilerChosen)
     expected = len(os.sched_getaffinity(0)) > 1 or "older than" in chosen.reason
