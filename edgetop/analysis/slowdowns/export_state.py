@@ -26,7 +26,7 @@ from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW
 from edgetop.session.seconds import NS, SECOND
 
-VERSION = 2
+VERSION = 3
 LOOKED_BACK_S = RISE_S + 5  # behind the windows that are kept
 MOST_LEVEL = 100_000_000  # a hundred nepers
 

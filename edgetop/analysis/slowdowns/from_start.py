@@ -12,8 +12,9 @@ import numpy as np
 from edgetop.analysis.slowdowns.causes import AT_TRIP_C, SET, Cause, cause_of_flag, hides_caps, is_flag
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.tracks import Bools, Floats
-from edgetop.formatting import percent, reading
+from edgetop.formatting import clock_time, percent, reading
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.seconds import NS
 
 OPENING_S = 6  # of the measurement, by which it is judged
 RELEASED_S = 10  # without a limit: an interruption is shorter
@@ -33,6 +34,12 @@ class Limits:
     low_clock: Bools
     clock_mhz: Floats
     allowed_mhz: Floats
+    was_read: bool  # every flag of `flags`, in the first second
+
+    @property
+    def lead_s(self) -> int:
+        """For how long nothing limited the board, as far as that is known."""
+        return 0 if self.low_clock.any() or not self.was_read else int(np.argmax(self.any))
 
     @property
     def any(self) -> Bools:
@@ -47,6 +54,7 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
     is_full = (clock >= FULL * allowed) & (not hides_caps(signals.infos))  # False where not known
     flags: dict[str, Bools] = {}
     causes: dict[Cause, Bools] = {"thermal": low & at_trip} if (low & at_trip).any() else {}
+    was_read = True
     for info, values in zip(signals.infos, held, strict=True):
         cause = cause_of_flag(info)
         is_set = values >= SET
@@ -54,15 +62,17 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
             is_set &= ~is_full
         if _is_firm(info) and is_set.any():
             flags[info.id] = is_set
+            was_read &= not np.isnan(values[0])
             if cause:
                 causes[cause] = causes.get(cause, is_set) | is_set
-    return Limits(flags, causes, low, clock, allowed)
+    return Limits(flags, causes, low, clock, allowed, was_read)
 
 
 @dataclass(slots=True)
 class Limited:
-    """How long each limit was in force while the board was limited from the start."""
+    """How long each limit was in force while the board was limited from the start, or before there was a burst."""
 
+    from_s: int | None = None  # the second in which it began; None: it was so from the start
     flags: dict[str, int] = field(default_factory=dict)  # seconds by id
     causes: dict[Cause, int] = field(default_factory=dict)  # seconds
     low_clock: int = 0  # seconds
@@ -117,7 +127,8 @@ class Limited:
     def sentences(self) -> Iterator[str]:
         for name, times in self.flags.items():
             if times:
-                yield f"{name} was set from the start, in {percent(times / self.slow_seconds)} of the seconds"
+                since = "from the start," if self.from_s is None else f"at {clock_time(self.from_s * NS)}, and"
+                yield f"{name} was set {since} in {percent(times / self.slow_seconds)} of the seconds"
         if self.low_clock:
             mhz, allowed = reading(self.clock_mhz, "MHz"), reading(self.allowed_mhz, "MHz")
             yield f"the CPU ran at {mhz} MHz under load where its governor allows {allowed} MHz"

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.event_index import EventIndex
-from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
 from edgetop.analysis.slowdowns.causes import Cause
 from edgetop.analysis.slowdowns.contention import Contention, now_words, read_taken
 from edgetop.analysis.slowdowns.detector import Detector
@@ -25,6 +25,9 @@ TOO_SCATTERED = 0.04
 
 UNCAUSED = 21.0  # log-likelihood ratio that is wanted, less the surer a cause is
 LIKELY = 0.6  # confidence in the cause of a stage that others follow
+
+FLICKER_S = 2  # what comes and goes faster is in force all the time
+LEAST_RATIO = math.exp(SLOWER / NEPER)
 
 KEPT_ROWS = 512  # until there is a burst: it is found within three minutes
 
@@ -156,11 +159,14 @@ class Judgement:
         self.is_opened = True
         limits = read_limits(signals, self.opening_s, self.opening_s + OPENING_S)
         if np.count_nonzero(limits.any) * 2 > OPENING_S:
-            self.limited = Limited()
+            lead_s = limits.lead_s
+            self.limited = Limited(self.opening_s + lead_s if lead_s else None)
+            self.waiting = self.waiting[self.waiting["t_ns"] >= (self.opening_s + lead_s) * NS]
 
     def _follow_limits(self, from_s: int, signals: Signals) -> None:
         """Until nothing has been in force for so long that it is over."""
         assert self.limited is not None
+        from_s = max(from_s, self.limited.from_s or 0)
         limits = read_limits(signals, from_s, self.until_s)
         released = self.limited.count(limits)
         free_from_s = (self.until_s if released is None else from_s + released) - self.limited.free_s
@@ -211,7 +217,7 @@ class Judgement:
             now = [_slowdown(stage, signals.events, self.until_s) for stage in stages]
             found += now
             total += len(now)
-        first = [self._limited_from_start(self.limited)] if self.limited else []
+        first = self._limited_from_start(self.limited) if self.limited else []
         if self.contention.from_start:
             first.append(self._contended_from_start(signals.events))
         burst = None if self.limited and self.limited_to_s is None else self.detector.provisional()
@@ -224,11 +230,19 @@ class Judgement:
         is_settled = self.detector.baseline is not None
         return SlowdownsView(burst, rows, is_settled, tuple(found), total + len(first), contended_now, scatter)
 
-    def _limited_from_start(self, limited: Limited) -> Slowdown:
-        return self._from_start(
-            self.limited_to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence,
+    def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
+        """Nothing where it began later: then it is a slowdown if it was slower than the burst that came after it."""
+        to_s = self.limited_to_s
+        if to_s is None and limited.flags and limited.free_s > FLICKER_S:
+            to_s = self.until_s - limited.free_s  # as far as is known now
+        found = self._from_start(
+            to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence,
             tuple(limited.sentences()),
         )  # fmt: skip
+        if limited.from_s is None:
+            return [found]
+        is_slower = found.latency_ratio is not None and found.latency_ratio >= LEAST_RATIO
+        return [replace(found, start_ns=limited.from_s * NS, from_start=False)] if is_slower else []
 
     def _contended_from_start(self, events: EventIndex) -> Slowdown:
         of, over_s = self.contention, self.contention.over_s

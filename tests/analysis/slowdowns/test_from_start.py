@@ -86,3 +86,28 @@ def test_a_slowdown_after_it_is_judged_as_any_other() -> None:
     first, second = slowdowns_of(latency, {"throttle/thermal": flag})
     assert (first.from_start, second.from_start) == (True, False)
     assert (second.start_ns, second.cause) == (80 * NS, "thermal")
+
+
+def test_a_limit_that_is_over_is_not_said_to_hold_while_it_may_return() -> None:
+    analysis = analysed(stretch((30, 14.0), (5, 10.0)), {"throttle/thermal": stretch((30, 1.0), (5, 0.0))})
+    verdict = analysis.view(None).verdict
+    assert (verdict.word, verdict.past) == ("MEASURING", ("was throttled once, 86 % of the time (thermal)",))
+    (found,) = analysis.slowdowns.view().slowdowns
+    assert found.end_ns == 30 * NS
+
+
+SOON = stretch((2, 0.0), (30, 1.0), (60, 0.0))
+
+
+@pytest.mark.parametrize(("slow_ms", "begins_s"), [(14.0, [2]), (10.2, [])])
+def test_a_limit_that_comes_before_there_is_a_burst_begins_when_its_flag_does(
+    slow_ms: float, begins_s: list[int]
+) -> None:
+    latency = stretch((2, 10.0), (30, slow_ms), (60, 10.0))
+    during = analysed(latency[:20], {"throttle/thermal": SOON[:20]})
+    verdict = during.view(None).verdict
+    assert (verdict.word, verdict.since_ns) == ("THROTTLING", 2.5 * NS)
+    assert during.slowdowns.view().slowdowns == ()  # there is nothing yet that it could be slower than
+    found = slowdowns_of(latency, {"throttle/thermal": SOON})
+    assert [slowdown.start_ns / NS for slowdown in found] == begins_s
+    assert not any(slowdown.from_start for slowdown in found)
