@@ -22,7 +22,7 @@ NAME_CELLS = 32
 
 def session_list(given: str) -> list[str]:
     """`a.edgetop,b.edgetop`; a path with a comma in it stands alone."""
-    return [given] if Path(given).exists() else [one.strip() for one in given.split(",") if one.strip()]
+    return [given] if not given or Path(given).exists() else [one.strip() for one in given.split(",") if one.strip()]
 
 
 def _sessions(*names: str, what: str, required: bool = True) -> Any:
@@ -61,7 +61,10 @@ def command(**options: Any) -> int:
     for side in ("from_", "on", "predict"):
         samples[side], found = read_samples([name for each in options[side] for name in each])
         problems += found
-    whole = fit(samples["from_"], samples["on"], key)
+    try:
+        whole = fit(samples["from_"], samples["on"], key)
+    except InputError as error:
+        raise InputError("; so ".join((*(each.rstrip(".") for each in problems[:1]), str(error)))) from None
     if not whole.lines:
         why = "; ".join(whole.refused or ("no model ran on both sides",))
         raise InputError(f"fit: {why}", "record more models on both: edgetop run MODEL")

@@ -130,8 +130,11 @@ def _ms(samples: Sequence[Sample], key: str) -> float:
     """The geometric mean over the sessions."""
     known = [getattr(one.report.latency, key) for one in samples]
     if None in known or min(known) <= 0:
-        name = samples[known.index(None) if None in known else 0].session.name
-        raise InputError(f"{name}: has no {key.removesuffix('_ms')}", "record it for longer")
+        one = samples[known.index(None) if None in known else 0]
+        lacks = f"{one.session.name}: has no {key.removesuffix('_ms')}"
+        if one.report.latency.count:
+            raise InputError(lacks, "record it for longer")
+        raise InputError(f"{lacks}: no measured inference is left of it", "leave it out, or record it again")
     return float(np.exp(np.mean(np.log(known))))
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Mapping
 from functools import partial
@@ -15,6 +16,7 @@ from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.recording.files import open_regular
 from edgetop.session.outputs import Array, KeptOutputs, Output
+from edgetop.session.turns import SIDES
 
 OUTPUTS = "outputs.npz"
 MAX_BYTES, MAX_INFERENCES, MAX_OUTPUTS = 512 * 1024 * 1024, 100_000, 1_000
@@ -39,6 +41,25 @@ def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except _UNREADABLE as error:
         raise InputError(f"{path}: no outputs that a run kept: {clean(str(error))}") from None
+
+
+def copy_outputs(folder: Path, into: Path) -> list[str]:
+    """Those that a session kept, of an A/B session of both variants. Gives what of them cannot be read.
+
+    Raises OSError where the copy cannot be made.
+    """
+    problems = []
+    for name in map(outputs_file, ("", *SIDES)):
+        try:
+            fd = open_regular(folder / name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(f"{folder / name}: cannot be read: {error.strerror or error}")
+            continue
+        with os.fdopen(fd, "rb") as source, (into / name).open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+    return problems
 
 
 def _opened(path: Path) -> KeptOutputs:

@@ -86,6 +86,8 @@ def locate(given: str, home: Path) -> Path:
 
     Raises InputError where none or several fit.
     """
+    if not given:  # as of a variable that is not set; it begins every name
+        raise InputError("an empty name is no session", "give a path, a name, or enough of an id")
     for path in (Path(given), Path(given + SUFFIX), home / given, home / (given + SUFFIX)):
         if _is_recording(path):
             return path

@@ -126,9 +126,16 @@ def replace_ms(sample: Sample, ms: float) -> Sample:
     )
 
 
+def without_inferences(sample: Sample) -> Sample:
+    """As of a recording whose tables are damaged."""
+    latency = replace(sample.report.latency, count=0, p50_ms=None)
+    return replace(sample, report=replace(sample.report, latency=latency))
+
+
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
+        (without_inferences(of(8, 1.0)), "no measured inference is left of it"),
         (of(0, 1.0, board="another"), "several boards: another; desk"),
         (of(0, 1.5, engine=EngineInfo(threads=4)), "one model with other settings"),
         (of(8, 1.0, ab=Ab((Variant(Model("a"), EngineInfo()),) * 2, 0.01)), "an A/B session"),

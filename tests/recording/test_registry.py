@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.errors import InputError
 from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, RecoveryLock, WriterLock, is_live, write_manifest
-from edgetop.recording.registry import REGISTER, known, live, register
+from edgetop.recording.registry import REGISTER, known, live, locate, register
 from tests.support.recordings import first_manifest
 
 
@@ -92,3 +93,9 @@ def test_a_session_lives_as_long_as_its_lock_is_held_and_looking_does_not_take_i
     assert not is_live(folder)
     (folder / LOCK).unlink()
     assert not is_live(folder)
+
+
+def test_an_empty_name_is_no_session(home: Path) -> None:
+    keep(home / "only.edgetop", "1" * 36)
+    with pytest.raises(InputError, match="an empty name is no session"):
+        locate("", home)

@@ -18,6 +18,7 @@ from edgetop import __version__, formatting
 from edgetop.recording.compaction import WaitingRows
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.files import FOLDER_MODE, JOURNAL, write_manifest
+from edgetop.recording.outputs import copy_outputs
 from edgetop.recording.rows import Span
 from edgetop.recording.tables import Tables, settle
 from edgetop.session.clock import Anchor
@@ -60,6 +61,7 @@ def export(selection: Selection, output: Output) -> None:
         tables.commit()
         write_manifest(folder, manifest)
         settle(folder, tables, {})
+        recording.problems.extend(copy_outputs(recording.folder, folder))
 
 
 @dataclass(slots=True)

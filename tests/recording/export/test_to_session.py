@@ -76,6 +76,16 @@ def test_a_cut_lies_where_it_lay_on_both_clocks(recorded):
     assert cut.created_utc == "2026-11-21T10:59:58.000000Z"
 
 
+def test_outputs_that_were_kept_go_along_and_what_is_no_file_is_told(recorded):
+    (recorded / "outputs.npz").write_bytes(b"kept")
+    (recorded / "outputs-b.npz").symlink_to("/etc/hostname")
+    cut = recorded.parent / "cut.edgetop"
+    (problem,) = export(recorded, "session", cut, CUT, TABLES)
+    assert "outputs-b.npz: cannot be read" in problem
+    assert (cut / "outputs.npz").read_bytes() == b"kept"
+    assert not (cut / "outputs-b.npz").exists()
+
+
 def test_a_cut_is_widened_to_whole_seconds(recorded):
     cut = Recording(cut_of(recorded, Span(4 * NS + 1, 9 * NS - 1)))
     assert cut.end_ns == 5 * NS
