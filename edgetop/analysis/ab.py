@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, undisturbed
+from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, typical_ratio, undisturbed
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
@@ -23,6 +23,7 @@ from edgetop.session.turns import ALONE, SIDES, Plan, plan_of
 
 TURNS, SETTLED, QUAD = "ab-turns", "ab-settled", "ab-quad"
 METRICS = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "throughput": "hz", "energy": "mj"}
+TYPICAL = "p50_ratio"  # of a quad: the ratio over all pairs of inferences; sessions recorded before have none
 GROWING = ("throughput",)  # of which more is faster
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are kept of each quad
 ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
@@ -121,20 +122,23 @@ class QuadEvents:
         edges, letters = self._edges(plan, quad), self._letters(plan, quad)
         is_alone = quad < ALONE_QUADS
         data: dict[str, JsonValue] = {"quad": quad - ALONE_QUADS, "order": letters, "alone": is_alone}
+        both = []
         for side, letter in enumerate(SIDES):
             spans = []
             for turn in range(4):
                 if letters[turn] == letter:
                     switched = not is_alone and (turn == 0 or letters[turn - 1] != letter)
                     spans.append((edges[turn] + (self._left_out_ns or 0) * switched, edges[turn], edges[turn + 1]))
-            figures = self._figures(spans, 0 if is_alone else side)
+            figures, latencies = self._figures(spans, 0 if is_alone else side)
             if figures is None:
                 return None
+            both.append(latencies)
             data.update({f"{letter.lower()}_{name}": value for name, value in figures.items()})
+        data[TYPICAL] = typical_ratio(*both)
         return Event(edges[-1], QUAD, "info", "edgetop", f"quad {quad - ALONE_QUADS} {letters}", data)
 
-    def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> dict[str, JsonValue] | None:
-        """`spans`: from when a turn counts, when it begins and ends. None: one of them has too little to count."""
+    def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[dict[str, JsonValue] | None, Floats]:
+        """With its latencies. `spans`: from when a turn counts, when it begins and ends. None: one of them is empty."""
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:
             turn = self._within(begin_ns, end_ns)
@@ -142,7 +146,7 @@ class QuadEvents:
             counts = turn[(turn["t_ns"] >= from_ns) & (turn["t_ns"] + turn["latency_ns"] <= end_ns)]
             left_out += len(turn) - len(counts)
             if not len(counts):
-                return None
+                return None, np.empty(0)
             kept.append(counts["latency_ns"].astype(float))
             seconds += (last_end_ns(counts) - int(counts["t_ns"][0])) / NS
             power.append(self._watts(from_ns, end_ns))
@@ -150,7 +154,7 @@ class QuadEvents:
         p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
         known = [watts for watts in power if watts is not None]
         hz, watts = len(latencies) / seconds, float(np.mean(known)) if known else None
-        return {
+        figures: dict[str, JsonValue] = {
             "count": len(latencies),
             "left_out": left_out,
             "p50_ns": float(p50),
@@ -160,6 +164,7 @@ class QuadEvents:
             "mj": None if watts is None else watts / hz * 1e3,
             "quantiles_ns": ",".join(f"{value:.0f}" for value in np.quantile(latencies, SHARES)),
         }
+        return figures, latencies
 
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
         """Of the readings that tell of nothing else: where a reading is a mean, the one before it lies within too."""
@@ -238,6 +243,7 @@ class AbView:
     until: float
     is_resolved: bool
     quantiles_ns: tuple[Floats, ...]  # of A and of B, a row of SHARES for each quad
+    p50_logs: Floats  # of each quad, the logarithm of the ratio
 
     def turn(self, now_ns: int) -> str:
         """What runs: `A alone 3 of 12 turns`, `quad 4 of 12, B`."""
@@ -295,6 +301,7 @@ class AbFold:
             until=until,
             is_resolved=p50 is not None and len(self._quads) >= LEAST_RESOLVING and p50.half_width <= until,
             quantiles_ns=tuple(_quantiles(side, self._quads) for side in "ab"),
+            p50_logs=ratios["p50"],
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
@@ -308,14 +315,21 @@ class AbFold:
 def _is_sound(data: Mapping[str, Any]) -> bool:
     wanted = [data.get(f"{side}_{key}") for side in "ab" for key in ("p50_ns", "p90_ns", "p99_ns", "hz", "count")]
     texts = [data.get(f"{side}_quantiles_ns") for side in "ab"]
-    return all(isinstance(value, int | float) and 0 < value < 1e18 for value in wanted) and all(
+    return all(map(_is_number, wanted)) and all(
         isinstance(text, str) and text.count(",") == len(SHARES) - 1 and text.replace(",", "").isdecimal()
         for text in texts
     )
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1e18
+
+
 def _log_ratios(quads: Sequence[Mapping[str, Any]], key: str) -> Floats:
     """Of B to A in each quad that has both."""
+    if key == METRICS["p50"] and all(_is_number(quad.get(TYPICAL)) for quad in quads):
+        by_pairs: Floats = np.log(np.array([quad[TYPICAL] for quad in quads], float))
+        return by_pairs
     pairs = np.array([(quad.get(f"a_{key}") or 0, quad.get(f"b_{key}") or 0) for quad in quads], float).reshape(-1, 2)
     a, b = pairs[(pairs > 0).all(axis=1)].T
     ratios: Floats = np.log(b / a)

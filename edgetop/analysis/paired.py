@@ -20,6 +20,7 @@ MOST_PAIRS = 200  # more are joined, neighbours with neighbours: the averages of
 FAR_OFF = 5 * 1.4826  # medians of absolute deviations: five standard deviations of a normal law
 SMALLEST = 1e-6  # of these: where most are equal, nothing is far off
 EXACT_PAIRS = 50  # up to which the distribution of ranks is counted out
+MOST_OF_A_SIDE = 200  # more are thinned to as many quantiles: the pairs of two sides grow with their product
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,22 @@ def undisturbed(values: Floats) -> Floats:
     off = np.abs(values - np.median(values))
     kept: Floats = values[off <= FAR_OFF * max(float(np.median(off)), SMALLEST)]
     return kept
+
+
+def typical_ratio(first: Floats, second: Floats) -> float:
+    """Of one of the second to one of the first: the median over all pairs (Hodges and Lehmann, of two samples).
+
+    Where both have one shape, it is the ratio of their medians. But half of both may be held up by neighbours: then a
+    median lies anywhere between the two levels, and that of the pairs, of which most are alike, does not.
+    """
+    sides = (np.log(_thinned(side)) for side in (first, second))
+    return math.exp(float(np.median(np.subtract.outer(*reversed(list(sides))))))
+
+
+def _thinned(values: Floats) -> Floats:
+    if len(values) <= MOST_OF_A_SIDE:
+        return values
+    return np.quantile(values, (np.arange(MOST_OF_A_SIDE) + 0.5) / MOST_OF_A_SIDE)
 
 
 def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | None:

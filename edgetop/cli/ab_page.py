@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.ab import METRICS, SHARES, AbView, binned
+from edgetop.analysis.ab import METRICS, AbView, binned
 from edgetop.analysis.ab_words import verdict_words
 from edgetop.analysis.paired import LEAST_PAIRS, difference, undisturbed
 from edgetop.cli.comparison_page import Ratio, ratio_chart, shares_chart
@@ -13,7 +13,6 @@ from edgetop.cli.page import COLOURS, GREY, plain
 
 BINS = 80
 MOST_POINTS = 100  # of the course of the interval
-MIDDLE = SHARES.index(0.5)
 
 
 def ab_charts(view: AbView) -> Iterator[Any]:
@@ -41,7 +40,7 @@ def _course(view: AbView) -> Iterator[Any]:
     from bokeh.models import Span  # noqa: PLC0415  loads Bokeh, as all here
     from bokeh.plotting import figure  # noqa: PLC0415
 
-    logs = np.log(view.quantiles_ns[1][:, MIDDLE] / view.quantiles_ns[0][:, MIDDLE])
+    logs = view.p50_logs
     if len(logs) < LEAST_PAIRS:
         return
     counts = np.unique(np.linspace(LEAST_PAIRS, len(logs), MOST_POINTS).astype(int))

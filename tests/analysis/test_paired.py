@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from edgetop.analysis.paired import CONFIDENCE, Difference, difference, undisturbed
+from edgetop.analysis.paired import CONFIDENCE, Difference, difference, typical_ratio, undisturbed
 
 
 def by_definition(values: list[float], level: float) -> tuple[float, float]:
@@ -90,3 +90,10 @@ def test_what_lies_far_off_is_left_out_and_nothing_else() -> None:
     assert narrow.low <= 0.05 <= narrow.high
     assert narrow.half_width < 0.003 < wide.half_width
     assert len(undisturbed(np.full(30, 0.02))) == 30
+
+
+def test_the_typical_ratio_is_the_median_over_all_pairs() -> None:
+    assert typical_ratio(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == pytest.approx(np.sqrt(2 * 3))
+    random = np.random.default_rng(2)
+    many = random.lognormal(0, 0.2, 5000)  # thinned to quantiles
+    assert typical_ratio(many, 1.1 * random.permutation(many)) == pytest.approx(1.1)
