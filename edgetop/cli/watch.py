@@ -50,9 +50,8 @@ from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, kept
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_state import SessionState
-from edgetop.sensors import application
 from edgetop.sensors.discovery import discover_engine
-from edgetop.sensors.protocol import Found, join
+from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
@@ -266,8 +265,8 @@ def _tell_what_was_asked(session_state: SessionState, options: Options, model: M
 
 def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
     board.engine_started(pid)
-    found = discover_engine(pid, shares_process=isolation == "thread", board=board.root)
-    return join([found, application.discover(pid)]) if isolation == "program" else found
+    kinds = {"shares_process": isolation == "thread", "is_program": isolation == "program"}
+    return discover_engine(pid, **kinds, board=board.root)
 
 
 def _engine(

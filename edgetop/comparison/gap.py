@@ -23,8 +23,12 @@ Floats = npt.NDArray[np.float64]
 
 LEAST_SHARE = 0.02  # of the application's time: smaller causes are not worth a line
 LEAST_CALLS = 30
+MOST_WAITED = 0.99  # of the time: beyond it there is nothing left to compare
+ALONE = 1.3  # calls at once: with more of them other threads are inferences
+BUSY_LOOP = 0.1
 SURE = 4.0  # standard errors
 OTHER_THREAD_PCT = 20.0  # of a core, by threads of the application beside its calls: one that holds the GIL is busier
+BLOCKED = 0.1  # of the CPU time of a call: it waited for something else than a CPU
 FAULTS_PER_CALL = 0.1
 SLOWER_CLOCK = 0.02
 SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # of the upper to the lower quarter of pauses, for latency to follow them
@@ -56,7 +60,14 @@ class Evidence:
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
-        return waited / (waited + 10 * used)
+        return min(waited / (waited + 10 * used), MOST_WAITED)
+
+    @property
+    def wanted_pct(self) -> float:
+        """Of a core, by all of its threads: what they used, and what they waited for."""
+        used = self.mean("load/application") or self.mean("load/engine") or 0.0
+        waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
+        return used + sum(waited) / 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +139,25 @@ class _Search:
             raise ValueError(f"{app.manifest.name} has no inferences of that model to look at (--no-raw?)")
         self.threads = self.stream.threads if self.stream else app.manifest.engine.threads
         self.cores = app.manifest.board.cores or 1
-        self.off_cpu_ms = app.mean(f"call/{number or 0}-off-cpu")  # of the calling thread in a call; None: not known
+        self.at_once = (watched.at_once_mean if watched else None) or 1.0
         self.per_s = len(self.calls) / max(float(self.calls["t_ns"][-1] - self.calls["t_ns"][0]) / 1e9, 1e-9)
         self.app_ms, self.loop_ms = float(self.calls["latency_ns"].mean()) / 1e6, _mean_ms(loop)
         counted = self.calls["phase"] == MEASURE
         self.mean_ms = float(self.calls["latency_ns"][counted if counted.any() else ~counted].mean()) / 1e6
+        self.off_cpu_ms, self.queued_ms = self._off_cpu(f"call/{number or 0}-")
         self.left_ms = self.app_ms - self.loop_ms
         self.found: list[Cause] = []
+
+    def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
+        """How long the calling thread was on no CPU in a call, and in which part of that it waited for one.
+
+        None: not known. The CPU time of calls is much the same in all of them, so that the rest is of all calls.
+        """
+        cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
+        all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
+        if not (off_ms and all_ms) or queued_ms is None:
+            return all_ms, queued_ms
+        return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
         """What of it counts: no more than is left."""
@@ -151,8 +174,7 @@ class _Search:
         self.note("first calls", self.app_ms - self.mean_ms, text)
         self._shapes()
         waited_ms = self._contention()
-        waited_ms += self._memory(waited_ms)
-        waited_ms += self._gil(waited_ms)
+        self._memory(waited_ms)
         self._clocks(waited_ms)
         self._input_size()
 
@@ -168,23 +190,32 @@ class _Search:
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
     def _contention(self) -> float:
-        """Waiting for a CPU, shared out to the application's own threads and to other processes."""
-        share, watched = self.app.wait_share, self.app.manifest.watched
-        waited_ms = max(0.0, self.mean_ms * share - self.loop_ms * self.loop.wait_share)
+        """Waiting for a CPU beyond what the loop would have waited, by the application's own threads and by others."""
+        waited_ms = self.mean_ms * self.app.wait_share
         if self.threads == 1 and self.off_cpu_ms is not None:
-            waited_ms = min(waited_ms, self.off_cpu_ms)
-        others_pct = self.app.mean("load/others") or 0.0
-        rivals_ms = waited_ms * others_pct / (others_pct + self._own_extra_pct) if others_pct else 0.0
-        at_once = (watched.at_once_mean if watched else None) or 1.0
-        text = f"its threads waited for a CPU in {percent(share)} of the time in which they could run"
+            waited_ms = min(waited_ms, self.off_cpu_ms) if self.queued_ms is None else self.queued_ms
+        looped_share = self.loop.wait_share
+        running_ms = self.mean_ms - max(waited_ms, self.off_cpu_ms or 0.0)
+        more_ms = max(0.0, waited_ms - running_ms * looped_share / (1 - looped_share))
+        others_pct, looped_pct = (of.mean("load/others") or 0.0 for of in (self.app, self.loop))
+        others_more = max(0.0, others_pct - looped_pct)
+        own_more = max(0.0, self.app.wanted_pct - max(100.0, self.loop.wanted_pct))  # than one call at a time
+        total = others_more + own_more
+        rivals_ms = more_ms * others_more / total if total else more_ms * (others_pct > 0)
+        at_once = self.at_once
+        text = f"its threads waited for a CPU in {percent(self.app.wait_share)} of the time in which they could run"
         threads = self.threads or "the default number of"
         own = f"{text}: {at_once:.1f} inferences at once, on {threads} threads each, on {self.cores} cores"
         fewer = max(1, int((self.cores - 1) // math.ceil(at_once)))
         advice = "" if self.threads == fewer else f"intra_op_num_threads={fewer} would leave a core to the rest"
-        kept_ms = self.note("own threads", max(waited_ms, self._overlap_ms()) - rivals_ms, own, advice)
+        own_ms = max(more_ms, self._overlap_ms()) - rivals_ms
+        if not self._gil(waited_ms, own_ms):
+            self.note("own threads", own_ms, own, advice)
         who = ", ".join(f"{each.name} {each.cpu_pct:.0f} %" for each in self.app.manifest.methodology.background)
         text = f"{text}; other processes took {others_pct:.0f} % of a core{f' ({who})' if who else ''}"
-        return kept_ms + self.note("other processes", rivals_ms, text)
+        text = f"{text}, {looped_pct:.0f} % beside the loop" if looped_pct >= OTHER_THREAD_PCT else text
+        self.note("other processes", rivals_ms, text)
+        return waited_ms
 
     def _overlap_ms(self) -> float:
         """How much slower calls are than those of the same stream that run alone; 0: none does."""
@@ -197,17 +228,13 @@ class _Search:
         return max(0.0, self.mean_ms - float(took_ms.mean())) if len(took_ms) >= LEAST_CALLS else 0.0
 
     @property
-    def _own_extra_pct(self) -> float:
-        """What the application uses of a core beyond what these calls need in a loop."""
-        used_pct, loop_pct = self.app.mean("load/engine"), self.loop.mean("load/engine")
-        if used_pct is None or loop_pct is None:
-            return 0.0
-        more = max(0, (self.threads or 0) - self.cores)
-        return max(0.0, used_pct - loop_pct * self.loop_ms / 1e3 * self.per_s) + 100.0 * more
+    def _major_faults(self) -> float:
+        """In a call."""
+        return (self.app.mean("rate/major-faults") or 0.0) / self.per_s
 
     def _memory(self, waited_ms: float) -> float:
         app_pct, loop_pct = (of.mean("pressure/memory-some") or 0.0 for of in (self.app, self.loop))
-        stalled, faults = max(0.0, app_pct - loop_pct) / 100, (self.app.mean("rate/major-faults") or 0.0) / self.per_s
+        stalled, faults = max(0.0, app_pct - loop_pct) / 100, self._major_faults
         ms = stalled * self.mean_ms
         if faults >= FAULTS_PER_CALL and self.off_cpu_ms is not None:
             ms = max(ms, self.off_cpu_ms - waited_ms)
@@ -216,13 +243,21 @@ class _Search:
         text = f"{percent(stalled)} of the time stalled for memory, {faults:.2g} major faults a call{room}"
         return self.note("memory pressure", ms, text)
 
-    def _gil(self, waited_ms: float) -> float:
-        off_ms, busy_pct, watched = self.off_cpu_ms, self._own_extra_pct, self.app.manifest.watched
-        if off_ms is None or busy_pct < OTHER_THREAD_PCT or not watched or "hook" not in watched.sources:
+    def _gil(self, waited_ms: float, own_ms: float) -> float:
+        """Calls that had no CPU and waited for none, while another Python thread was busy.
+
+        `own_ms`: the time in which calls waited for a CPU that such a thread had.
+        """
+        off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
+        if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
             return 0.0
-        text = f"calls were on no CPU for {off_ms:.2f} ms, {waited_ms:.2f} ms of it to get one or for memory"
-        text = f"{text}; other threads of the program used {busy_pct:.0f} % of a core"
-        return self.note("Python's GIL", off_ms - waited_ms, text)
+        busy_pct = self.app.wanted_pct - max(100.0, self.loop.wanted_pct) * self.mean_ms / 1e3 * self.per_s
+        blocked_ms = off_ms - waited_ms
+        if busy_pct < OTHER_THREAD_PCT or blocked_ms < BLOCKED * (self.mean_ms - off_ms) or self.at_once > ALONE:
+            return 0.0
+        text = f"calls were on no CPU for {off_ms:.2f} ms, and waited for one in {waited_ms:.2f} ms of it"
+        text = f"{text}; other threads of the program wanted {busy_pct:.0f} % of a core"
+        return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
         """Heat, and clocks that fall while nothing runs."""
@@ -319,6 +354,8 @@ def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) ->
         "limit": (ours.constraints.words, theirs.constraints.words),
         "board": (ours.board.model, theirs.board.model),
     }
+    if loop.wait_share >= BUSY_LOOP:
+        yield f"load: the loop waited for a CPU in {percent(loop.wait_share)} of its time: run it on a quiet board"
     if threads is not None and threads != theirs.engine.threads:
         words = [str(number) if number else "the runtime's default" for number in (threads, theirs.engine.threads)]
         yield f"threads: {words[0]} in the application, {words[1]} in the loop"

@@ -29,10 +29,12 @@ NAMES_AT, NAMES, NAME_BYTES = 64, 64, 256
 HEADER_BYTES = 20_480
 SLOTS = 32_768
 SLOT = struct.Struct("<QqqQHBBIII")  # sequence, start, end, thread, name, kind, ok, flags, CPU time in us, number
-NUMBER = struct.Struct("<Q")
+SLOT_BYTES = SLOT.size
+_write, _ident = SLOT.pack_into, threading.get_ident  # found sooner than as attributes
 COST_AT, NAME_COUNT_AT = 48, 52
 CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
+WAITED_SHIFT, MOST_WAITED = 8, 2**24 - 1  # the flags' upper bits: us in which the thread waited for a CPU, and 1
 SOURCES = ("", "hook", "preload", "probe", "uprobe")  # by number
 
 
@@ -44,7 +46,7 @@ class Ring:
 
     def __init__(self, folder, source):
         path = os.path.join(folder, "%d-%x.tap" % (os.getpid(), time.monotonic_ns()))
-        size = HEADER_BYTES + SLOTS * SLOT.size
+        size = HEADER_BYTES + SLOTS * SLOT_BYTES
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             os.posix_fallocate(file, 0, size)  # a full /dev/shm is an error here, and not a SIGBUS later
@@ -54,9 +56,10 @@ class Ring:
             raise
         finally:
             os.close(file)
+        self._numbers = memoryview(self._map).cast("Q")  # the same memory
         self._names = {}
         self._next = itertools.count().__next__  # atomic in CPython
-        fields = (HEADER_BYTES, SLOT.size, SLOTS, os.getpid(), SOURCES.index(source), time.monotonic_ns(), 0, 0)
+        fields = (HEADER_BYTES, SLOT_BYTES, SLOTS, os.getpid(), SOURCES.index(source), time.monotonic_ns(), 0, 0)
         HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
 
     def name(self, text):
@@ -73,10 +76,10 @@ class Ring:
     def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0, *, thread=0):
         """Write one call. Its sequence number comes last: a reader knows by it that the rest is whole."""
         sequence = self._next()
-        at = HEADER_BYTES + sequence % SLOTS * SLOT.size
-        thread = thread or threading.get_ident()
-        SLOT.pack_into(self._map, at, 0, start_ns, end_ns, thread, name, kind, ok, flags, cpu_us, number)
-        NUMBER.pack_into(self._map, at, sequence + 1)
+        place = sequence % SLOTS
+        at = HEADER_BYTES + place * SLOT_BYTES
+        _write(self._map, at, 0, start_ns, end_ns, thread or _ident(), name, kind, ok, flags, cpu_us, number)
+        self._numbers[at >> 3] = sequence + 1
 
     def leave_out(self, count):
         """Skip the numbers of that many calls, of which nothing is known: a reader counts them as lost."""
@@ -94,23 +97,23 @@ class Tap:
     def __init__(self, source):
         self._source = source
         self.folder = getattr(sys, "_edgetop_tap", "") or os.environ.get(FOLDER, "")
-        self._ring = None
+        self.made = None  # the ring, where it was needed already
         self.is_watched = bool(self.folder)
         if self.is_watched:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self):
-        self._ring = None
+        self.made = None
 
     @property
     def ring(self):
         """None where nobody watches, or there is no room for a ring."""
-        if self._ring is None and self.is_watched:
+        if self.made is None and self.is_watched:
             try:
-                self._ring = Ring(self.folder, self._source)
+                self.made = Ring(self.folder, self._source)
             except (OSError, ValueError):
                 self.is_watched = False
-        return self._ring
+        return self.made
 
 
 class _Timed:

@@ -12,7 +12,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate
-from edgetop.sensors.processes import HOST, TICK_S, Use, parse_cpu_ticks, parse_stat, percent_by_name, used_by_others
+from edgetop.sensors.processes import (
+    HOST,
+    TICK_S,
+    Family,
+    Use,
+    parse_cpu_ticks,
+    parse_stat,
+    percent_by_name,
+    used_by_others,
+)
 from edgetop.sensors.protocol import Found, Gap, SensorEvent, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue
@@ -33,14 +42,23 @@ class Competitors:
     cadence_s = 1.0
 
     def __init__(
-        self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, own: int | None = None
+        self,
+        pid: int,
+        root: Root = HOST,
+        now: Callable[[], float] = time.monotonic,
+        own: int | None = None,
+        family: Family | None = None,
     ) -> None:
-        """`pid`: the engine's process; `own`: edgetop's. Both, and what they started, are no competitors."""
+        """`pid`: the engine's process; `own`: edgetop's. Both, and what they started, are no competitors.
+
+        `family`: of a program that may start others, which take the CPU as a part of it.
+        """
         self._root = root
         self._now = now
-        self._ours = {pid, os.getpid() if own is None else own}
+        self._family, own = family, os.getpid() if own is None else own
+        self._ours = {pid, own}
         self._stat = root.file("proc/stat")
-        self._own_stats = [root.file(f"proc/{each}/stat") for each in self._ours]
+        self._own_stats = [root.file(f"proc/{each}/stat") for each in ({own} if family else self._ours)]
         self._rate = Rate()
         self._seen: Use = {}
         self._seen_at_s: float | None = None
@@ -74,7 +92,7 @@ class Competitors:
     def _read(self) -> Values:
         at_s = self._now()
         busy, _ = parse_cpu_ticks(self._stat.read_text())  # what a hypervisor stole is nobody's here
-        ours = 0
+        ours = self._family.used_ticks() if self._family else 0
         for stat in self._own_stats:
             with contextlib.suppress(OSError):  # it has ended
                 ours += parse_stat(stat.read_text()).cpu_ticks
@@ -103,7 +121,8 @@ class Competitors:
     def _measure(self, at_s: float) -> list[tuple[str, float]]:
         """Who took how much of a core since the last look, the most first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
-        self._seen, self._seen_at_s = used_by_others(self._ours, self._root), at_s
+        ours = self._ours | set(self._family.stats()) if self._family else self._ours
+        self._seen, self._seen_at_s = used_by_others(ours, self._root), at_s
         used = percent_by_name(before, self._seen, span_s) if before else {}
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
@@ -124,5 +143,5 @@ def _most(percent: Mapping[str, float]) -> list[tuple[str, float]]:
     return [(name, taken) for name, taken in top if taken >= LEAST_PCT][:SHOWN]
 
 
-def discover_engine(pid: int, *, shares_process: bool) -> Found:  # noqa: ARG001  the same in either
+def discover(pid: int) -> Found:
     return Found((Competitors(pid),))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from edgetop.sensors import (
     accelerators,
+    application,
     cgroup,
     clocks,
     competitors,
@@ -40,7 +41,7 @@ _BOARD: tuple[Callable[[Root], Found], ...] = (
 _SYSTEM = (memory.discover, memory.discover_paging, traffic.discover, load.discover, load.discover_pressure)
 _ENGINE = (
     *(memory.discover_engine, memory.discover_engine_faults, cgroup.discover_engine, traffic.discover_engine),
-    *(load.discover_engine, scheduling.discover_engine, competitors.discover_engine),
+    *(load.discover_engine, scheduling.discover_engine),
 )
 
 
@@ -57,12 +58,14 @@ def discover_system(root: Root) -> Found:
     return join([discover(root) for discover in _SYSTEM])
 
 
-def discover_engine(pid: int, *, shares_process: bool, board: Root | None = None) -> Found:
+def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False, board: Root | None = None) -> Found:
     """Sensors of the engine's process and of edgetop's own, always from the real /proc.
 
-    `board`: where it is this machine, also what its drivers tell of the engine.
+    `is_program`: it may start others, which are a part of it. `board`: where it is this machine, also what its
+    drivers tell of the engine.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
+    found = join([found, application.discover(pid) if is_program else competitors.discover(pid)])
     if board is None:
         return found
     return join([found, memory.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])

@@ -5,6 +5,7 @@ Documentation/scheduler/sched-stats.rst, `/proc/PID/schedstat` (of a thread: tim
 waited for one in ns, timeslices); proc_pid_status(5), `nonvoluntary_ctxt_switches`.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
@@ -60,6 +61,15 @@ def engine_scheduling(
         sensor("rate", "involuntary-switches", f"/{tasks}/*/status", note=note),
     )
     return Reader(infos, read, name="engine scheduling")
+
+
+def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
+    """How long each thread of a process has waited for a CPU, in ns. Raises OSError where the process has ended."""
+    waited = {}
+    for tid in root.entries(f"proc/{pid}/task"):
+        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
+            _, waited[tid] = parse_schedstat(root.read_text(f"proc/{pid}/task/{tid}/schedstat"))
+    return waited
 
 
 def parse_schedstat(text: str) -> tuple[int, int]:

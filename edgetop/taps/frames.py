@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.ring import Calls, Ring
@@ -20,6 +21,9 @@ HOLD_NS = 100_000_000  # calls and stages of a process may be in two rings, whic
 THREAD_PATIENCE_NS = 10_000_000_000  # for another stage of a thread: servers have one for each request
 PATIENCE_NS = 2_000_000_000  # for another part of a frame that has a number
 
+FELT = "rate/call-run-queue-wait"
+
+Floats = npt.NDArray[np.float64]
 Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) by sensor id
 
 
@@ -130,12 +134,35 @@ def _tell(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
 def noted(stream: int, calls: Calls) -> Samples:
     """What the hook says of calls of one stream beside their times."""
     samples: Samples = {}
-    took_ns, known = calls["end_ns"] - calls["start_ns"], calls["cpu_us"] > 0
-    if known.any():
-        waited_ms = float(np.mean(took_ns[known] / 1e6 - calls["cpu_us"][known] / 1e3))
-        samples[f"call/{stream}-off-cpu"] = [(int(calls["start_ns"].max()), max(0.0, waited_ms))]
+    took_ms, cpu_ms, waited_ms = _spent(calls)
+    if len(took_ms):
+        told = {"cpu": cpu_ms, "off-cpu": took_ms - cpu_ms, "run-queue-wait": waited_ms}
+        newest_ns, known = int(calls["start_ns"].max()), {name: each for name, each in told.items() if len(each)}
+        samples = {f"call/{stream}-{name}": [(newest_ns, float(each.mean()))] for name, each in known.items()}
     reshaped = (calls["flags"] & layout.RESHAPED) > 0
     if reshaped.any():
-        times = calls["start_ns"][reshaped].tolist(), (took_ns[reshaped] / 1e6).tolist()
+        latency_ms = (calls["end_ns"] - calls["start_ns"])[reshaped] / 1e6
+        times = calls["start_ns"][reshaped].tolist(), latency_ms.tolist()
         samples[f"call/{stream}-reshaped"] = list(zip(*times, strict=True))
     return samples
+
+
+def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
+    """Of the calls that the hook looked at: latency, CPU time of the thread, and how long that waited for a CPU, in ms.
+
+    The last is empty where the kernel does not tell. What it waited just before and after a call is in it as well, so
+    that no more than the thread was off the CPU counts.
+    """
+    calls = calls[calls["cpu_us"] > 0]
+    took_ms, cpu_ms = (calls["end_ns"] - calls["start_ns"]) / 1e6, calls["cpu_us"] / 1e3
+    cpu_ms, waited_us = np.minimum(cpu_ms, took_ms), calls["flags"] >> layout.WAITED_SHIFT
+    waited_ms = np.minimum(waited_us / 1e3 - 1e-3, took_ms - cpu_ms) if waited_us.all() else np.empty(0)
+    return took_ms, cpu_ms, waited_ms
+
+
+def felt(calls: Calls) -> list[tuple[int, float]]:
+    """The share of the time in calls in which they waited for a CPU, in ms a second. Of sessions of one thread."""
+    took_ms, _, waited_ms = _spent(calls)
+    if not len(waited_ms):
+        return []
+    return [(int(calls["start_ns"].max()), 1e3 * float(waited_ms.sum() / took_ms.sum()))]

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
-from edgetop.taps.frames import Samples, noted
+from edgetop.taps.frames import FELT, Samples, felt, noted
 from edgetop.taps.ring import CallName, Calls, Ring
 
 MAX_STREAMS = 255  # what more there are share the last one
@@ -84,6 +84,10 @@ class Streams:
             for sensor, samples in noted(stream, calls[of_name]).items():
                 self._samples.setdefault(sensor, []).extend(samples)
             self._begin(self._streams[stream], inferences[of_name])
+        names = np.unique(calls["name"]).tolist()
+        is_single = all(self._threads_of.get((id(ring), number)) == 1 for number in names)
+        if is_single and (samples := felt(calls)):
+            self._samples.setdefault(FELT, []).extend(samples)
         self._threads.update(np.unique(calls["thread"]).tolist()[:2])
         self._pending = np.concatenate([self._pending, inferences])
 

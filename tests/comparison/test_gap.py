@@ -129,6 +129,30 @@ def test_the_cause_of_each_made_situation_is_named(situation):
     assert sum(each.ms for each in found.causes) + found.not_explained_ms == pytest.approx(found.ms)
 
 
+def busy_loop():
+    """A loop beside others that take as much as they take beside the application."""
+    known = {**loop().readings, **readings(load__engine=20.0, rate__run_queue_wait=800.0, load__others=175.0)}
+    return replace(loop(), readings=known)
+
+
+CALL = {"call__0_cpu": 2.0, "call__0_off_cpu": 38.0}  # of 40 ms
+ON_A_BUSY_MACHINE = {
+    "own threads": {**CALL, "load__engine": 25.0, "rate__run_queue_wait": 7500.0, "call__0_run_queue_wait": 37.0,
+                    "at_once": 7.5},
+    "Python's GIL": {**CALL, "load__engine": 25.0, "rate__run_queue_wait": 1750.0, "call__0_run_queue_wait": 37.0},
+    "": {"call__0_cpu": 8.0, "call__0_off_cpu": 32.0, "load__engine": 20.0, "rate__run_queue_wait": 800.0,
+         "call__0_run_queue_wait": 32.0},  # more of the same: what is slower is the call
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", ON_A_BUSY_MACHINE)
+def test_others_that_were_there_beside_the_loop_too_are_not_to_blame(cause):
+    app = application(40, load__others=175.0, **ON_A_BUSY_MACHINE[cause])
+    found = gap(app, busy_loop())
+    assert [each.name for each in found.causes] == ([cause] if cause else [])
+    assert found.differences[0].startswith("load: the loop waited for a CPU in 80.0 % of its time")
+
+
 def test_what_has_no_cause_that_is_known_is_not_explained():
     found = gap(application(20), loop())
     assert not found.causes

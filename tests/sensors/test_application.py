@@ -1,14 +1,19 @@
 """A watched application: all its processes, whoever of them started the other."""
 
+import shutil
 from pathlib import Path
 
-from edgetop.sensors.application import Application, family
-from edgetop.sensors.processes import TICK_S
+import pytest
+
+from edgetop.sensors.application import Application
+from edgetop.sensors.competitors import Competitors
+from edgetop.sensors.processes import LOOK_S, TICK_S, Family
 from edgetop.sensors.root import Root
+from tests.support.trees import plant
 
 
-def write(root: Path, pid: int, parent: int, ticks: int, name: str = "app") -> None:
-    stat = f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 99"
+def write(root: Path, pid: int, parent: int, ticks: int, name: str = "app", ended: int = 0) -> None:
+    stat = f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 {ended} 0 20 0 1 0 99"
     for path in (root / f"proc/{pid}/stat", root / f"proc/{pid}/task/{pid}/stat"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(stat)
@@ -17,7 +22,7 @@ def write(root: Path, pid: int, parent: int, ticks: int, name: str = "app") -> N
 def test_descendants_of_descendants_belong_to_it(tmp_path: Path) -> None:
     for pid, parent in ((7, 1), (9, 7), (8, 9), (5, 1)):
         write(tmp_path, pid, parent, 0)
-    assert family(7, Root(tmp_path)) == [7, 8, 9]
+    assert sorted(Family(7, Root(tmp_path)).stats()) == [7, 8, 9]
 
 
 def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> None:
@@ -33,3 +38,39 @@ def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> N
     (event,) = application.take_events()
     assert event.message == "CPU by thread, of a core: worker 50 %, app 20 %"
     assert event.data["processes"] == 2
+
+
+def test_what_a_child_used_counts_when_it_has_ended_and_when_its_parent_has(tmp_path: Path) -> None:
+    now = [0.0]
+    for pid, parent in ((7, 1), (8, 7), (9, 8)):
+        write(tmp_path, pid, parent, 100)
+    family = Family(7, Root(tmp_path), lambda: now[0])
+    assert family.used_ticks() == 300
+    shutil.rmtree(tmp_path / "proc/8")
+    write(tmp_path, 9, 1, 150)  # its parent has ended
+    write(tmp_path, 7, 1, 100, ended=100)
+    now[0] = 2 * LOOK_S
+    assert (sorted(family.stats()), family.used_ticks()) == ([7, 9], 350)
+    shutil.rmtree(tmp_path / "proc/9")  # and nobody of the family waits for it
+    assert family.used_ticks() == 350
+
+
+def test_its_processes_are_no_competitors(tmp_path: Path) -> None:
+    """By their load as by their names."""
+    now = [0.0]
+
+    def read(busy: int, used: int) -> object:
+        plant(tmp_path, {"proc/stat": f"cpu  {busy} 0 0 900 0 0 0 0 0 0\n"})
+        write(tmp_path, 8, 7, used, "worker")
+        write(tmp_path, 9, 8, used, "worker")
+        now[0] += 1.0
+        return source.read()[0]
+
+    for pid, parent in ((7, 1), (60, 1)):
+        write(tmp_path, pid, parent, 0)
+    root = Root(tmp_path)
+    source = Competitors(7, root, lambda: now[0], own=60, family=Family(7, root, lambda: now[0]))
+    read(0, 0)
+    second = int(1 / TICK_S)
+    assert read(second, int(0.45 * second)) == pytest.approx(10)
+    assert not source.take_events()

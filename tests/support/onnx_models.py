@@ -5,6 +5,7 @@ gives the same bytes each time.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +170,20 @@ def onnx_dynamic() -> bytes:
         [make_tensor_value_info("y", FLOAT, ["N", 8])],
         {"weights": noise(8, 3, 3, 3)},
     )
+
+
+def write_mapped(path: Path) -> None:
+    """`x` [1,2300] to `y`, whose 106 MB of weights are a file beside it, which the runtime maps."""
+    from onnx import load_from_string, save
+
+    width, depth = 2300, 5
+    names = ["x", *(f"layer{i}" for i in range(depth - 1)), "y"]
+    nodes = [make_node("MatMul", [names[i], f"weights{i}"], [names[i + 1]], f"layer{i}") for i in range(depth)]
+    weights = {f"weights{i}": noise(width, width, scale=1 / width, seed=i) for i in range(depth)}
+    ends = ([make_tensor_value_info(name, FLOAT, [1, width])] for name in ("x", "y"))
+    model = load_from_string(_model(next(ends), nodes, next(ends), weights))
+    beside = {"save_as_external_data": True, "location": path.with_suffix(".bin").name, "size_threshold": 0}
+    save(model, path, **beside)
 
 
 def onnx_needs_width(width: int) -> bytes:

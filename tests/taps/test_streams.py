@@ -80,3 +80,28 @@ def test_calls_of_many_threads_come_in_order(seed):
     whole = np.concatenate(got)
     assert len(whole) == 800
     assert (np.diff(whole["t_ns"]) >= 0).all()
+
+
+def sampled(took_ms, cpu_ms, waited_ms=None, threads=1):
+    """Samples of what calls of one session say of their thread's time."""
+    streams = Streams()
+    load = calls(100, kind=layout.LOAD)
+    load["number"] = threads + 1
+    streams.add(RING, load)
+    made = calls(*took_ms)
+    made["cpu_us"] = np.array(cpu_ms) * 1_000
+    if waited_ms is not None:
+        made["flags"] |= ((np.array(waited_ms) * 1_000 + 1).astype(np.uint32) << layout.WAITED_SHIFT).astype(np.uint32)
+    streams.add(RING, made)
+    return {name: each[0][1] for name, each in streams.take_samples().items()}
+
+
+def test_what_calls_wait_for_a_cpu_is_told_apart_from_other_waits():
+    assert sampled([10, 20, 30], [5, 0, 15], [2, 0, 8]) == {
+        "call/0-cpu": 10.0, "call/0-off-cpu": 10.0, "call/0-run-queue-wait": 5.0, "rate/call-run-queue-wait": 250.0,
+    }  # fmt: skip
+    assert sampled([10], [4]) == {"call/0-cpu": 4.0, "call/0-off-cpu": 6.0}  # where the kernel does not tell
+
+
+def test_the_waits_of_one_thread_do_not_speak_for_calls_on_several():
+    assert "rate/call-run-queue-wait" not in sampled([10], [4], [2], threads=4)

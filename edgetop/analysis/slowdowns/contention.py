@@ -3,6 +3,8 @@
 A rise needs something to compare with; what stands high all along is judged here by itself. The engine's own
 threads are no others: of the time that they wait for a CPU, no more is lost to others than others ran, and no more
 than the engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself.
+
+A program that is watched does more than inferences, at a pace of its own: there it counts what its calls waited.
 """
 
 from collections.abc import Iterator
@@ -27,8 +29,9 @@ PRESSED_PCT, PRESSED_ALONE_PCT = 30.0, 75.0  # of the time: beside the load of o
 STOLEN, LEAST_STOLEN_PCT = 0.08, 5.0  # of the time in which CPUs were wanted, and of a core
 WHOLE = 0.93  # an engine that has so much of what it asks for is missing nothing
 
-WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE = ROWS = (
-    "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some"
+WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
+    "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some",
+    "rate/call-run-queue-wait",
 )  # fmt: skip
 TOLD = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is much says who or what it is
 _SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
@@ -67,7 +70,9 @@ def taken(known: dict[str, Floats], seconds: int, machine: Machine) -> Taken:
     with np.errstate(invalid="ignore"):  # what is compared with something unknown is not so
         wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
         is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)
-        is_missed = np.where(np.isnan(values[WAIT]), _by_load(values, machine), _by_wait(values, machine))
+        by_load = np.zeros(seconds, np.bool_) if machine.is_program else _by_load(values, machine)
+        is_missed = np.where(np.isnan(values[WAIT]), by_load, _by_wait(values, machine))
+        is_missed &= ~(values[FELT] < 1000 * LOST)  # of a program: other threads of it may wait, and its calls do not
         told = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
         told[OTHERS] = np.where(values[OTHERS] >= LEAST_PCT, values[OTHERS], np.nan)
     return Taken(is_stolen | is_missed, told)

@@ -22,6 +22,7 @@ class Machine:
     threads: int = 0  # of each stream; 0: as the runtime has it
     streams: int = 1
     is_paced: bool = False
+    is_program: bool = False  # whose load is its own
 
     @property
     def usable(self) -> float | None:
@@ -38,7 +39,9 @@ def machine_of(manifest: Manifest) -> Machine:
     board, load = manifest.board, manifest.load
     is_paced = load.is_paced or bool(load.delay_ns or load.duty_off_ns)
     cpus = manifest.constraints.cpus
-    return Machine(board.governor, board.cores, cpus, manifest.engine.threads, load.streams, is_paced)
+    return Machine(
+        board.governor, board.cores, cpus, manifest.engine.threads, load.streams, is_paced, manifest.watched is not None
+    )
 
 
 def _matters(info: SensorInfo) -> bool:

@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
 CALIBRATION_CALLS = 2_000
-CPU_EVERY_NS = 10_000_000
+CPU_EVERY_NS = 20_000_000
 SESSIONS_NAMED = 8  # of one model; what more there are share a name
 
 
@@ -51,6 +51,41 @@ def _threads(session, options):
     return given if isinstance(given, int) else -1
 
 
+class _Known:
+    """What is known of one session of the program; it is kept on the session."""
+
+    __slots__ = ("flags", "number", "ring", "shapes")
+
+    def __init__(self, ring, number, flags):
+        self.ring, self.number, self.flags, self.shapes = ring, number, flags, None
+
+
+def _waiting():
+    """A function for how long this thread has waited for a CPU so far, in ns; None: this cannot be asked here.
+
+    By ctypes, where the program has it (NumPy brings it): Python's own calls let go of the GIL, and a program with a
+    busy thread would wait for it again.
+    """
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is None:
+        return None
+    library, room = ctypes.PyDLL(None), 64
+    begin, read, end = library.open, library.read, library.close
+    flags = os.O_RDONLY | os.O_CLOEXEC
+
+    def waited():
+        file, text = begin(b"/proc/thread-self/schedstat", flags), ctypes.create_string_buffer(room)
+        if file < 0:
+            return None
+        length = read(file, text, room)
+        end(file)
+        return int(text.raw[:length].split()[1])
+
+    with contextlib.suppress(Exception):
+        return waited if waited() is not None else None
+    return None
+
+
 class _Wrapper:
     """Wraps the methods of one class."""
 
@@ -58,79 +93,100 @@ class _Wrapper:
         self._probe, self._tap, self._describe = probe, tap, describe
         self._sessions = {}  # of each model, so far
 
-    def _name_of(self, session, ring):
-        """The number of the session's name in this ring, kept on the session, and the flag of its first call."""
-        known = getattr(session, "_edgetop_name", None)
-        if known is not None and known[0] is ring:
-            if known[2]:
-                session._edgetop_name = (ring, known[1], 0)  # noqa: SLF001
-            return known[1:]
+    def _known(self, session):
+        """What is known of the session; None: there is no ring. It is made anew in a forked child."""
+        ring, known = self._tap.ring, getattr(session, "_edgetop", None)
+        if ring is None or (known is not None and known.ring is ring):
+            return known
         text = "\t\t\t"
         with contextlib.suppress(Exception):
             text = self._describe(session)
         others = self._sessions[text] = self._sessions.get(text, 0) + 1
         number = ring.name(f"{text}#{others}" if 1 < others <= SESSIONS_NAMED else text)
+        known = _Known(ring, number, self._probe.FIRST)
         with contextlib.suppress(Exception):
-            session._edgetop_name = (ring, number, 0)  # noqa: SLF001
-        return number, self._probe.FIRST
+            session._edgetop = known  # noqa: SLF001
+        return known
 
     def call(self, real):
-        """`real`, timed; now and then with the CPU time of its thread, which costs more than all else here."""
-        now, cpu, call, tap = time.monotonic_ns, time.thread_time_ns, self._probe.CALL, self._tap
-        due = [0]
+        """`real`, timed; now and then with the CPU time of its thread, and how long that waited for a CPU."""
+        now, cpu, waited, due = time.monotonic_ns, time.thread_time_ns, _waiting(), 0
+        note = self._note
 
-        def timed(session, *args, **options):
-            ok = cpu_ns = 0
+        def timed(*args, **options):
+            nonlocal due
+            ok, used = 0, None
             start = now()
-            if start >= due[0]:
-                due[0] = start + CPU_EVERY_NS
-                cpu_ns = cpu()
+            if start >= due:
+                due = start + CPU_EVERY_NS
+                used = (waited() if waited else None), cpu()
                 start = now()
             try:
-                result = real(session, *args, **options)
+                result = real(*args, **options)
                 ok = 1
                 return result
             finally:
                 end = now()
-                if cpu_ns:
-                    cpu_ns = cpu() - cpu_ns
-                ring = tap.ring
-                if ring is not None:
-                    number, flags = self._name_of(session, ring)
-                    flags |= self._shape_flag(session, ring, number, args, options)
-                    ring.put(start, end, number, call, ok, flags, min(cpu_ns, end - start) // 1000)
+                if used:
+                    cpu_us = min(cpu() - used[1], end - start) // 1000
+                    used = cpu_us, 0 if used[0] is None else (waited() - used[0]) // 1000 + 1
+                note(start, end, ok, used, args, options)
 
         return _as(real, timed)
 
-    def _shape_flag(self, session, ring, number, args, options):
-        """Whether an input has another shape than in the call before. The shapes of a session's first are reported."""
-        feed = args[1] if len(args) > 1 else options.get("input_feed")
-        if type(feed) is not dict:
+    def _note(self, start, end, ok, used, args, options):
+        """Write a call down. `used`: in us, CPU time, and 1 and the time that was waited for a CPU; 0: not known."""
+        try:
+            known = getattr(args[0], "_edgetop", None)
+            if known is None or known.ring is not self._tap.made:
+                known = self._known(args[0])
+                if known is None:
+                    return
+            flags = known.flags
+            if flags:
+                known.flags = 0
+            feed = args[2] if len(args) > 2 else options.get("input_feed")
+            if type(feed) is dict:
+                try:
+                    shapes = [value.shape for value in feed.values()]
+                    if shapes != known.shapes:
+                        flags |= self._reshaped(known, feed, shapes)
+                except AttributeError:  # a list, say
+                    pass
+            cpu_us = 0
+            if used:
+                cpu_us, waited_us = used
+                flags |= min(waited_us, self._probe.MOST_WAITED) << self._probe.WAITED_SHIFT
+            known.ring.put(start, end, known.number, 1, ok, flags, cpu_us)
+        except Exception:  # noqa: S110  nothing of this may reach the program
+            pass
+
+    def _reshaped(self, known, feed, shapes):
+        """The flag for an input that has another shape than in the call before. Those of the first are reported."""
+        before = known.shapes
+        if not all(isinstance(shape, tuple) for shape in shapes):
             return 0
-        shapes = [getattr(value, "shape", None) for value in feed.values()]
-        known = getattr(session, "_edgetop_shapes", None)
-        if known is not None and known[1] == shapes:
-            return 0
-        with contextlib.suppress(Exception):
-            session._edgetop_shapes = (ring, shapes)  # noqa: SLF001
-            if known is None or known[0] is not ring:
-                sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(feed, shapes) if shape)
-                name = ring.name("\t\t\t" + ", ".join(sizes))
-                ring.put(1, 1, name, self._probe.INPUTS, number=number)
-        return 0 if known is None else self._probe.RESHAPED
+        known.shapes = shapes
+        if before is not None:
+            return self._probe.RESHAPED
+        sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(feed, shapes) if shape)
+        name = known.ring.name("\t\t\t" + ", ".join(sizes))
+        known.ring.put(1, 1, name, self._probe.INPUTS, number=known.number)
+        return 0
 
     def callback(self, real):
         """`run_async`: one inference ends when its callback is called."""
-        now, tap, name_of = time.monotonic_ns, self._tap, self._name_of
+        now, known_of, call = time.monotonic_ns, self._known, self._probe.CALL
 
         def timed(session, output_names, input_feed, callback, *args, **options):
             start = now()
 
             def ended(results, user_data, error):
                 end = now()
-                if tap.ring is not None:
-                    number, first = name_of(session, tap.ring)
-                    tap.ring.put(start, end, number, self._probe.CALL, 0 if error else 1, first)
+                known = known_of(session)
+                if known is not None:
+                    known.ring.put(start, end, known.number, call, 0 if error else 1, known.flags)
+                    known.flags = 0
                 return callback(results, user_data, error)
 
             return real(session, output_names, input_feed, ended, *args, **options)
@@ -149,11 +205,9 @@ class _Wrapper:
                 model = args[0] if args else options.get("model_path") or options.get("path_or_bytes")
                 if isinstance(model, (str, os.PathLike)):
                     session._edgetop_model = os.fspath(model)  # noqa: SLF001
-                ring = self._tap.ring
-                if ring is not None:
-                    number, _ = self._name_of(session, ring)
-                    session._edgetop_name = (ring, number, self._probe.FIRST)  # noqa: SLF001  no call was made yet
-                    ring.put(start, end, number, self._probe.LOAD, number=_threads(session, options) + 1)
+                known = self._known(session)
+                if known is not None:
+                    known.ring.put(start, end, known.number, self._probe.LOAD, number=_threads(session, options) + 1)
 
         return _as(real, timed)
 
@@ -169,7 +223,10 @@ def _as(real, timed):
 RUNTIMES = {
     "onnxruntime.capi.onnxruntime_inference_collection": (
         "InferenceSession", _session_name,
-        {"__init__": "load", "run": "call", "run_with_iobinding": "call", "run_async": "callback"},
+        {
+            "__init__": "load", "run": "call", "run_with_iobinding": "call", "run_with_ort_values": "call",
+            "run_with_ortvaluevector": "call", "run_async": "callback",
+        },
     ),
     "ai_edge_litert.interpreter": (
         "Interpreter", _interpreter_name("litert", "ai_edge_litert"), {"__init__": "load", "invoke": "call"},
@@ -257,7 +314,7 @@ def _cost(probe, tap):
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
 
         class Scratch:
-            ring = probe.Ring(scratch, "hook")
+            ring = made = probe.Ring(scratch, "hook")
 
         timed = _Wrapper(probe, Scratch, lambda _: "")
         call, idle = timed.call(nothing), _Idle()

@@ -9,7 +9,7 @@ from edgetop.analysis.slowdowns.judgement import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import Board, Constraints, EngineInfo, Load
+from edgetop.session.manifest import Board, Constraints, EngineInfo, Load, Watched
 from edgetop.session.seconds import NS
 from tests.support.sessions import folded, make_manifest
 from tests.support.slow_sessions import sensor, session_of, stretch
@@ -17,6 +17,7 @@ from tests.support.slow_sessions import sensor, session_of, stretch
 LENGTH_S = 60
 TEN = stretch((LENGTH_S, 10.0))
 CLOSED, PACED = Load(), Load(mode="fixed", rate_hz=20.0)
+PROGRAM = Watched(("app",))
 
 
 def named(second: int, name: str, percent: float) -> Event:
@@ -33,11 +34,12 @@ def session(
     cpus: float | None = None,
     load: Load = CLOSED,
     names: tuple[Event, ...] = (),
+    watched: Watched | None = None,
 ) -> Batch:
     batch = session_of(latency_ms, sensors, load=load)
     manifest = make_manifest(
         *map(sensor, sensors), board=Board(cores=cores), engine=EngineInfo(threads=threads), load=load,
-        constraints=Constraints(cpus=cpus),
+        constraints=Constraints(cpus=cpus), watched=watched,
     )  # fmt: skip
     changed = {field: getattr(batch, field) for field in ("until_ns", "inferences", "seconds", "readings", "restart")}
     return Batch(**changed, events=(*batch.events, *names), manifest=manifest)
@@ -74,6 +76,9 @@ CONTENDED = {
         {"threads": 4}, "others 100 %"),
     "a paced model": (
         flat(load_others=190, load_engine=10, rate_run__queue__wait=80), {"load": PACED}, "others 190 %"),
+    "a program whose calls wait": (
+        flat(load_others=190, load_engine=10, rate_run__queue__wait=80, rate_call__run__queue__wait=400),
+        {"watched": PROGRAM}, "others 190 %"),
 }  # fmt: skip
 
 
@@ -118,6 +123,11 @@ NOT_CONTENDED = {
         flat(load_others=100, load_engine=20, load_cpu=122, pressure_cpu__some=30), {"load": PACED}),
     "cores that nobody counted, and a paced model": (
         flat(load_others=60, load_engine=20), {"cores": None, "load": PACED}),
+    "a program of which other threads wait, and no calls": (
+        flat(load_others=190, load_engine=10, rate_run__queue__wait=80, rate_call__run__queue__wait=30),
+        {"watched": PROGRAM}),
+    "a program that is not busy, without the scheduler's account": (
+        flat(load_others=190, load_engine=10, load_cpu=200, pressure_cpu__some=60), {"watched": PROGRAM}),
     "a little stolen": (flat(load_steal=4, load_cpu=110, load_engine=100), {}),
     "nothing known": ({}, {}),
 }  # fmt: skip

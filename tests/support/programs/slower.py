@@ -1,22 +1,34 @@
 """A program that is slower than a loop over its model, for one reason: slower SITUATION MODEL SECONDS."""
 
-import subprocess
+import contextlib
+import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
 from edgetop.probe import probe
 
+LARGER = {"shapes": (1, 4, 1, 1, 6), "larger": (4,)}  # inputs in turn, as multiples of one row of the shape
 situation, model, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
+if situation == "memory":  # what the page cache holds of the weights counts where it was read
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    with contextlib.closing(os.fdopen(os.open(Path(model).with_suffix(".bin"), os.O_RDONLY))) as weights:
+        os.posix_fadvise(weights.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+elif situation == "unknown":
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 session = onnxruntime.InferenceSession(model, options)
 (name,) = (one.name for one in session.get_inputs())
 shape = [size if isinstance(size, int) else 1 for size in session.get_inputs()[0].shape]
+if situation in LARGER:
+    shape = [1, 3, 224, 224]
 frame = np.random.default_rng(1).random(shape, np.float32)
+frames = [np.tile(frame, (1, 1, times, 1)) for times in LARGER.get(situation, (1,))]
 until = time.monotonic() + seconds
 
 
@@ -31,27 +43,19 @@ def loop():
         own.run(None, {name: frame})
 
 
-if situation == "threads":
-    others = [threading.Thread(target=loop) for _ in range(7)]
-elif situation == "gil":
-    others = [threading.Thread(target=spin)]
-else:
-    others = []
-busy = "import time\nwhile True: sum(range(1000))"
-rivals = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(6)] if situation == "rival" else []
-for thread in others:
+others = {"threads": [loop] * 7, "gil": [spin]}.get(situation, [])
+threads = [threading.Thread(target=other) for other in others]
+for thread in threads:
     thread.start()
-try:
-    while time.monotonic() < until:
-        if situation == "copies":
-            with probe.stage("capture"):
-                raw = (frame * 255).astype(np.uint8)
-            for _ in range(20):
-                raw = np.ascontiguousarray(raw[..., ::-1].astype(np.float64)).astype(np.uint8)
-            frame = raw.astype(np.float32) / 255
-        session.run(None, {name: frame})
-finally:
-    for rival in rivals:
-        rival.kill()
-for thread in others:
+count = 0
+while time.monotonic() < until:
+    if situation == "copies":
+        with probe.stage("capture"):
+            raw = (frame * 255).astype(np.uint8)
+        for _ in range(20):
+            raw = np.ascontiguousarray(raw[..., ::-1].astype(np.float64)).astype(np.uint8)
+        frames = [raw.astype(np.float32) / 255]
+    session.run(None, {name: frames[count % len(frames)]})
+    count += 1
+for thread in threads:
     thread.join()
