@@ -1,12 +1,31 @@
-"""The deadline that was declared: how often it was missed, and what is left of it."""
+"""The deadline that was declared: how often it was missed, why, and what is left of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.tail import SlowInference, tail_parts, tail_words
 from edgetop.session.manifest import Load
 
 # From here on misses are what the session is about; rarer ones stand in the latency pane.
 WORTH_TELLING = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class MissCause:
+    name: str  # "too slow", "waiting", "unknown", or one of the causes of slow inferences
+    brief: str  # for the first line of a screen
+    words: str  # for the log and the report
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What is known of the inferences of some time in which the deadline was missed."""
+
+    p50_ns: float  # of service time
+    misses: int
+    slow: int  # how many took longer than the deadline by themselves; the others waited
+    tail: Sequence[SlowInference]  # of the slowest of each second
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +37,7 @@ class DeadlineView:
     headroom_ns: float  # what p99 leaves for capture and pre- and post-processing; negative: nothing
     max_rate_hz: float | None  # of one stream: the highest whose period covers the p99 of service time
     since_ns: int | None = None  # when the misses that go on began; None: they do not
+    cause: MissCause | None = None  # of the misses that go on, or of all of them; None: there are hardly any
 
     @property
     def miss_rate(self) -> float:
@@ -29,7 +49,11 @@ class DeadlineView:
 
 
 def view_deadline(
-    load: Load, service: Statistics | None, response: Statistics | None, since_ns: int | None = None
+    load: Load,
+    service: Statistics | None,
+    response: Statistics | None,
+    since_ns: int | None = None,
+    cause: MissCause | None = None,
 ) -> DeadlineView | None:
     """None without a deadline, or where nothing was measured. Response times count where the load has them."""
     if load.deadline_ns is None or service is None or service.misses is None:
@@ -44,4 +68,65 @@ def view_deadline(
         headroom_ns=load.deadline_ns - felt_ns,
         max_rate_hz=1e9 / p99_ns if p99_ns else None,
         since_ns=since_ns,
+        cause=cause,
     )
+
+
+def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
+    """Where an inference alone takes longer than it may; `full_speed_ns`: p50 of the burst, None: not known.
+
+    >>> too_slow(38.2e6, 33e6, 38e6).words
+    'the model needs 38.2 ms and has 33 ms: too slow, at full speed too'
+    >>> too_slow(38.2e6, 33e6, 28e6).words
+    'the model needs 38.2 ms and has 33 ms: too slow now, at full speed it needs 28 ms'
+    """
+    if p50_ns <= budget_ns:
+        return None
+    needs, has = _ms(p50_ns), _ms(budget_ns)
+    if full_speed_ns is None:
+        how = ""
+    else:
+        how = (
+            ", at full speed too"
+            if full_speed_ns > budget_ns
+            else f" now, at full speed it needs {_ms(full_speed_ns)} ms"
+        )
+    words = f"the model needs {needs} ms and has {has} ms: too slow{how}"
+    return MissCause("too slow", f"model needs {needs} of {has} ms", words)
+
+
+def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:
+    """By what is known of the late ones; "unknown" where nothing speaks for a cause."""
+    slow = too_slow(late.p50_ns, deadline_ns, full_speed_ns)
+    if slow:
+        return slow
+    fits = f"p50 of {_ms(late.p50_ns)} ms fits, but"
+    if late.slow * 2 < late.misses:
+        why = ", as arrivals come at random" if at_random else ""
+        return MissCause(
+            "waiting", "calls wait for earlier ones", f"{fits} calls start late: they wait for earlier ones{why}"
+        )
+    parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
+    if not parts or parts[0].cause == "unexplained":
+        return MissCause("unknown", "some calls slow, cause unknown", f"{fits} some calls take longer, cause unknown")
+    who = parts[0].who[0][0] if parts[0].who else ""
+    brief = BRIEF[parts[0].cause].format(who=who or "another process")
+    return MissCause(parts[0].cause, f"slow calls: {brief}", f"{fits} some calls take longer: {tail_words(parts)}")
+
+
+# Of the causes of slow inferences.
+BRIEF = {
+    "contention": "{who} took the CPU",
+    "cpu-quota": "CPU quota used up",
+    "page-faults": "page faults",
+    "burst": "operators profiled",
+    "sensor-read": "slow sensor reads",
+    "slowdown": "in a slowdown",
+    "memory-pressure": "memory was short",
+    "limit": "the board was limited",
+    "clock": "the clock was low",
+}
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3g}"

@@ -12,7 +12,7 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
 from edgetop.analysis.alerts.found import Findings
 from edgetop.analysis.alerts.rules import AlertRule
-from edgetop.analysis.deadline import DeadlineView, view_deadline
+from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
@@ -41,9 +41,10 @@ from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.trust import Known, Trust
 from edgetop.analysis.usage import OwnLoad, Usage, UsageView
 from edgetop.analysis.verdict import is_stalled
+from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue, Notice
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Load, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS
 
 Made = TypeVar("Made", bound=Callable[["Folds"], Any])
@@ -203,13 +204,28 @@ class Folds:
         """The same from the intended starts; None under a closed load."""
         return self.latency.response(self.progress.measured_until_ns)
 
+    @once
     def deadline(self) -> DeadlineView | None:
         """How the whole session did by the deadline that was declared."""
         load = self.latency.load
         if load.deadline_ns is None:
             return None
-        since_ns = next((span.begin_ns for span in self.alerts.missing[-1:] if span.end_ns is None), None)
-        return view_deadline(load, self.statistics(), self.response(), since_ns)
+        since_ns = next((span.begin_ns for span in self.alerts.missing()[-1:] if span.end_ns is None), None)
+        return view_deadline(load, self.statistics(), self.response(), since_ns, self._miss_cause(load, since_ns))
+
+    def _miss_cause(self, load: Load, since_ns: int | None) -> MissCause | None:
+        """Of the misses of the last seconds or, where there are none, of the whole session."""
+        whole, recent = self.statistics(), self.latency.recent(self.progress.measured_until_ns)
+        if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_TELLING * whole.count:
+            return None
+        if since_ns is not None and recent.misses and recent.p50_ns and self.progress.view().phase != "over":
+            tail = [one for one in self.tail().recent if one.t_ns >= since_ns]
+            late = Late(recent.p50_ns, recent.misses, recent.slow, tail)
+        else:
+            slow = histogram.count_above(self.latency.buckets, load.deadline_ns)
+            late = Late(whole.percentile_ns(0.50), whole.misses or 0, slow, self.tail().slowest)
+        burst = self.slowdowns.view().burst
+        return why_late(late, load.deadline_ns, burst.p50_ns if burst else None, at_random=load.is_random)
 
     def overload(self) -> OverloadView | None:
         """The last time at which a queue grew without end."""
@@ -270,6 +286,7 @@ class Folds:
     def alerts_view(self) -> AlertsView:
         """Of the whole session, whatever the views begin at."""
         now, stalls = self.progress.view(), self.alerts.stalls
+        deadline = self.deadline()
         is_open = is_stalled(now, self.alerts.longest_ns or None, self.manifest)
         going_on = (now.now_ns - (now.silent_ns or 0), None)
         return self.alerts.view(
@@ -281,6 +298,7 @@ class Folds:
                 stalls=(*stalls, going_on) if is_open else stalls,
                 growth=self.growth_view(),
                 began_measuring_ns=self.progress.began_measuring_ns,
+                why_missed=deadline.cause.words if deadline and deadline.cause else "",
             )
         )
 

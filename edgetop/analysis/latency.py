@@ -40,6 +40,7 @@ class Recent:
     count: int = 0
     errors: int = 0
     misses: int = 0  # of the deadline; 0 too where there is none
+    slow: int = 0  # of those, how many took longer than the deadline by themselves
 
 
 class RollingLatency:
@@ -133,7 +134,8 @@ class RollingLatency:
             extremes_ns = int(rows["min_ns"].min()), int(rows["max_ns"].max())
             p50_ns = histogram.percentiles(seconds.histogram(), (0.50,), *extremes_ns)[0]
         misses = int(np.maximum(seconds.rows["deadline_misses"], 0).sum())
-        return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses)
+        slow = histogram.count_above(seconds.histogram(), self.load.deadline_ns) if misses else 0
+        return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
         """The rows of the last ten minutes, to the last complete second."""

@@ -49,6 +49,7 @@ class DeadlineFigures:
     longest_run: int  # of misses
     headroom_ms: float  # the deadline less p99
     max_rate_hz: float | None  # the highest rate whose period covers p99
+    cause: str | None  # why it was missed, in words; None: it was hardly missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ def _deadline(deadline: DeadlineView | None) -> DeadlineFigures | None:
         longest_run=deadline.longest_run,
         headroom_ms=round(deadline.headroom_ns / 1e6, 6),
         max_rate_hz=rounded(deadline.max_rate_hz),
+        cause=deadline.cause.words if deadline.cause else None,
     )
 
 

@@ -142,7 +142,7 @@ class Tail:
             if row["max_ns"] >= least_ns:
                 recent.append(_explained(self.examined[second], slowdowns))
         slowest = [_explained(found, slowdowns) for found in self._slowest if found.max_ns >= least_ns]
-        return TailView(tuple(slowest), _parts(slowest), tuple(recent), _parts(recent))
+        return TailView(tuple(slowest), tail_parts(slowest), tuple(recent), tail_parts(recent))
 
 
 def _largest(rows: Rows, count: int) -> Rows:
@@ -244,7 +244,7 @@ def _explained(found: _Found, slowdowns: Sequence[Slowdown]) -> SlowInference:
     return SlowInference(found.t_ns, found.max_ns, cause or found.near or "unexplained", who, bool(found.proven))
 
 
-def _parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:
+def tail_parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:
     counts = Counter(one.cause for one in slowest)
     order = sorted(counts, key=lambda cause: (cause == "unexplained", -counts[cause], cause))
     return tuple(

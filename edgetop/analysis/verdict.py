@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetop import formatting
-from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView
+from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView, too_slow
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.growth import GrowthView, leak_rate
@@ -120,14 +120,16 @@ def judge(seen: Evidence) -> Verdict:
 def _measuring(seen: Evidence) -> Verdict:
     """What holds now, while it measures or at its end."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
-    also = tuple(_in_short(other) for other in others)
+    also = tuple(_in_short(other, is_explained=not first.word.startswith("GATE")) for other in others)
     return replace(first, also=also, past=tuple(_past(seen)))
 
 
-def _in_short(verdict: Verdict) -> str:
-    return (
-        f"{verdict.word} {verdict.details[0].removeprefix(NOW)}" if verdict.word in (MISSING, LEAKING) else verdict.word
-    )
+def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
+    """`is_explained`: by what is told before it."""
+    if verdict.word == MISSING:
+        *cause, share = (detail for detail in verdict.details if not detail.startswith("since"))
+        return f"{MISSING} {share.removeprefix(NOW)}{'' if is_explained or not cause else f': {cause[0]}'}"
+    return f"{LEAKING} {verdict.details[0]}" if verdict.word == LEAKING else verdict.word
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
@@ -136,7 +138,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     yield from _failing(seen)
     yield from _throttling(seen)
     yield from _dropped(seen)
-    yield from _not_kept(seen.promises)
+    yield from _not_kept(seen)
     yield from _slower(seen)
     yield from _missing(seen)
     if rate := leak_rate(seen.growth):
@@ -262,21 +264,36 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
             yield Verdict(SLOWED, "warning", details, p50_change=told, since_ns=slowdown.start_ns)
 
 
-def _not_kept(promises: Promises) -> Iterator[Verdict]:
+def _not_kept(seen: Evidence) -> Iterator[Verdict]:
     """Whether the load is carried, and each gate passed so far."""
-    overload = promises.overload
+    overload = seen.promises.overload
     if overload and not overload.is_over:
-        yield Verdict(OVERLOADED, "critical", (overload_words(overload.asked_hz, overload.done_hz),))
-    failed = [gate for gate in promises.gates if gate.fails_for_sure]
+        details = (overload_words(overload.asked_hz, overload.done_hz), *_beyond_its_period(seen))
+        yield Verdict(OVERLOADED, "critical", details)
+    failed = [gate for gate in seen.promises.gates if gate.fails_for_sure]
     if failed:
         yield Verdict("GATE", "critical", (failed[0].reason,))
+
+
+def _beyond_its_period(seen: Evidence) -> Iterator[str]:
+    """Whether one inference takes longer than the time to the next."""
+    hz, p50_ns, burst = (
+        seen.manifest.load.stream_hz if seen.manifest else None,
+        seen.recent.p50_ns,
+        seen.slowdowns.burst,
+    )
+    cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
+    if cause:
+        yield cause.brief
 
 
 def _missing(seen: Evidence) -> Iterator[Verdict]:
     deadline, recent = seen.promises.deadline, seen.recent
     if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
         words = misses_words(recent.misses / recent.count, deadline.deadline_ns / 1e6)
-        yield Verdict(MISSING, "warning", (f"{NOW}{words}", *_since(deadline.since_ns)), since_ns=deadline.since_ns)
+        why = (deadline.cause.brief,) if deadline.cause else ()
+        details = (*why, f"{NOW}{words}", *_since(deadline.since_ns))
+        yield Verdict(MISSING, "warning", details, since_ns=deadline.since_ns)
 
 
 def _steadiness(seen: Evidence) -> Verdict:
@@ -401,7 +418,8 @@ def _past(seen: Evidence) -> Iterator[str]:
     overload = seen.promises.overload
     if overload and (is_over or overload.is_over):
         yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}"
-    for word, slowdowns in _slowed_before(seen, is_over=is_over).items():
+    slowed = _slowed_before(seen, is_over=is_over)
+    for word, slowdowns in slowed.items():
         if word == CONTENDED:
             because = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), "")
         else:
@@ -413,7 +431,9 @@ def _past(seen: Evidence) -> Iterator[str]:
         yield _errors_words(seen)
     deadline = seen.promises.deadline
     if deadline and deadline.is_missed:
-        yield f"missed its deadline: {misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)}"
+        is_told = throttled or slowed or overload or not deadline.cause or (not is_over and seen.recent.misses)
+        why = "" if is_told or not deadline.cause else f" ({deadline.cause.words})"
+        yield f"missed its deadline: {misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)}{why}"
     if is_over and (rate := leak_rate(seen.growth)):
         yield f"leaked {rate}"
 
@@ -478,7 +498,9 @@ def _findings_in_brief(seen: Evidence) -> Iterator[str]:
     if seen.errors:
         yield f"{seen.errors} errors"
     if seen.promises.deadline and seen.promises.deadline.is_missed:
-        yield f"missed {formatting.fine_percent(seen.promises.deadline.miss_rate)}"
+        deadline = seen.promises.deadline
+        why = f", {deadline.cause.name}" if deadline.cause else ""
+        yield f"missed {formatting.fine_percent(deadline.miss_rate)}{why}"
 
 
 def _share_in_brief(share: float | None) -> str:

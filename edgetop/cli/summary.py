@@ -275,6 +275,8 @@ def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
         missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({deadline.misses})"
         run = f", {deadline.longest_run} in a row at most" if deadline.misses else ""
         yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom_words(deadline.headroom_ms)}"
+        if deadline.cause:
+            yield f"           {clean(deadline.cause)}"
         if deadline.max_rate_hz:
             yield f"           by its service time it {max_rate_words(deadline.max_rate_hz)}"
 

@@ -72,6 +72,13 @@ def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, hi
     return tuple(float(min(max(value, lowest_ns), highest_ns)) for value in (low + (high - low) * within).tolist())
 
 
+def count_above(counts: Counts, latency_ns: int | None) -> int:
+    """How many took longer, to the width of a bucket; of no limit none did."""
+    if latency_ns is None:
+        return 0
+    return int(counts[bucket_of(np.array([latency_ns], np.int64))[0] :].sum())
+
+
 def nearest_rank(count: int, quantile: float) -> int:
     """The index, in sorted order, of the smallest value with at least `quantile` of all at or below it.
 

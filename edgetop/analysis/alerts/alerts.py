@@ -61,14 +61,19 @@ class Alerts(TracksReader):
         """Of all latencies; 0: there was none."""
         return self._silences.longest_ns
 
-    @property
-    def missing(self) -> tuple[Alert, ...]:
-        """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none."""
+    def missing(self, why: str = "") -> tuple[Alert, ...]:
+        """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none.
+
+        `why`: of the last one.
+        """
         spans = self._missing.alerts()
         rest_ns = (MINUTE_S - 1) * NS  # in which the last miss was still in the last minute
         text = f"the deadline of {(self._load.deadline_ns or 0) / 1e6:g} ms is missed"
         ends = (None if one.end_ns is None else one.end_ns - rest_ns for one in spans)
-        return tuple(replace(one, text=text, end_ns=end_ns) for one, end_ns in zip(spans, ends, strict=True))
+        found = [replace(one, text=text, end_ns=end_ns) for one, end_ns in zip(spans, ends, strict=True)]
+        if found and why:
+            found[-1] = replace(found[-1], text=f"{text}: {why}")
+        return tuple(found)
 
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -103,4 +108,4 @@ class Alerts(TracksReader):
                 alerts += excursions.alerts()
         alerts.sort(key=attrgetter("begin_ns"), reverse=True)
         told = tuple(alert for place, alert in enumerate(alerts) if place < KEPT or alert.end_ns is None)
-        return AlertsView(told, self._now_ns, self.missing)
+        return AlertsView(told, self._now_ns, self.missing(findings.why_missed))

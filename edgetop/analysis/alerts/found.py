@@ -36,6 +36,7 @@ class Findings:
     stalls: tuple[Span, ...] = ()
     growth: GrowthView = NO_GROWTH
     began_measuring_ns: int | None = None
+    why_missed: str = ""  # the deadline, the last time; "": not known
 
 
 def found(findings: Findings) -> Iterator[Alert]:
