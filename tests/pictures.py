@@ -35,8 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         done = edgetop(*RUN, "-o", "detector", home=home)
         sys.stdout.write(done.stdout)
-        batches = [*Recording(Path(home) / "detector.edgetop").play(step_s=1, inferences=True)]
-        live = [dataclasses.replace(batch, manifest=_live(batch)) for batch in batches]
+        live = as_live(Path(home) / "detector.edgetop")
         for layout in LAYOUTS:
             for size in SIZES:
                 name = f"{layout}-{size[0]}x{size[1]}.svg"
@@ -44,6 +43,12 @@ def main() -> None:
         _write(DOCS / "screen.svg", picture(until(live, THROTTLED_S), (120, 40), "overview"))
         frames = [picture(until(live, second), (120, 40), "overview") for second in FRAMES]
         _write(DOCS / "screen-animated.svg", animated(frames))
+
+
+def as_live(recording: Path) -> list[Batch]:
+    """Second by second, as it was while it ran."""
+    batches = Recording(recording).play(step_s=1, inferences=True)
+    return [dataclasses.replace(batch, manifest=_live(batch)) for batch in batches]
 
 
 def _live(batch: Batch) -> object:
@@ -58,13 +63,13 @@ def until(batches: Sequence[Batch], second: float) -> Batch:
     return merge([batch for batch in batches if batch.until_ns <= second * 1e9])
 
 
-def picture(batch: Batch, size: tuple[int, int], layout: str) -> str:
+def picture(batch: Batch, size: tuple[int, int], layout: str, theme: str = "dark") -> str:
     """The screen as SVG, as a terminal with box drawing shows it."""
-    return asyncio.run(_picture(batch, size, layout))
+    return asyncio.run(_picture(batch, size, layout, theme))
 
 
-async def _picture(batch: Batch, size: tuple[int, int], layout: str) -> str:
-    settings = ScreenSettings(refresh_s=3600.0, theme="dark", layout=layout)
+async def _picture(batch: Batch, size: tuple[int, int], layout: str, theme: str) -> str:
+    settings = ScreenSettings(refresh_s=3600.0, theme=theme, layout=layout)
     app = EdgetopApp(monitor(ListFeed([batch]), Analysis(), settings), settings)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()

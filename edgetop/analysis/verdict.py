@@ -34,6 +34,7 @@ STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
 FROM_START = " FROM THE START"
+SINCE_START = "since the start"
 
 THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
 CONTENDED, SLOWED = "CONTENDED", "SLOWED"
@@ -71,8 +72,8 @@ class Verdict:
     def first(self) -> str:
         """The word with its details.
 
-        >>> Verdict("THROTTLING", "critical", ("0:27 thermal",), p50_change=0.32).first
-        'THROTTLING: 0:27 thermal, p50 +32 %'
+        >>> Verdict("THROTTLING", "critical", ("for 0:27, thermal",), p50_change=0.32).first
+        'THROTTLING: for 0:27, thermal, p50 +32 %'
         """
         change = () if self.p50_change is None else (f"p50 {formatting.signed_percent(self.p50_change)}",)
         details = (*self.details, *change)
@@ -127,7 +128,7 @@ def _measuring(seen: Evidence) -> Verdict:
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
     """`is_explained`: by what is told before it."""
     if verdict.word == MISSING:
-        *cause, share = (detail for detail in verdict.details if not detail.startswith("since"))
+        *cause, share = (detail for detail in verdict.details if not detail.startswith("for "))
         return f"{MISSING} {share.removeprefix(NOW)}{'' if is_explained or not cause else f': {cause[0]}'}"
     return f"{LEAKING} {verdict.details[0]}" if verdict.word == LEAKING else verdict.word
 
@@ -146,7 +147,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
         full = () if left is None else (f"memory is full in {formatting.duration(left * HOUR_NS)}",)
         measured_ns = seen.progress.measured_ns
         began_ns = None if measured_ns is None else seen.until_ns - measured_ns
-        yield Verdict(LEAKING, "warning", (rate, *full, *_since(began_ns)), since_ns=began_ns)
+        yield Verdict(LEAKING, "warning", (rate, *full, SINCE_START), since_ns=began_ns)
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
@@ -186,12 +187,10 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
         details = (why(limited[0]), *_board_now(seen.throttles))
         yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited[0].start_ns)
     elif now:
-        lasts = formatting.stopwatch(seen.until_ns - now.start_ns)
-        details = (f"{lasts} {now.cause}", *_board_now(seen.throttles))
+        details = (*_lasts(now.start_ns, seen, f", {now.cause}"), *_board_now(seen.throttles))
         yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=now.start_ns)
     elif limited:
-        lasts = formatting.stopwatch(seen.until_ns - limited[0].start_ns)
-        details = (f"{lasts} {limited[0].cause}", *_board_now(seen.throttles))
+        details = (*_lasts(limited[0].start_ns, seen, f", {limited[0].cause}"), *_board_now(seen.throttles))
         yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=limited[0].start_ns)
 
 
@@ -236,9 +235,10 @@ def _told_change(seen: Evidence) -> float | None:
     return change if ratio is None or change is None or change < STEADY_WITHIN / 2 else ratio - 1
 
 
-def _since(begin_ns: int | None) -> Iterator[str]:
+def _lasts(begin_ns: int | None, seen: Evidence, what: str = "") -> Iterator[str]:
+    """For how long: the log has when it began."""
     if begin_ns is not None:
-        yield f"since {formatting.stopwatch(begin_ns)}"
+        yield f"for {formatting.stopwatch(max(0, seen.until_ns - begin_ns))}{what}"
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
@@ -251,7 +251,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     if contended:
         word = CONTENDED + (FROM_START if contended.from_start else "")
         who = others or next(iter(contended.evidence), "")
-        since, told = ((), None) if contended.from_start else (_since(contended.start_ns), _told_change(seen))
+        since, told = ((), None) if contended.from_start else (_lasts(contended.start_ns, seen), _told_change(seen))
         details = tuple(filter(None, (who, *since)))
         yield Verdict(word, "warning", details, p50_change=told, since_ns=contended.start_ns)
     elif others:
@@ -260,7 +260,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in going_on:
         if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):
-            details, told = (*_since(slowdown.start_ns), why(slowdown)), _told_change(seen)
+            details, told = (*_lasts(slowdown.start_ns, seen), why(slowdown)), _told_change(seen)
             yield Verdict(SLOWED, "warning", details, p50_change=told, since_ns=slowdown.start_ns)
 
 
@@ -292,7 +292,7 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
     if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
         words = misses_words(recent.misses / recent.count, deadline.deadline_ns / 1e6)
         why = (deadline.cause.brief,) if deadline.cause else ()
-        details = (*why, f"{NOW}{words}", *_since(deadline.since_ns))
+        details = (*why, f"{NOW}{words}", *_lasts(deadline.since_ns, seen))
         yield Verdict(MISSING, "warning", details, since_ns=deadline.since_ns)
 
 

@@ -276,4 +276,4 @@ def test_contention_names_the_process_in_the_slowdown() -> None:
     (slowdown,) = analysis.slowdowns.view().slowdowns
     assert slowdown.cause == "contention"
     assert slowdown.evidence[0] == "stress-ng took 98 % of a core"
-    assert analysis.view(None).verdict.first == "CONTENDED: steal 40 %, since 1:00, p50 +50 %"
+    assert analysis.view(None).verdict.first == "CONTENDED: steal 40 %, for 0:30, p50 +50 %"

@@ -214,7 +214,7 @@ def test_misses_are_told_from_one_in_ten_thousand_on() -> None:
         parts = (with_load(deadline_ns=33 * MS), phase("measure"), measured(10 * NS, inferences))
         verdict = verdict_of(*parts, Batch(10 * NS, seconds=seconds_of(inferences, 33 * MS)))
         assert verdict.word == word, late
-    assert verdict.details == ("some calls slow, cause unknown", "now 0.015 % over 33 ms", "since 0:09")
+    assert verdict.details == ("some calls slow, cause unknown", "now 0.015 % over 33 ms", "for 0:01")
 
 
 def test_misses_of_a_minute_ago_are_told_in_the_past_tense() -> None:
@@ -231,7 +231,7 @@ def test_misses_begin_and_end_once_however_they_are_scattered() -> None:
     load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
     early, late = (analysed(latency[:seconds], load=load).view(10 * NS) for seconds in (53, 123))
     assert (early.verdict.word, early.verdict.since_ns) == ("MISSING DEADLINE", 20 * NS)
-    assert early.verdict.first.endswith("since 0:20")
+    assert early.verdict.first.endswith("for 0:33")
     found = [event for event in late.events.newest_first if event.kind.startswith("deadline")]
     assert [(event.t_ns // NS, event.kind, event.severity) for event in found] == [
         (53, "deadline-end", "info"), (20, "deadline-begin", "warning"),
@@ -345,7 +345,7 @@ def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_com
         "THROTTLING",
         ("OVERLOADED", "MISSING DEADLINE 100.0 % over 33 ms"),
     )
-    assert verdict.details == ("0:19 thermal",)
+    assert verdict.details == ("for 0:19, thermal",)
     assert verdict.p50_change == pytest.approx(0.4, abs=0.02)
     assert verdict.since_ns == 60 * NS + NS // 2
 
@@ -353,7 +353,7 @@ def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_com
 def test_a_board_that_says_it_throttles_is_believed_whatever_the_latency_does() -> None:
     verdict = under_load(stretch((80, 10.0)), flag=1.0)
     assert (verdict.word, verdict.level) == ("THROTTLING", "critical")
-    assert verdict.first == "THROTTLING: 0:19 thermal, p50 +0 %"
+    assert verdict.first == "THROTTLING: for 0:19, thermal, p50 +0 %"
 
 
 def test_a_throttling_that_is_over_is_told_in_the_past_tense() -> None:
@@ -365,7 +365,7 @@ def test_a_throttling_that_is_over_is_told_in_the_past_tense() -> None:
 def test_what_the_board_says_to_be_over_is_not_throttling_now_though_it_is_still_slow() -> None:
     sensors = {"throttle/thermal": stretch((60, 0.0), (10, 1.0), (10, 0.0))}
     verdict = analysed(stretch((60, 10.0), (20, 14.0)), sensors).view(10 * NS).verdict
-    assert (verdict.word, verdict.details[0]) == ("SLOWED", "since 1:00")
+    assert (verdict.word, verdict.details[0]) == ("SLOWED", "for 0:20")
     assert verdict.past[0].startswith("was throttled once")
 
 
@@ -376,7 +376,7 @@ def test_a_throttling_that_only_the_clocks_show_is_one_too() -> None:
     }
     verdict = analysed(stretch((60, 10.0), (20, 15.0)), sensors).view(10 * NS).verdict
     assert (verdict.word, verdict.details) == (
-        "THROTTLING", ("0:20 thermal", "cpu 1200 of 1800 MHz", "86 of 85 C")
+        "THROTTLING", ("for 0:20, thermal", "cpu 1200 of 1800 MHz", "86 of 85 C")
     )  # fmt: skip
     assert "SLOWED" not in verdict.words
 
@@ -428,7 +428,7 @@ def test_slowed_is_said_as_long_as_it_is_slow_and_not_until_a_slowdown_is_surely
 def test_the_words_are_one_line_of_all_of_it() -> None:
     verdict = under_load(SLOWER, flag=1.0)
     assert verdict.words == (
-        "THROTTLING: 0:19 thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % over 33 ms; "
+        "THROTTLING: for 0:19, thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % over 33 ms; "
         "missed its deadline: 23.8 % over 33 ms"
     )
 

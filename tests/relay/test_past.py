@@ -163,7 +163,9 @@ def test_of_a_paced_session_response_times_misses_and_their_runs_are_those_of_th
     ours, theirs = here.response(), there.response()
     assert differences(replace(ours, stdev_ns=0), replace(theirs, stdev_ns=0)) == []
     assert ours.stdev_ns == pytest.approx(theirs.stdev_ns, rel=1e-9)
-    assert replace(here.deadline(), cause=None) == replace(there.deadline(), cause=None)  # of joined seconds less is known
+    assert replace(here.deadline(), cause=None) == replace(
+        there.deadline(), cause=None
+    )  # of joined seconds less is known
     assert here.deadline().longest_run >= 45
     assert here.overload() == there.overload()
 

@@ -51,7 +51,7 @@ def found(findings: Findings) -> Iterator[Alert]:
     rate, slope = leak_rate(findings.growth), findings.growth.mib_per_h
     if rate and slope:
         figures = Figures("MiB/h", slope.low, slope.value, slope.high)
-        text = f"the engine's memory grows by {rate} and does not level off"
+        text = f"the engine's memory grows by {rate}, since the start, and does not level off"
         yield Alert("leak", "warning", findings.began_measuring_ns or 0, None, text, figures=figures)
 
 

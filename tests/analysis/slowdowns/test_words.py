@@ -63,10 +63,10 @@ def test_the_view_of_the_events_is_the_same_until_something_happens() -> None:
 
 def test_the_verdict_tells_what_the_board_does_from_what_others_do() -> None:
     verdict = analysed(LATENCY[:80], {"throttle/thermal": THERMAL["throttle/thermal"][:80]}).view(None).verdict
-    assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("0:19 thermal",))
+    assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("for 0:19, thermal",))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
     assert (verdict.word, verdict.level) == ("CONTENDED", "warning")
-    assert (verdict.details, verdict.p50_change) == (("steal 30 %", "since 1:00"), pytest.approx(0.4))
+    assert (verdict.details, verdict.p50_change) == (("steal 30 %", "for 1:00"), pytest.approx(0.4))
 
 
 def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_over() -> None:
@@ -76,7 +76,7 @@ def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_o
 
 
 def test_an_unknown_cause_is_said_to_be_unknown() -> None:
-    assert analysed(LATENCY[:80]).view(None).verdict.details == ("since 1:00", "unknown cause")
+    assert analysed(LATENCY[:80]).view(None).verdict.details == ("for 0:20", "unknown cause")
 
 
 def test_within_five_seconds_of_the_first_cut_the_verdict_tells_it() -> None:
