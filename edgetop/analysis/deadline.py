@@ -9,11 +9,12 @@ from edgetop.session.manifest import Load
 
 # From here on misses are what the session is about; rarer ones stand in the latency pane.
 WORTH_TELLING = 1e-4
+TOO_SLOW = "too slow"
 
 
 @dataclass(frozen=True, slots=True)
 class MissCause:
-    name: str  # "too slow", "waiting", "unknown", or one of the causes of slow inferences
+    name: str  # TOO_SLOW at full speed, "slow" now, "waiting", "unknown", or one of the causes of slow inferences
     brief: str  # for the first line of a screen
     words: str  # for the log and the report
 
@@ -83,16 +84,12 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
     if p50_ns <= budget_ns:
         return None
     needs, has = _ms(p50_ns), _ms(budget_ns)
-    if full_speed_ns is None:
-        how = ""
-    else:
-        how = (
-            ", at full speed too"
-            if full_speed_ns > budget_ns
-            else f" now, at full speed it needs {_ms(full_speed_ns)} ms"
-        )
-    words = f"the model needs {needs} ms and has {has} ms: too slow{how}"
-    return MissCause("too slow", f"model needs {needs} of {has} ms", words)
+    words, is_always = f"the model needs {needs} ms and has {has} ms", (full_speed_ns or 0.0) > budget_ns
+    if is_always:
+        words += ": too slow, at full speed too"
+    elif full_speed_ns is not None:
+        words += f": too slow now, at full speed it needs {_ms(full_speed_ns)} ms"
+    return MissCause(TOO_SLOW if is_always else "slow", f"model needs {needs} of {has} ms", words)
 
 
 def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetop import formatting
-from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView, too_slow
+from edgetop.analysis.deadline import TOO_SLOW, WORTH_TELLING, DeadlineView, too_slow
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.growth import GrowthView, leak_rate
@@ -140,8 +140,9 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     yield from _throttling(seen)
     yield from _dropped(seen)
     yield from _not_kept(seen)
-    yield from _slower(seen)
-    yield from _missing(seen)
+    deadline = seen.promises.deadline
+    is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # whatever else slows it
+    yield from (*_missing(seen), *_slower(seen)) if is_its_own else (*_slower(seen), *_missing(seen))
     if rate := leak_rate(seen.growth):
         left = seen.growth.hours_left
         full = () if left is None else (f"memory is full in {formatting.duration(left * HOUR_NS)}",)

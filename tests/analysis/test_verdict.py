@@ -262,6 +262,14 @@ def test_a_model_that_is_too_slow_for_its_deadline_is_said_to_be_so_everywhere()
     assert ended_then.brief == "missed 100.0 %, too slow"
 
 
+def test_others_that_slow_nothing_are_not_told_before_a_model_that_is_too_slow_anyway() -> None:
+    load, others = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS), {"load/steal": stretch((40, 0.0), (40, 40.0))}
+    verdict = analysed(stretch((80, 38.0)), others, load=load).view(10 * NS).verdict
+    assert (verdict.word, verdict.also) == ("MISSING DEADLINE", ("CONTENDED",))
+    verdict = analysed(stretch((40, 25.0), (40, 38.0)), others, load=load).view(10 * NS).verdict
+    assert (verdict.word, verdict.also) == ("CONTENDED", ("MISSING DEADLINE 100.0 % over 33 ms",))
+
+
 def test_a_gate_on_misses_that_fails_says_why_they_are() -> None:
     load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
     verdict = folded([session_of(stretch((40, 38.0)), load=load), gate("misses>1%")]).view(10 * NS).verdict
