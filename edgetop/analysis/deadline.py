@@ -89,7 +89,7 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
         words += ": too slow, at full speed too"
     elif full_speed_ns is not None:
         words += f": too slow now, at full speed it needs {_ms(full_speed_ns)} ms"
-    return MissCause(TOO_SLOW if is_always else "slow", f"model needs {needs} of {has} ms", words)
+    return MissCause(TOO_SLOW if is_always else "slow", f"needs {needs} of {has} ms", words)
 
 
 def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:

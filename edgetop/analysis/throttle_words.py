@@ -59,7 +59,8 @@ def _end(span: ThrottleSpan, view: ThrottlesView) -> Event:
         "latency_ratio": span.latency_ratio,
         "duration_s": rounded(lasted_ns / NS),
     }
-    worst = ", ".join([span.cause, *_worst(view.clock, data, view.best_mhz)])
+    told = {**data, "latency_ratio": None}  # which the slowdown tells
+    worst = ", ".join([span.cause, *_worst(view.clock, told, view.best_mhz)])
     return Event(span.end_ns, END, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}", data)
 
 

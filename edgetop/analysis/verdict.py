@@ -72,8 +72,8 @@ class Verdict:
     def first(self) -> str:
         """The word with its details.
 
-        >>> Verdict("THROTTLING", "critical", ("for 0:27, thermal",), p50_change=0.32).first
-        'THROTTLING: for 0:27, thermal, p50 +32 %'
+        >>> Verdict("THROTTLING", "critical", ("thermal", "for 0:27"), p50_change=0.32).first
+        'THROTTLING: thermal, for 0:27, p50 +32 %'
         """
         change = () if self.p50_change is None else (f"p50 {formatting.signed_percent(self.p50_change)}",)
         details = (*self.details, *change)
@@ -148,7 +148,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
         full = () if left is None else (f"memory is full in {formatting.duration(left * HOUR_NS)}",)
         measured_ns = seen.progress.measured_ns
         began_ns = None if measured_ns is None else seen.until_ns - measured_ns
-        yield Verdict(LEAKING, "warning", (rate, *full, SINCE_START), since_ns=began_ns)
+        yield Verdict(LEAKING, "warning", (f"{rate} {SINCE_START}", *full), since_ns=began_ns)
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
@@ -188,10 +188,10 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
         details = (why(limited[0]), *_board_now(seen.throttles))
         yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited[0].start_ns)
     elif now:
-        details = (*_lasts(now.start_ns, seen, f", {now.cause}"), *_board_now(seen.throttles))
+        details = (now.cause, *_lasts(now.start_ns, seen), *_board_now(seen.throttles))
         yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=now.start_ns)
     elif limited:
-        details = (*_lasts(limited[0].start_ns, seen, f", {limited[0].cause}"), *_board_now(seen.throttles))
+        details = (limited[0].cause, *_lasts(limited[0].start_ns, seen), *_board_now(seen.throttles))
         yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=limited[0].start_ns)
 
 
@@ -236,10 +236,10 @@ def _told_change(seen: Evidence) -> float | None:
     return change if ratio is None or change is None or change < STEADY_WITHIN / 2 else ratio - 1
 
 
-def _lasts(begin_ns: int | None, seen: Evidence, what: str = "") -> Iterator[str]:
+def _lasts(begin_ns: int | None, seen: Evidence) -> Iterator[str]:
     """For how long: the log has when it began."""
     if begin_ns is not None:
-        yield f"for {formatting.stopwatch(max(0, seen.until_ns - begin_ns))}{what}"
+        yield f"for {formatting.stopwatch(max(0, seen.until_ns - begin_ns))}"
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:

@@ -15,6 +15,8 @@ CLOSE_C = 5.0  # this near to its trip, a zone is a warning
 CLOSE_SHARE = 0.9  # of a limit
 SLOW_CLOCK = 0.95  # of the best one: below, something took it
 MUCH_SLOWER = 1.5  # p99 over that of the burst
+# A Raspberry Pi's 5 V input, and where its firmware begins to throttle (raspberrypi.com, "Power supply warnings").
+PI_INPUT, PI_LEAST_V, PI_CLOSE_V = "volt/EXT5V", 4.63, 4.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Vital:
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
     """The most needed first."""
-    makers = (_tail, _heat, _clock, _misses, _memory, _power, _time)
+    makers = (_tail, _heat, _clock, _input, _misses, _memory, _power, _time)
     return tuple(vital for make in makers for vital in make(view))
 
 
@@ -75,6 +77,13 @@ def _clock(view: "MonitorView") -> Iterator[Vital]:
         yield Vital("clock", formatting.whole_percent(share), share, "critical" if is_slow else "good")
 
 
+def _input(view: "MonitorView") -> Iterator[Vital]:
+    track = next((sensor for sensor in view.sensors if sensor.info.id == PI_INPUT), None)
+    if track and track.value is not None and not track.is_lost:
+        level: Level = "critical" if track.value < PI_LEAST_V else "warning" if track.value < PI_CLOSE_V else "good"
+        yield Vital("input", f"{track.value:.2f} V, needs {PI_LEAST_V}", None, level)
+
+
 def _misses(view: "MonitorView") -> Iterator[Vital]:
     deadline = view.deadline
     if deadline:
@@ -90,10 +99,13 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
         return
     if left == memory.cgroup_left and memory.cgroup_limit:
         limit = memory.cgroup_limit.value
-    free = f"{formatting.size(left.value * 2**20)} free"
+    text = f"{formatting.size(left.value * 2**20)} free"
+    if limit:
+        used, of = (formatting.size(max(0.0, mib) * 2**20) for mib in (limit - left.value, limit))
+        text = f"{used.removesuffix(of[-4:])} of {of}"  # the unit once, where it is the same
     share = 1 - left.value / limit if limit else None
     level: Level = "good" if share is None else _level(share, 1.0)
-    yield Vital("memory", free, share, "warning" if level == "good" and memory.growth.is_leak else level)
+    yield Vital("memory", text, share, "warning" if level == "good" and memory.growth.is_leak else level)
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:

@@ -177,7 +177,7 @@ def _say(text: str, end: str = "\n", *, ascii_only: bool = False) -> None:
 
 
 def progress_line(view: MonitorView) -> str:
-    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k: for 0:27, thermal, cpu 1267 of 1728 MHz`.
+    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k: thermal, for 0:27, cpu 1267 of 1728 MHz`.
 
     The figures stand before the details: a narrow terminal cuts the end. They are those of the last ten seconds.
     """

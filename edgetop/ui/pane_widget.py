@@ -3,6 +3,7 @@
 Which cells of a line changed is found where they are sent: see `terminal_buffer`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.segment import Segment
@@ -264,15 +265,28 @@ class PaneWidget(LineWidget, can_focus=True):
             (frame.top_left if self._place.is_first else frame.tee_left, style),
             (f" {name} ", "focus" if self.has_focus else "title"),
         )
-        last = self._offset + area.height
-        position = f"{self._offset + 1}-{last} of {len(self._body)}" if self._last_offset() else ""
-        words = [self.drawing.title(view, area), position, "Esc back" if self._is_zoomed else ""]
-        said = "   ".join(text for text in words if text)
+        position = [text for text in (self._position(area.height), "Esc back" if self._is_zoomed else "") if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
         room = area.width + 2 - width(left) - 1
+        told = re.split("(   |, )", self.drawing.title(view, area))  # with what separates them
+        while len(told) > 2 and cells_of("   ".join(("".join(told), *position))) + 5 > room:
+            told = told[:-2]  # rather than cut a word
+        said = "   ".join(text for text in ("".join(told), *position) if text)
         right = fit(line((f" {said} ", "dim")), min(cells_of(said) + 2, max(0, room - 3))) if said else BLANK
         rule = Span(frame.rule * max(0, room - width(right) - 1), style)
         return (*left, rule, *right, *line((frame.rule, style)), *end)
+
+    def _position(self, rows: int) -> str:
+        """Which items of a list are seen, without its head; of what is none, which rows. Nothing where all are."""
+        if not self._last_offset():
+            return ""
+        begin, end = self._offset, self._offset + rows
+        places: dict[int, int] = {}
+        for item in self._items:
+            if item.key is not None:
+                places.setdefault(id(item), len(places) + 1)
+        seen = [places[id(item)] for item in self._items[begin:end] if id(item) in places]
+        return f"{seen[0]}-{seen[-1]} of {len(places)}" if seen else f"{begin + 1}-{end} of {len(self._body)}"
 
     def _bottom(self, view: MonitorView, area: Area) -> Line:
         frame, style = self._frame, self._frame_style

@@ -247,7 +247,7 @@ def test_a_queue_without_end_outweighs_misses() -> None:
     seconds = seconds_of(inferences, 33 * MS, is_paced=True)
     verdict = verdict_of(with_load(**load), phase("measure"), Batch(25 * NS, inferences, seconds))
     assert (verdict.word, verdict.level) == ("OVERLOADED", "critical")
-    assert verdict.details == ("30 Hz asked, 24.4 Hz done", "model needs 41 of 33.3 ms")
+    assert verdict.details == ("30 Hz asked, 24.4 Hz done", "needs 41 of 33.3 ms")
     assert verdict.also == ("MISSING DEADLINE 100.0 % over 33 ms",)
 
 
@@ -255,7 +255,7 @@ def test_a_model_that_is_too_slow_for_its_deadline_is_said_to_be_so_everywhere()
     load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
     seen = analysed(stretch((40, 38.0)), load=load)
     view, why = seen.view(10 * NS), "the model needs 38 ms and has 33 ms: too slow, at full speed too"
-    assert view.verdict.first.startswith("MISSING DEADLINE: model needs 38 of 33 ms, now 100.0 % over 33 ms")
+    assert view.verdict.first.startswith("MISSING DEADLINE: needs 38 of 33 ms, now 100.0 % over 33 ms")
     assert f"the deadline of 33 ms is missed: {why}" in [event.message for event in view.events.newest_first]
     ended_then = over(session_of(stretch((40, 38.0)), load=load))
     assert ended_then.past == (f"missed its deadline: 100.0 % over 33 ms ({why})",)
@@ -273,7 +273,7 @@ def test_others_that_slow_nothing_are_not_told_before_a_model_that_is_too_slow_a
 def test_a_gate_on_misses_that_fails_says_why_they_are() -> None:
     load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
     verdict = folded([session_of(stretch((40, 38.0)), load=load), gate("misses>1%")]).view(10 * NS).verdict
-    assert (verdict.word, verdict.also) == ("GATE", ("MISSING DEADLINE 100.0 % over 33 ms: model needs 38 of 33 ms",))
+    assert (verdict.word, verdict.also) == ("GATE", ("MISSING DEADLINE 100.0 % over 33 ms: needs 38 of 33 ms",))
 
 
 def test_calls_that_only_wait_are_late_for_that() -> None:
@@ -353,7 +353,7 @@ def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_com
         "THROTTLING",
         ("OVERLOADED", "MISSING DEADLINE 100.0 % over 33 ms"),
     )
-    assert verdict.details == ("for 0:19, thermal",)
+    assert verdict.details == ("thermal", "for 0:19")
     assert verdict.p50_change == pytest.approx(0.4, abs=0.02)
     assert verdict.since_ns == 60 * NS + NS // 2
 
@@ -361,7 +361,7 @@ def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_com
 def test_a_board_that_says_it_throttles_is_believed_whatever_the_latency_does() -> None:
     verdict = under_load(stretch((80, 10.0)), flag=1.0)
     assert (verdict.word, verdict.level) == ("THROTTLING", "critical")
-    assert verdict.first == "THROTTLING: for 0:19, thermal, p50 +0 %"
+    assert verdict.first == "THROTTLING: thermal, for 0:19, p50 +0 %"
 
 
 def test_a_throttling_that_is_over_is_told_in_the_past_tense() -> None:
@@ -384,7 +384,7 @@ def test_a_throttling_that_only_the_clocks_show_is_one_too() -> None:
     }
     verdict = analysed(stretch((60, 10.0), (20, 15.0)), sensors).view(10 * NS).verdict
     assert (verdict.word, verdict.details) == (
-        "THROTTLING", ("for 0:20, thermal", "cpu 1200 of 1800 MHz", "86 of 85 C")
+        "THROTTLING", ("thermal", "for 0:20", "cpu 1200 of 1800 MHz", "86 of 85 C")
     )  # fmt: skip
     assert "SLOWED" not in verdict.words
 
@@ -436,7 +436,7 @@ def test_slowed_is_said_as_long_as_it_is_slow_and_not_until_a_slowdown_is_surely
 def test_the_words_are_one_line_of_all_of_it() -> None:
     verdict = under_load(SLOWER, flag=1.0)
     assert verdict.words == (
-        "THROTTLING: for 0:19, thermal, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % over 33 ms; "
+        "THROTTLING: thermal, for 0:19, p50 +40 %; also OVERLOADED; also MISSING DEADLINE 100.0 % over 33 ms; "
         "missed its deadline: 23.8 % over 33 ms"
     )
 

@@ -12,7 +12,7 @@ from edgetop.analysis.vitals import Vital, elapsed, vitals
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import readout
-from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, fit, line, spread, width
+from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, line, spread, width
 
 WALL_FROM_CELLS = 100
 BAR_CELLS = (4, 10)  # of a gauge, at least and at most
@@ -36,13 +36,22 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
         part = Span(text, style)
         if width((part,)) + len(COLUMN_GAP) > room > LEAST_DETAIL_CELLS and rank in CUT:
-            (part, *_) = fit((part,), room - len(COLUMN_GAP))
-            part = Span(f"{part.text}>", style)
+            (part, *_) = fit((part,), room - len(COLUMN_GAP) - 1)
+            part = Span(f"{_whole_words(part.text)} >", style)
         if width((part,)) + len(COLUMN_GAP) <= room:
             kept[place] = part
             room -= width((part,)) + len(COLUMN_GAP)
     body = [piece for place in sorted(kept) for piece in (COLUMN_GAP, kept[place])]
     return spread((*head, *line(" ", *body[1:])), clock, area.width)
+
+
+def _whole_words(text: str) -> str:
+    """
+    >>> _whole_words("killed by SIGSEGV (it crash")
+    'killed by SIGSEGV'
+    """
+    words = text.rpartition(" ")[0] or text
+    return (words.rpartition(" (")[0] if words.count("(") > words.count(")") else words).rstrip(" ,;:")
 
 
 def _elapsed(view: MonitorView, cells: int) -> str:
@@ -105,12 +114,15 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     board = manifest.board.model or manifest.board.cpu or ""
     models = [one.name for one in manifest.ab.variants] if manifest.ab else [PurePath(manifest.model.path).name]
     names = (" or ".join(models), runtime, board)
-    text = "   ".join(area.clean(name) for name in names if name)
     many = len(view.notices)
     warned = f"  ! {many} warning{'s' if many > 1 else ''}: press 7" if many else ""
     told = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     told = fit(told, area.width) if width(told) > area.width else told
-    return (*fit(line((f" {text}", "dim")), max(0, area.width - width(told))), *told)
+    shown = [area.clean(name) for name in names if name]
+    room = max(0, area.width - width(told))
+    while len(shown) > 1 and cells_of(f" {'   '.join(shown)}") > room:
+        shown.pop()
+    return (*fit(line((f" {'   '.join(shown)}", "dim")), room), *told)
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:

@@ -78,7 +78,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if area.height >= TABLE_ROWS and not area.is_stacked:
         lines = _table(view, area.width, is_whole=area.height >= WHOLE_ROWS)
     else:
-        lines = [_figures(view.latency.window, area.width)]
+        lines = [_figures(view.latency.window, area.width, "service  " if view.latency.window_response else "")]
     is_whole = area.height >= WHOLE_ROWS and not area.is_stacked
     if area.height < TABLE_ROWS or area.is_stacked:
         lines += [_figures(view.latency.window_response, area.width, "response ")] * bool(view.latency.window_response)

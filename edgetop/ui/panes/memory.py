@@ -10,7 +10,7 @@ from edgetop.analysis.memory import MemoryView
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, is_flat, stacked, with_chart
+from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, is_flat, last, stacked, with_chart
 from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
 DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
@@ -25,7 +25,7 @@ STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "
 
 def title(view: MonitorView, _: Area) -> str:
     memory = view.memory
-    return f"engine {_mib(memory.rss)}, {_holder(memory)} {_sized(memory.room)} left"
+    return f"{last(view)}engine {_mib(memory.rss)}, {_holder(memory)} {_sized(memory.room)} left"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -34,7 +34,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
     return as_fits(
         area.width,
         ("memory   ", "dim"),
-        f"engine {_sized(memory.rss)}",
+        f"{last(view)}engine {_sized(memory.rss)}",
         *gpu,
         f", peak {_mib(memory.peak)}",
         (f"   {_holder(memory)} has {_sized(memory.room)} left", _level(memory)),

@@ -161,9 +161,9 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
         bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
         told.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
     elif not all(operator.settled for operator in operators.operators):
-        told.append("? not settled, with its 95 % interval")
+        told.append("? not settled" if area.width < PROVIDER_FROM_CELLS else "? not settled, with its 95 % interval")
     if operators.left_out_runs:
-        told.append(f"{operators.left_out_runs} left out: disturbed")
+        told.append(f"{operators.left_out_runs} runs left out: disturbed")
     return [fit(line(("; ".join(told), "dim")), area.width)] if told else []
 
 

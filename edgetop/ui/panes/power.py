@@ -11,7 +11,7 @@ from edgetop.analysis.power import RailView
 from edgetop.formatting import UNKNOWN
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import Block, stacked, with_chart
+from edgetop.ui.panes.sensor_series import Block, last, stacked, with_chart
 from edgetop.ui.text import Column, Line, Piece, as_fits, line, table, wrapped
 
 COLUMNS = (
@@ -39,7 +39,7 @@ def title(view: MonitorView, area: Area) -> str:
         return "no sensor"
     energy = f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else ""
     part = "" if view.power.total else ", a part of the board"
-    return f"{_now(leading)} W{energy}   {_label(leading, area)}, {_accuracy(leading)}{part}"
+    return f"{last(view)}{_now(leading)} W{energy}   {_label(leading, area)}, {_accuracy(leading)}{part}"
 
 
 def _label(rail: RailView, area: Area) -> str:
@@ -60,7 +60,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
         area.width,
         ("power    ", "dim"),
         "" if power.total else "no total here, ",
-        f"{_label(power.leading, area)} {_now(power.leading)} W",
+        f"{last(view)}{_label(power.leading, area)} {_now(power.leading)} W",
         f" ({_accuracy(power.leading)})",
         f", mean {_watts(power.leading.mean_w)}",
         f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else "",

@@ -38,6 +38,11 @@ def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
     return shades(in_s, axis, cells)
 
 
+def last(view: MonitorView) -> str:
+    """Before the values of a session that is over, which are not those of now."""
+    return "last " if view.progress.phase == "over" else ""
+
+
 def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
     """A chart that fills the area, beside the gutter."""
     cells, cursor = area.width - GUTTER, None

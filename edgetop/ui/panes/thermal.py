@@ -15,7 +15,16 @@ from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
 from edgetop.ui.look import frame_glyphs
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, course, is_flat, stacked, with_axis
+from edgetop.ui.panes.sensor_series import (
+    SIDE_BY_SIDE_CELLS,
+    SIDE_CELLS,
+    Block,
+    course,
+    is_flat,
+    last,
+    stacked,
+    with_axis,
+)
 from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, beside, fit, line, table, width, wrapped
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
@@ -40,7 +49,7 @@ def title(view: MonitorView, area: Area) -> str:
         return ""
     left = "" if thermal.trip_c is None else f", {_headroom(thermal.trip_c - zone.value)} of {thermal.trip_c:g}"
     ahead = "".join(f", {text}" for text in (time_left(view.forecast),) if text)
-    return f"{_celsius(zone.value)} C{left}{ahead}   {_name(zone, area)}"
+    return f"{last(view)}{_celsius(zone.value)} C{left}{ahead}   {_name(zone, area)}"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -51,7 +60,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
         if width(line(*pieces)) > area.width:  # words may be cut, and nothing behind them is seen
             return fit(line(*pieces), area.width)
     else:
-        pieces.append(f"{_celsius(zone.value)} C {_name(zone, area)}")
+        pieces.append(f"{last(view)}{_celsius(zone.value)} C {_name(zone, area)}")
         if thermal.trip_c is not None:
             left = thermal.trip_c - zone.value
             pieces.append((f", {_headroom(left)} of {thermal.trip_c:g} C", _level(left)))

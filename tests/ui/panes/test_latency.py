@@ -66,7 +66,7 @@ def test_a_low_pane_has_its_figures_in_a_line_and_the_distribution_in_another() 
     assert rows[1].startswith("spread  4.200 ")
     assert not any("spread" in row for row in body(measured(75), 80, 9))
     waiting = body(paced(60), 80, 12)
-    assert [row.split()[0] for row in waiting[:2]] == ["p50", "response"]
+    assert [row.split()[0] for row in waiting[:2]] == ["service", "response"]
 
 
 def test_one_line_tells_the_percentiles_that_fit() -> None:

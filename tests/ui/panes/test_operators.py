@@ -159,7 +159,7 @@ def test_a_share_that_differs_from_burst_to_burst_has_its_interval_for_a_bar() -
 
 def test_what_others_disturbed_is_said() -> None:
     left_out = measured(10).profile(BEFORE, left_out_runs=5).profile(BEFORE, disturbed_runs=8)
-    assert "; 13 left out: disturbed\n" in doubts(left_out)
+    assert "; 13 runs left out: disturbed\n" in doubts(left_out)
     all_of_them = measured(10).profile(BEFORE, disturbed_runs=8)
     assert doubts(all_of_them).startswith("? not settled: others took CPU time from each instrumented inference\n")
     assert len(doubts(all_of_them).splitlines()[0]) <= 80
