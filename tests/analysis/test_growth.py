@@ -213,6 +213,6 @@ def test_a_whole_session_tells_it_beside_its_verdict() -> None:
     rows["value"] = np.where(rows["sensor"] == 0, 100 + rows["t_ns"] / NS * 0.02, 720.0)
     analysis = folded([Batch(600 * NS, manifest=manifest, events=(phase_event(0, "measure"),), readings=rows)])
     view = analysis.view(None)
-    assert (view.verdict.word, view.verdict.also) == ("STALLED", ("LEAKING 72 MiB/h",))
+    assert (view.verdict.word, view.verdict.also) == ("STALLED", ("LEAKING 72 MiB/h since the start",))
     assert view.memory.growth.hours_left == pytest.approx(10, rel=0.01)
     assert "leak" in [notice.code for notice in view.notices]
