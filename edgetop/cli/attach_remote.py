@@ -25,6 +25,7 @@ def watch_remote(
     Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
     """
     require_screen(f"ssh {target} edgetop report")
+    tell(f"edgetop: connecting to {target}", err=True)
     messages = _SshMessages()
     feed = RemoteFeed(partial(_connect, target, remote_command, messages), str(target), SystemClock())
     messages.are_printed = False

@@ -138,11 +138,23 @@ def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     if model:
         boards, refused = _start(boards, model, order[1:])
     code, views = _watch(boards, refused, options, settings)
-    if not model or code:
+    if code:
         return code
+    if not model:
+        return EXIT_DONE if settings else _answered(views)
     if any(view.word == "ENGINE DIED" for view in views):
         return EXIT_ENGINE_DIED
     return EXIT_USAGE if refused or any(view.has_failed for view in views) else EXIT_DONE
+
+
+def _answered(views: "Sequence[BoardView]") -> int:
+    """A script that learns nothing of any board is told so."""
+    from edgetop.cli.tell import tell  # noqa: PLC0415  as above
+
+    if any(view.summary or view.state == "idle" for view in views):
+        return EXIT_DONE
+    tell(f"edgetop: no board answered: {views[0].address.name}: {views[0].reason or views[0].word.lower()}", err=True)
+    return EXIT_USAGE
 
 
 def _settings(options: dict[str, Any]) -> "ScreenSettings":

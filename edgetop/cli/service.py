@@ -64,6 +64,10 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
     for unfit, why in (("detach", "systemd waits for it"), ("as_json", "nobody reads its result")):
         if given[unfit]:
             raise InputError(f"--{'json' if unfit == 'as_json' else unfit}: not of a service: {why}")
+    if kind == "run" and given["model"] is None:
+        raise InputError(
+            "run: which model?", "edgetop service run MODEL, or demo for the built-in one on a virtual board"
+        )
     if given.get("model") is not None and not given["model"].is_file():
         raise InputError(f"{given['model']}: no such file")
     added = [] if given["headless"] else ["--headless"]

@@ -4,6 +4,7 @@ A board that is trouble costs no more than its line: each has a thread, which sl
 and reconnects with longer and longer pauses. What a board sends is a stranger's data.
 """
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from edgetop import formatting
 from edgetop.errors import InputError
 from edgetop.feeds.conversation import (
     Confirmed,
@@ -26,7 +28,6 @@ from edgetop.feeds.conversation import (
 )
 from edgetop.feeds.remote import ALIVE_EVERY_NS, PAUSES_S, SILENCE_S
 from edgetop.feeds.ssh import Target
-from edgetop.formatting import clean
 from edgetop.session.clock import Clock
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
@@ -48,6 +49,7 @@ STATE_WORDS: Mapping[State, tuple[str, str]] = {
     "refused": ("DOES NOT RUN", "critical"),
 }
 _LEVELS = ("critical", "warning", "neutral", "good")
+_TAIL_STEP = 0.25  # of the deadline: boards that differ by less keep their places from second to second
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,15 @@ class BoardView:
         return " ".join(parts).lower()
 
 
+def _by_name(view: BoardView) -> list[str | int]:
+    """`board-2` is before `board-10`."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", view.address.name))]
+
+
 ORDERS: Mapping[str, Callable[[BoardView], Any]] = {
-    "worst": lambda view: (_LEVELS.index(view.level), -view.tail_share, view.address.name),
-    "name": lambda view: view.address.name,
-    "group": lambda view: (view.address.group, view.address.name),
+    "worst": lambda view: (_LEVELS.index(view.level), -(view.tail_share // _TAIL_STEP), _by_name(view)),
+    "name": _by_name,
+    "group": lambda view: (view.address.group, _by_name(view)),
     "p99": lambda view: -((view.summary and view.summary.p99_ms) or 0.0),
     "heat": lambda view: -((view.summary and view.summary.temperature_c) or 0.0),
 }
@@ -157,7 +164,8 @@ class Board:
         if came_ns is None:
             return view
         age_ns = self._clock.monotonic_ns() - came_ns
-        state: State = "silent" if view.state == "live" and age_ns > SILENT_NS else view.state
+        is_due = view.state == "live" and not (view.summary and view.summary.phase == "over")
+        state: State = "silent" if is_due and age_ns > SILENT_NS else view.state
         reason = f"nothing came for {age_ns // NS} s" if state == "silent" else view.reason
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
@@ -208,10 +216,12 @@ class Board:
 
     def _fail(self, state: State, error: Exception, version: str = "") -> None:
         ended = f"nothing came for {SILENCE_S:.0f} s" if isinstance(error, TimeoutError) else "the link ended"
-        reason = clean(str(error)).removeprefix(f"{self.address.target}: ") or ended
+        reason = formatting.clean(str(error)).removeprefix(f"{self.address.target}: ") or ended
         if state != self._view.state and not self._leaving.is_set() and state in ("lost", "unreachable", "misfit"):
             self._tell("warning", f"{STATE_WORDS[state][0].lower()}: {reason}")
-        self._view = replace(self._view, state=state, reason=reason, version=clean(version)[:40] or self._view.version)
+        self._view = replace(
+            self._view, state=state, reason=reason, version=formatting.clean(version)[:40] or self._view.version
+        )
         for number in tuple(self._orders):
             self._confirm(number, "the link was lost before it was confirmed")
 
@@ -224,7 +234,7 @@ class Board:
         self._conversation = conversation
         is_first, alive_ns = True, self._clock.monotonic_ns()
         self._session = conversation.session
-        self._view = replace(self._view, version=clean(conversation.version)[:40], place=self._session)
+        self._view = replace(self._view, version=formatting.clean(conversation.version)[:40], place=self._session)
         try:
             while not self._leaving.is_set():
                 for received in conversation.listen(SILENCE_S):
@@ -257,6 +267,8 @@ class Board:
             now_ns = self._clock.monotonic_ns()
             before = Summary() if is_first else self._view.summary
             summary = parse_summary(received.changed, before or Summary())
+            if is_first and self._came_ns is not None and self._view.state == "lost":
+                self._tell("info", f"the link is back after {formatting.duration(now_ns - self._came_ns)}")
             self._view = replace(self._view, state="live", reason="", summary=summary)
             self._came_ns, self._attempts = now_ns, 0
             known_ns = self._newest_event_ns + NS if is_first else -(2**62)
@@ -271,7 +283,7 @@ class Board:
     def _confirm(self, number: int, error: str) -> None:
         order = self._orders.pop(number, None)
         if order and error:
-            self._tell("warning", f"{order.do}: {clean(error)}")
+            self._tell("warning", f"{order.do}: {formatting.clean(error)}")
 
     def _tell(self, severity: Any, text: str) -> None:
         self._log(Logged(self._clock.monotonic_ns(), self.address.name, Happened(0.0, severity, text)))

@@ -136,8 +136,8 @@ class RemoteFeed:
 
     def _listen(self) -> None:
         for received in self._conversation.listen(SILENCE_S):
-            self._last_received_ns = self._clock.monotonic_ns()
             self._handle(received)
+        self._last_received_ns = self._clock.monotonic_ns()  # a part of what a slow link carries for minutes, too
         if self._last_received_ns - self._last_alive_ns >= ALIVE_EVERY_NS:
             self._last_alive_ns = self._last_received_ns
             self._conversation.send_alive()

@@ -33,7 +33,7 @@ class Pushed:
     session: str
     board: str
     sent: int  # bytes
-    size: int  # of the tables
+    size: int  # of what is there of it
     problems: tuple[str, ...] = ()  # of the recording: what of it could not be read
 
 
@@ -58,7 +58,7 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
     digest = hashlib.sha256(row).hexdigest()
     sent += len(row) if place.put(row_path, lambda: io.BytesIO(row), len(row), digest) else 0
     write_marker(folder, place, board, digest)
-    size = sum(size for size, _ in files.values())
+    size = len(row) + sum(size for size, _ in files.values())
     return Pushed(session, board, sent, size, tuple(recording.problems))
 
 

@@ -61,7 +61,7 @@ def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
     first = True
     for batch in chain(_coarse(recording, fine_ns) if fine_ns else (), _found(recording, fine_ns, judge)):
         manifest = recording.manifest if first else None
-        yield replace(batch, until_ns=end_ns, manifest=manifest, restart=first)
+        yield replace(batch, until_ns=end_ns if fine_ns else batch.until_ns, manifest=manifest, restart=first)
         first = False
 
 

@@ -120,6 +120,12 @@ def test_a_gate_over_all_boards_fails_where_one_or_each_of_them_fails(capsys):
         parse_fleet_gate("any p98>33ms")
 
 
+def test_a_script_that_learns_nothing_of_any_board_fails(capsys):
+    gone, idle = view("gone", "unreachable", reason="no route to host"), view("b", "idle")
+    assert [fleet._answered(views) for views in ([gone, view("a", word="STEADY")], [gone, idle], [gone])] == [0, 0, 2]
+    assert capsys.readouterr().err == "edgetop: no board answered: gone: no route to host\n"
+
+
 def test_the_table_has_a_line_for_each_board_and_the_reason_where_nothing_came():
     lines = table([view("a", word="STEADY", p99_ms=19.1), view("b", "unreachable", reason="no route to host")])
     assert "STEADY" in lines[1] and "19.10?" in lines[1]  # noqa: PT018

@@ -155,10 +155,10 @@ def unit(tmp_path, monkeypatch, *arguments):
     [
         (("run", "m%1.onnx"), "run --headless --rotate 24h --sessions-quota 2G m%%1.onnx"),
         (
-            ("run", "--headless", "--rotate", "1h", "--note", "5 $"),
-            'run --sessions-quota 2G --headless --rotate 1h --note "5 $$"',
+            ("run", "m%1.onnx", "--headless", "--rotate", "1h", "--note", "5 $"),
+            'run --sessions-quota 2G m%%1.onnx --headless --rotate 1h --note "5 $$"',
         ),
-        (("run", "--no-record"), "run --headless --no-record"),
+        (("run", "--no-record", "m%1.onnx"), "run --headless --no-record m%%1.onnx"),
         (("watch", "--", "app", "-x"), "watch --headless --rotate 24h --sessions-quota 2G -- app -x"),
     ],
 )
@@ -172,6 +172,7 @@ def test_what_a_service_runs(tmp_path, monkeypatch, arguments, line) -> None:
     ("arguments", "told"),
     [
         (("report", "x"), "report: cannot be a service"),
+        (("run", "--no-record"), "run: which model"),
         (("run", "none.onnx"), "none.onnx: no such file"),
         (("run", "--detach"), "--detach: not of a service"),
         (("watch", "--json", "--", "app"), "--json: not of a service"),

@@ -67,7 +67,9 @@ def test_a_board_that_was_cut_off_comes_back_without_its_events_told_twice(scrip
     assert pipes.asked_for == [None, str(live.folder)]
     go_on(script, live)
     wait_until(lambda: fleet.views()[0].summary.elapsed_s == script.now_ns // NS)
-    assert [of.happened.text for of in fleet.log() if of.happened.text == "door open"] == ["door open"]
+    texts = [of.happened.text for of in fleet.log()]
+    assert texts.count("door open") == 1
+    assert [text[:22] for text in texts if "link" in text] == ["the link is back after", "link lost: the link en"]
     before = len(script.batches)
     live.finish(*script.end().batches[before:])
     assert wait_for(fleet, "a", "over").word == "FINISHED"
@@ -158,6 +160,13 @@ def test_boards_are_filtered_by_all_that_is_known_of_them_and_sorted():
     }  # fmt: skip
     assert [v.address.name for v in views if "throttling" in v.searched()] == ["a"]
     assert "field" in views[2].searched()
+
+
+def test_boards_that_are_as_bad_keep_their_places_and_ten_is_after_two():
+    views = [view(name, word="STEADY", level="good", p99_ms=p99_ms, deadline_ms=33.0) for name, p99_ms in
+             (("b10", 12.9), ("b2", 12.1), ("b1", 30.0))]  # fmt: skip
+    assert [of.address.name for of in sorted(views, key=ORDERS["worst"])] == ["b1", "b2", "b10"]
+    assert [of.address.name for of in sorted(views, key=ORDERS["name"])] == ["b1", "b2", "b10"]
 
 
 def test_after_the_first_summary_only_what_changed_is_sent(script, tmp_path):

@@ -8,13 +8,14 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.conversation import Conversation, LinkEndedError, UnreachableError
 from edgetop.feeds.protocol import Can
-from edgetop.feeds.remote import SILENCE_S, RemoteFeed
+from edgetop.feeds.remote import ALIVE_EVERY_NS, SILENCE_S, RemoteFeed
 from edgetop.relay import wire
 from edgetop.relay.wire import pack_message
 from edgetop.session.clock import SystemClock
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
+from tests.support.fleets import Saying
 from tests.support.relays import LiveRecording, Pipes, read_until
 from tests.support.scripts import Script
 from tests.support.sessions import differences, folded
@@ -151,6 +152,22 @@ def test_the_screen_is_told_that_the_link_is_lost_and_when_it_is_tried_again(pip
     assert Can.VISIT in feed.can
     feed.order(Order("mark", "nobody hears"))
     assert not feed.is_over
+    feed.close(0.1)
+
+
+class Slow(Saying):
+    clock = ManualClock()
+
+    def read(self, timeout_s: float) -> bytes:
+        self.clock.advance(ALIVE_EVERY_NS / NS / 2)
+        return super().read(timeout_s)
+
+
+def test_a_board_hears_of_its_viewer_while_a_slow_link_carries_one_large_frame():
+    large = wire.seal(wire.BATCH, bytes(60))
+    link = Slow(wire.hello(), pack_message(wire.BEGIN, session="s"), *(large[i : i + 1] for i in range(20)))
+    feed = RemoteFeed(link, "pi@board", link.clock, SOON)
+    wait_until(lambda: link.heard.count(pack_message(wire.ALIVE)) > 5)
     feed.close(0.1)
 
 

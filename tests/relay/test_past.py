@@ -45,6 +45,15 @@ def test_it_begins_anew_with_the_manifest_and_ends_with_the_session(recording, l
     assert [batch.until_ns for batch in batches] == sorted(batch.until_ns for batch in batches)
 
 
+def test_while_it_comes_no_inference_seems_to_be_missing(recording):
+    analysis = Analysis()
+    for batch in past.past(recording):
+        analysis.fold(batch)
+        view = analysis.view(None)
+        assert view.verdict.word != "STALLED", batch.until_ns / NS
+        assert not view.events.criticals
+
+
 @pytest.mark.slow
 def test_the_figures_of_the_whole_session_are_those_of_the_board(recording, long_session):
     here, there = folded(past.past(recording)).view(None), folded(long_session).view(None)

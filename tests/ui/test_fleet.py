@@ -63,11 +63,21 @@ async def test_the_worst_board_is_first_and_one_that_tells_nothing_tells_why():
     async with opened(ListedFleet(VIEWS)) as screen:
         rows = screen.rows
         assert rows[0].startswith(" FLEET  4 boards  1 THROTTLING  1 UNREACHABLE  1 OTHER VER>  by worst")
-        assert rows[2].startswith(">desk-2  X THROTTLING        12.60    19.10/33   0.2 %   83/85   73 %   1 s")
+        assert rows[2].startswith(">desk-2  X THROTTLING        12.60    19.10/33    0.2%   83/85   73 %   1 s")
         assert rows[3].startswith(" desk-4  X UNREACHABLE      no edgetop on pi@desk-4: ssh pi@desk-4 pipx install")
         assert rows[4].startswith(" desk-3  ! OTHER VERSION    edgetop 0.0.9 on desk-3")
         assert "0:27 thermal, p50 +32 %" in rows[6]
         assert any("desk-2     X throttling begins" in row for row in rows)
+
+
+async def test_a_long_verdict_leaves_room_for_what_is_simulated_and_a_long_age_has_a_unit():
+    words = {"word": "CONTENDED FROM THE START", "level": "warning", "simulated": True, "miss_rate": 0.00091}
+    views = [view("a", **words), view("b", "lost", **words)]
+    views[1] = replace(views[1], age_s=900.0)
+    async with opened(ListedFleet(views)) as screen:
+        lost, contended = screen.rows[2:4]
+        assert ("X LINK LOST SIM " in lost, " 15 m" in lost) == (True, True)
+        assert ("! CONTENDED > SIM " in contended, " 0.091% " in contended) == (True, True)
 
 
 SEEN = {(80, 24): "AGE", (120, 40): "MODEL", (200, 60): "HEAT COURSE", (60, 12): "P50", (20, 5): "BOA"}

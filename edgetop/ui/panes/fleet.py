@@ -23,6 +23,8 @@ FULL_C = 100.0  # and its top, where the zone has no trip
 NAME_CELLS = (5, 10)
 OLD_S = 4.0
 _MARK = {"critical": "X ", "warning": "! "}  # so that colour is not the only carrier
+_SIMULATED = " SIM"
+VERDICT_CELLS = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,9 @@ def _name(view: BoardView, _summary: Summary, area: Area) -> Piece:
 
 
 def _verdict(view: BoardView, summary: Summary, area: Area) -> Piece:
-    simulated = "" if not summary.simulated or view.word != summary.word else " SIM"
-    return area.clean(f"{_MARK.get(view.level, '  ')}{view.word}{simulated}"), view.level
+    simulated = _SIMULATED if summary.simulated else ""
+    word = area.clean(f"{_MARK.get(view.level, '  ')}{view.word}")
+    return formatting.cut(word, VERDICT_CELLS - len(simulated)) + simulated, view.level
 
 
 def _p99(view: BoardView, summary: Summary, _area: Area) -> Piece:
@@ -77,8 +80,17 @@ def _clock(_view: BoardView, summary: Summary, _area: Area) -> Piece:
 def _age(view: BoardView, _summary: Summary, _area: Area) -> Piece:
     if view.age_s is None:
         return UNKNOWN
-    text = f"{view.age_s:.0f} s" if view.age_s < 99 else formatting.stopwatch(view.age_s * 1e9)
-    return text, "warning" if view.age_s > OLD_S and view.state != "over" else "text"
+    return _short(view.age_s), "warning" if view.age_s > OLD_S and view.state != "over" else "text"
+
+
+def _short(seconds: float) -> str:
+    """In four cells.
+
+    >>> _short(4.2), _short(900), _short(7_300), _short(8e5)
+    ('4 s', '15 m', '2 h', '9 d')
+    """
+    unit, of = next(((unit, of) for unit, of in (("s", 1), ("m", 60), ("h", 3600)) if seconds < 99 * of), ("d", 86400))
+    return f"{seconds / of:.0f} {unit}"
 
 
 def _tail_course(_view: BoardView, summary: Summary, area: Area) -> Piece:
@@ -103,10 +115,10 @@ def _drawn(course: Course, low: float, high: float, area: Area) -> str:
 
 # As many as fit are shown, from the left.
 _FIGURES = (
-    _Figure(Column("VERDICT", 17, right=False), _verdict),
+    _Figure(Column("VERDICT", VERDICT_CELLS, right=False), _verdict),
     _plain("P50 MS", 6, "p50_ms", lambda ms: formatting.milliseconds(ms * 1e6)),
     _Figure(Column("P99/LIMIT", 10), _p99),
-    _plain("MISSED", 6, "miss_rate", formatting.fine_percent),
+    _plain("MISSED", 6, "miss_rate", lambda share: formatting.fine_percent(share).replace(" ", "")),
     _Figure(Column("C/TRIP", 6), _heat),
     _Figure(Column("CLOCK", 5), _clock),
     _Figure(Column("AGE", 4), _age),
