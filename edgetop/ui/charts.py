@@ -7,7 +7,6 @@ two by four dots a cell (Unicode, Braille Patterns U+2800); its width is never a
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +27,9 @@ ROUNDING = 1e-5  # in steps of a scale: readings are kept in single precision
 
 BLANK_STYLE = "text"
 BRAILLE = 0x2800
-# Dot bits of a braille cell, [row][column].
-_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
+# Of a braille cell's eight dots, row by row as bits of a byte, its character; 0: none.
+_DOTS = (0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80)
+_CELLS = np.array([0, *(BRAILLE + sum(dot for i, dot in enumerate(_DOTS) if of >> 7 - i & 1) for of in range(1, 256))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Plot:
         known = value >= 0
         if curve.upto is not None:
             top = self._levels(_columns(curve.upto, columns, np.fmax), dots)
-            mask = known & (level >= value) & (level <= top) & ((level + np.arange(columns)) % 2 == 0)
+            mask = known & (level >= value) & (level <= top) & (level % 2 == np.arange(columns) % 2)
         elif curve.is_filled:
             mask = known & (level <= value)
         elif curve.is_dashed:
@@ -135,9 +135,8 @@ class Plot:
             mask = known & (level >= low) & (level <= high)
         if self.look.ascii_only:
             return np.where(mask, ord(curve.glyph), 0)
-        blocks = mask.reshape(self.height, 4, self.cells, 2)
-        codes = (blocks * _DOTS[None, :, None, :]).sum(axis=(1, 3), dtype=np.int64)
-        return np.where(codes > 0, codes + BRAILLE, 0)
+        dots_of_cells = mask.reshape(self.height, 4, self.cells, 2).transpose(0, 2, 1, 3)
+        return _CELLS[np.packbits(dots_of_cells.reshape(self.height, self.cells, 8), axis=-1)[:, :, 0]]
 
     def _levels(self, values: Floats, dots: int) -> Ints:
         """The dot of each value, from the bottom; the nearest one of what lies outside; -1 for NaN."""
@@ -155,15 +154,16 @@ class Plot:
         style = np.take_along_axis(style, last, axis=1) + shades * len(styles)
         if self.cursor is not None and 0 <= self.cursor < self.cells:
             style[:, self.cursor] = len(names) - 1
-        lines: list[Line] = []
-        for y, row in enumerate(style):
-            text = codes[y].astype("<u4").tobytes().decode("utf-32-le")
-            edges = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), self.cells]
-            label, label_style = labels.get(y, ("", "dim"))
-            ids = row[edges[:-1]].tolist()
-            spans = [Span(text[begin:end], names[of]) for (begin, end), of in zip(pairwise(edges), ids, strict=True)]
-            lines.append((Span(f"{label:>{GUTTER - 1}} ", label_style), *spans))
-        return lines
+        text = codes.astype("<u4").tobytes().decode("utf-32-le")
+        begins = style[:, :1] >= 0  # of each piece of one style
+        rows, places = np.nonzero(np.concatenate([begins, np.diff(style, axis=1) != 0], axis=1))
+        labelled = (labels.get(y, ("", "dim")) for y in range(self.height))
+        spans = [[Span(f"{label:>{GUTTER - 1}} ", label_style)] for label, label_style in labelled]
+        ends = np.where(np.diff(rows, append=-1) != 0, self.cells, np.append(places[1:], 0))
+        shown = zip(rows.tolist(), places.tolist(), ends.tolist(), style[rows, places].tolist(), strict=True)
+        for y, begin, end, of in shown:
+            spans[y].append(Span(text[y * self.cells + begin : y * self.cells + end], names[of]))
+        return [tuple(row) for row in spans]
 
     def row_of(self, value: float) -> int:
         """In which row, from the top, a value stands."""

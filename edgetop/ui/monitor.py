@@ -4,7 +4,7 @@ What keys do is in `commands`: they are given to the screen, which knows none of
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from edgetop.formatting import clean
 from edgetop.ui.keys import Command, footer_keys
 from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
 from edgetop.ui.look import Look
-from edgetop.ui.pane_widget import FrameWidget, PaneWidget
+from edgetop.ui.pane_widget import FrameWidget, LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.memory import moves as memory_moves
@@ -39,6 +39,9 @@ from edgetop.ui.text import Line
 from edgetop.ui.themes import Theme
 
 NS = 1_000_000_000
+GARBAGE_OBJECTS = (
+    10_000  # a refresh makes 2,500 and drops as many: by Python's 700, one in fourteen ms goes for looking
+)
 OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not wait for a refresh
 ASKED_S = 3.0
 LEAST_DRAG_CELLS = 3
@@ -74,6 +77,9 @@ class Host(Protocol):
     def action_redraw(self) -> None: ...
 
     def notify_desktop(self, title: str, text: str) -> None: ...
+
+    def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None:
+        """Bring these rows to the terminal."""
 
 
 class MonitorScreen(Screen[None]):
@@ -213,6 +219,7 @@ class MonitorScreen(Screen[None]):
         if self._is_opening and (self.live.latency.session or self.live.progress.phase == "over"):
             self._is_opening = False
             gc.freeze()  # the screen stays: to look through it for garbage takes 50 ms each time
+            gc.set_threshold(GARBAGE_OBJECTS)
             self.refresh_every(self.refresh_s)
 
     def refresh_every(self, seconds: float) -> None:
@@ -229,11 +236,12 @@ class MonitorScreen(Screen[None]):
             self.live = self.analysis.view(self.window_ns, lens, details)
             self.view = self._view_of_frozen() if self._frozen else self.live
             self._notify_alerts()
-            for pane in self._panes.values():
-                pane.show(self.view, self.cursor_s)
+            changed: dict[LineWidget, Sequence[int]] = {
+                pane: pane.show(self.view, self.cursor_s) for pane in self._panes.values()
+            }
+            self.host.paint({**changed, **self._changed_frame()})
             if self._zoomed is None and self._courses != courses(self.view):
                 self._arrange()
-            self.draw_frame()
 
     def _notify_alerts(self) -> None:
         if self.settings.notify:
@@ -259,8 +267,10 @@ class MonitorScreen(Screen[None]):
         self.draw()
 
     def draw_frame(self) -> None:
-        for widget in (self._header, self._transport, self._status):
-            widget.redraw()
+        self.host.paint(self._changed_frame())
+
+    def _changed_frame(self) -> dict[LineWidget, Sequence[int]]:
+        return {widget: widget.update_lines() for widget in (self._header, self._transport, self._status)}
 
     def _header_lines(self, columns: int, rows: int) -> list[Line]:
         area = Area(columns, rows, self.look)

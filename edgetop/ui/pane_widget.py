@@ -33,6 +33,7 @@ class LineWidget(Widget):
         super().__init__(**options)  # type: ignore[arg-type]
         self._theme = theme
         self._styles: Mapping[str, Style] | None = None  # None: not made yet
+        self._drawn: list[Line] = []  # as they were given; and fitted to the size
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
         self._strips: dict[int, Strip] = {}
@@ -48,25 +49,28 @@ class LineWidget(Widget):
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Draw the rows that changed. A widget that is not displayed has no size, and nothing to draw."""
-        before, size_before = self._lines, self._lines_size
-        self._update_lines()
-        if self._lines_size != size_before:
-            self.refresh()
-            return
-        changed = [y for y, (old, new) in enumerate(zip(before, self._lines, strict=True)) if old != new]
-        for y in changed:
-            self._strips.pop(y, None)
-        if changed:
+        """Draw the rows that changed, with the next refresh."""
+        if changed := self.update_lines():
             self.refresh(*(Region(0, y, self._lines_size.width, 1) for y in changed))
 
-    def _update_lines(self) -> None:
+    def update_lines(self) -> Sequence[int]:
+        """Which rows changed. A widget that is not displayed has no size, and nothing to draw."""
         size = self.size  # which Textual computes anew each time
         columns, rows = size
-        lines = self.lines(columns, rows) if columns and rows else ()
-        self._lines = [joined(fit(lines[y] if y < len(lines) else BLANK, columns)) for y in range(rows)]
+        drawn = self.lines(columns, rows) if columns and rows else ()
+        drawn = [*drawn[:rows], *[BLANK] * (rows - len(drawn))]
         if self._lines_size != size:
-            self._lines_size, self._strips = size, {}
+            self._lines_size, self._drawn, self._strips = size, drawn, {}
+            self._lines = [joined(fit(row, columns)) for row in drawn]
+            return range(rows)
+        changed = []
+        for y, (before, row) in enumerate(zip(self._drawn, drawn, strict=True)):
+            if row != before:
+                self._lines[y] = joined(fit(row, columns))
+                self._strips.pop(y, None)
+                changed.append(y)
+        self._drawn = drawn
+        return changed
 
     def use_theme(self, theme: Theme) -> None:
         self._theme, self._styles = theme, None
@@ -76,15 +80,17 @@ class LineWidget(Widget):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual's hook, without its styles and borders, which these widgets do not have."""
         if self._lines_size != self.size:  # a new size is drawn at once, not with the next tick
-            self._update_lines()
-        strips = [self._strips.get(y) or self._strip(y) for y in range(*crop.line_span)]
+            self.update_lines()
+        strips = [self.strip(y) for y in range(*crop.line_span)]
         is_whole = crop.x == 0 and crop.width == self._lines_size.width
         return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
 
-    def _strip(self, y: int) -> Strip:
-        styles = self._styles = self._styles or self._filtered_styles()
-        strip = Strip([Segment(text, styles[style]) for text, style in self._lines[y]], self._lines_size.width)
-        self._strips[y] = strip
+    def strip(self, y: int) -> Strip:
+        """A row in the styles of the theme."""
+        if (strip := self._strips.get(y)) is None:
+            styles = self._styles = self._styles or self._filtered_styles()
+            strip = Strip([Segment(text, styles[style]) for text, style in self._lines[y]], self._lines_size.width)
+            self._strips[y] = strip
         return strip
 
     def _filtered_styles(self) -> Mapping[str, Style]:
@@ -134,6 +140,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
+        self._sided: tuple[object, dict[Line, Line]] = None, {}  # rows of the body between the sides of the frame
         self._items: Sequence[Item] = ()  # of a list: the one that each line of the body belongs to
         self._pressed: float | None = None  # where on the time axis a button of the mouse is held
         self._chosen: object = None  # the key of the item under the row cursor; None: there is none
@@ -188,11 +195,12 @@ class PaneWidget(LineWidget, can_focus=True):
         self._chosen = keys[place]
         self.redraw()
 
-    def show(self, view: MonitorView, cursor_s: float | None = None) -> None:
-        """Draw this view. A pane that is not displayed only remembers it."""
-        if view is not self._view or cursor_s != self._cursor_s:
-            self._view, self._cursor_s = view, cursor_s
-            self.redraw()
+    def show(self, view: MonitorView, cursor_s: float | None = None) -> Sequence[int]:
+        """Draw this view; which rows changed. A pane that is not displayed only remembers it."""
+        if view is self._view and cursor_s == self._cursor_s:
+            return ()
+        self._view, self._cursor_s = view, cursor_s
+        return self.update_lines()
 
     def use_look(self, look: Look) -> None:
         self._look, self._frame = look, frame_glyphs(look)
@@ -219,7 +227,7 @@ class PaneWidget(LineWidget, can_focus=True):
             self._offset = min(self._offset, self._last_offset())
             body = [self._row(y, inside) for y in range(self._offset, min(self._offset + area.height, len(self._body)))]
             blank = [BLANK] * (area.height - len(body))
-            drawn = [self._title(self._view, area), *(self._between_sides(row, inside) for row in (*body, *blank))]
+            drawn = [self._title(self._view, area), *self._all_between_sides([*body, *blank], inside)]
         return [*drawn, self._bottom(self._view, area)] if place.is_last else drawn
 
     def _body_rows(self, rows: int) -> int:
@@ -251,6 +259,15 @@ class PaneWidget(LineWidget, can_focus=True):
     @property
     def _frame_style(self) -> str:
         return "accent" if self.has_focus else "frame"
+
+    def _all_between_sides(self, rows: Sequence[Line], inside: int) -> list[Line]:
+        """A row that was there before is the same object again."""
+        key, before = (self._frame, self._frame_style, inside), self._sided[1]
+        if self._sided[0] != key:
+            before = {}
+        sided = {row: before.get(row) or self._between_sides(row, inside) for row in rows}
+        self._sided = key, sided
+        return [sided[row] for row in rows]
 
     def _between_sides(self, row: Line, inside: int) -> Line:
         """A line that begins in the frame's style is a rule, which meets the sides."""

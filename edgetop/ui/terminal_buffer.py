@@ -6,7 +6,6 @@ At 11,520 bytes a second each of these took seconds.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import repeat
 
 from rich.cells import cell_len
@@ -36,22 +35,21 @@ class TerminalBuffer:
             self._size = size
             self.forget()
 
-    def news(self, x: int, y: int, strip: Strip) -> Iterator[tuple[int, Strip]]:
-        """The parts of a strip at that place which differ, and where they begin; taken as sent.
+    def news(self, x: int, y: int, strip: Strip) -> list[tuple[int, int, list[Cell]]]:
+        """What differs of a strip at that place: column, row and cells of each part; taken as sent.
 
         What was laid out for a larger terminal than this is cut: it would wrap, or stand in the last row.
         """
-        if self._size and (y >= self._size.height or x >= self._size.width):
-            return
-        if self._size and x + strip.cell_length > self._size.width:
-            strip = strip.crop(0, self._size.width - x)
-        row = self._rows.setdefault(y, [])
         cells = _cells(strip)
+        if self._size:
+            if y >= self._size.height or x >= self._size.width:
+                return []
+            cells = _cut(cells, self._size.width - x)
+        row = self._rows.setdefault(y, [])
         end = x + len(cells)
         row.extend(repeat(None, end - len(row)))
         before, row[x:end] = row[x:end], cells
-        for start, until in _parts(before, cells):
-            yield x + start, strip if until - start == len(cells) else strip.crop(start, until)
+        return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
 
 def _cells(strip: Strip) -> list[Cell]:
@@ -63,6 +61,15 @@ def _cells(strip: Strip) -> list[Cell]:
         for piece, width in _pieces(text):
             cells += [(piece, style), *[("", style)] * (width - 1)][:width]
     return cells
+
+
+def _cut(cells: list[Cell], width: int) -> list[Cell]:
+    """The first of them; of a character that does not fit, blanks."""
+    kept = cells[:width]
+    if len(cells) > width and not cells[width][0]:
+        begin = _whole(cells, width)[0]
+        kept[begin:] = [(" ", cells[begin][1])] * (width - begin)
+    return kept
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
@@ -77,15 +84,20 @@ def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
     if before == now:
         return []
     parts: list[tuple[int, int]] = []
-    for place, (old, new) in enumerate(zip(before, now, strict=True)):
-        if old == new:
-            continue
+    for place in [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]:
         begin, until = _whole(now, place)
-        if parts and sum(len(text.encode()) for text, _ in now[parts[-1][1] : begin]) <= MOVE_BYTES:
+        if parts and _is_short(now, parts[-1][1], begin):
             parts[-1] = (parts[-1][0], max(until, parts[-1][1]))
         else:
             parts.append((begin, until))
     return parts
+
+
+def _is_short(now: list[Cell], begin: int, until: int) -> bool:
+    """Whether to send these cells again takes no more than to move over them."""
+    if until - begin > MOVE_BYTES:  # a cell without text belongs to one of several bytes
+        return False
+    return sum(len(text.encode()) for text, _ in now[begin:until]) <= MOVE_BYTES
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:

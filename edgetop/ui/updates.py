@@ -1,4 +1,4 @@
-"""What is sent to the terminal: of a line that changed, the parts that changed, in no more styles than it takes.
+"""What is sent to the terminal: of a line that changed, the cells that changed, in no more styles than it takes.
 
 Textual's own partial update begins at the left edge of the widget, whatever changed: a chart
 that grows by a column at its right end is sent as a whole. At 80x24 that made two of three bytes.
@@ -6,22 +6,21 @@ Rich sets the style of every piece and resets it behind: of a chart of one style
 here and there changes, that were four of five.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TypeVar
 
+from rich.color import ColorSystem
 from rich.console import Console
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from edgetop.ui.terminal_buffer import TerminalBuffer
+from edgetop.ui.terminal_buffer import Cell, TerminalBuffer
 
-_STYLE = re.compile("(\x1b\\[[0-9;]*m)")  # ECMA-48, SGR
-_MOVES = re.compile("(?:\x1b\\[[0-9;]*H)*")  # CUP
-_RESET = "\x1b[0m"
-
+_ESCAPE = "\x1b"
+_RESET = f"{_ESCAPE}[0m"  # ECMA-48, SGR
 
 Update = TypeVar("Update")
+Part = tuple[int, int, list[Cell]]  # column, row, and what stands from there on
 
 
 class TightUpdate(ChopsUpdate):
@@ -32,14 +31,14 @@ class TightUpdate(ChopsUpdate):
         self._terminal_buffer = terminal_buffer
 
     def render_segments(self, console: Console) -> str:
-        sent: list[str] = []
+        parts: list[Part] = []
         for y, left, right in self.spans:
             for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                sent += _sent(self._terminal_buffer, start, y, strip.crop(start - x, min(end, right) - x), console)
-        return styled_once("".join(sent))
+                parts += self._terminal_buffer.news(start, y, strip.crop(start - x, min(end, right) - x))
+        return written(parts, console)
 
 
 class TightLayout(LayoutUpdate):
@@ -50,39 +49,42 @@ class TightLayout(LayoutUpdate):
         self._terminal_buffer = terminal_buffer
 
     def render_segments(self, console: Console) -> str:
-        sent: list[str] = []
+        parts: list[Part] = []
         for y, strips in enumerate(self.strips, self.region.y):
-            sent += _sent(self._terminal_buffer, self.region.x, y, Strip.join(strips), console)
-        return styled_once("".join(sent))
+            parts += self._terminal_buffer.news(self.region.x, y, Strip.join(strips))
+        return written(parts, console)
 
 
-def _sent(terminal_buffer: TerminalBuffer, x: int, y: int, strip: Strip, console: Console) -> Iterator[str]:
-    for start, part in terminal_buffer.news(x, y, strip):
-        yield f"\x1b[{y + 1};{start + 1}H"
-        yield part.render(console)
+class TightRows(LayoutUpdate):
+    """Rows of widgets that nothing covers, each with its place."""
+
+    def __init__(self, rows: Iterable[tuple[int, int, Strip]], terminal_buffer: TerminalBuffer) -> None:
+        self._rows, self._terminal_buffer = rows, terminal_buffer
+
+    def render_segments(self, console: Console) -> str:
+        return written([part for row in self._rows for part in self._terminal_buffer.news(*row)], console)
 
 
 def tightened(update: Update, terminal_buffer: TerminalBuffer) -> Update | TightUpdate | TightLayout:
     """What else there may be to show stays as it is."""
     if isinstance(update, ChopsUpdate):
         return TightUpdate(update, terminal_buffer)
-    return TightLayout(update, terminal_buffer) if isinstance(update, LayoutUpdate) else update
+    is_layout = isinstance(update, LayoutUpdate) and not isinstance(update, TightRows)
+    return TightLayout(update, terminal_buffer) if is_layout else update  # type: ignore[arg-type]
 
 
-def styled_once(output: str) -> str:
-    """The same with no style set that is in force: between two pieces of one style the cursor may move."""
-    kept: list[str] = []
-    in_force, is_over = "", False  # what was set last, and whether a reset is owed
-    for part in _STYLE.split(output):
-        if part == _RESET:
-            is_over = bool(in_force)
-        elif _STYLE.fullmatch(part):
-            if part != in_force:
-                kept += [_RESET, part] if is_over else [part]
-            in_force, is_over = part, False
-        elif part:
-            if is_over and not _MOVES.fullmatch(part):  # text that has no style
-                kept.append(_RESET)
-                in_force, is_over = "", False
-            kept.append(part)
-    return "".join([*kept, _RESET] if is_over else kept)
+def written(parts: Iterable[Part], console: Console) -> str:
+    """Each part in its place, with no style set that is in force: between two of one style the cursor moves."""
+    sent: list[str] = []
+    colours = console._color_system or ColorSystem.TRUECOLOR  # noqa: SLF001  as Textual's strips do
+    in_force, style = "", None
+    for x, y, cells in parts:
+        sent.append(f"\x1b[{y + 1};{x + 1}H")
+        for text, of in cells:
+            if of is not style:
+                style, codes = of, Strip.render_ansi(of, colours) if of else ""
+                if codes != in_force:
+                    sent.append(f"{_RESET if in_force else ''}{f'{_ESCAPE}[{codes}m' if codes else ''}")
+                    in_force = codes
+            sent.append(text)
+    return "".join([*sent, _RESET] if in_force else sent)

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from edgetop.formatting import clean
 from edgetop.ui.terminal_buffer import TerminalBuffer
 from edgetop.ui.text import Line, Span, fit, joined
-from edgetop.ui.updates import styled_once, tightened
+from edgetop.ui.updates import Part, tightened, written
 from tests.support.screens import plain
 from tests.support.terminal import Cells
 
@@ -33,8 +33,12 @@ lines = st.lists(st.builds(Span, texts, st.sampled_from(("text", "dim"))), max_s
 def parts_sent(before: str | Line, now: str | Line) -> list[tuple[int, str]]:
     buffer = TerminalBuffer()
     first, second = (strip_of((Span(of, "graph"),) if isinstance(of, str) else of) for of in (before, now))
-    list(buffer.news(0, 1, first))
-    return [(x, part.text) for x, part in buffer.news(0, 1, second)]
+    buffer.news(0, 1, first)
+    return texts_of(buffer.news(0, 1, second))
+
+
+def texts_of(parts: list[Part]) -> list[tuple[int, str]]:
+    return [(x, "".join(text for text, _ in cells)) for x, _, cells in parts]
 
 
 def strip_of(line: Line) -> Strip:
@@ -78,42 +82,44 @@ def test_after_an_update_the_terminal_shows_the_new_line(before: Line, now: Line
 
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;]*)([mH])|(.)", re.DOTALL)
-outputs = st.lists(
-    st.sampled_from(("\x1b[1;34m", "\x1b[31m", "\x1b[0m", "\x1b[3;4H", "\x1b[1;1H", "a", "b ", "⣿")), max_size=20
-).map("".join)
+STYLES = [None, Style.null(), Style.parse("red"), Style.parse("bold blue")]
+cells = st.lists(st.tuples(st.sampled_from(("a", "b ", "⣿")), st.sampled_from(STYLES)), min_size=1, max_size=6)
+parts = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), cells), max_size=4)
 
 
-def drawn(output: str) -> list[tuple[str, str, str]]:
-    """Every character with the style in force and the last move before it, and how all ends."""
-    style, move, found = "", "", []
+def drawn(output: str) -> list[tuple[str, str]]:
+    """Every character with the style in force, and every move."""
+    style, found = "", []
     for codes, kind, character in SEQUENCE.findall(output):
         if kind == "m":
-            style = "" if codes == "0" else codes  # as Rich sends them: each style whole, behind a reset
-        elif kind == "H":
-            move = codes
-            found.append(("", "", move))
+            assert codes == "0" or not style, "a style is set while another is in force"
+            style = "" if codes == "0" else codes
         else:
-            found.append((character, style, move))
-    return [*found, ("", style, "")]
+            found.append((f"{codes}{kind}", "") if kind else (character, style))
+    assert not style, "a style is left in force"
+    return found
 
 
-def with_resets(output: str) -> str:
-    """As Rich writes: no style is set while another is in force."""
-    return re.sub(r"(\x1b\[(?!0m)[0-9;]*m)", "\x1b[0m\\1", output)
+CONSOLE = Console(color_system="truecolor", force_terminal=True)
 
 
 @examples
-@given(outputs)
-def test_styles_are_set_once_and_every_cell_has_its_own(output: str) -> None:
-    whole = with_resets(output)
-    assert drawn(styled_once(whole)) == drawn(whole)
-    assert len(styled_once(whole)) <= len(whole) + len("\x1b[0m")
+@given(parts)
+def test_every_cell_has_its_own_style(parts: list[Part]) -> None:
+    expected = []
+    for x, y, cells in parts:
+        expected.append((f"{y + 1};{x + 1}H", ""))
+        for text, style in cells:
+            codes = style.render("x").partition("x")[0][2:-1] if style else ""
+            expected += [(character, codes) for character in text]
+    assert drawn(written(parts, CONSOLE)) == expected
 
 
 def test_between_pieces_of_one_style_the_cursor_moves_and_nothing_else() -> None:
-    blue, reset, move = "\x1b[34m", "\x1b[0m", "\x1b[2;5H"
-    assert styled_once(f"{blue}a{reset}{move}{blue}b{reset}") == f"{blue}a{move}b{reset}"
-    assert styled_once(f"{blue}a{reset}{move}c") == f"{blue}a{reset}{move}c"
+    blue, again = (Style.parse("blue") for _ in range(2))
+    first = (0, 0, [("a", blue)])
+    assert written([first, (4, 1, [("b", again)])], CONSOLE) == "\x1b[1;1H\x1b[34ma\x1b[2;5Hb\x1b[0m"
+    assert written([first, (4, 1, [("c", None)])], CONSOLE) == "\x1b[1;1H\x1b[34ma\x1b[2;5H\x1b[0mc"
 
 
 def sent_of(shown: TerminalBuffer, line: Line, x: int = 0) -> str:
@@ -156,17 +162,18 @@ def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: 
     """How wide they are together is not how wide they are one by one."""
     shown = TerminalBuffer()
     before, now = (Strip([Segment(f"{name} p50 5.0{digit}3")]) for digit in "01")
-    assert "".join(strip.text for _, strip in shown.news(3, 1, before)) == before.text
-    ((x, part),) = shown.news(3, 1, now)
-    ahead = now.crop(0, x - 3)
-    assert ahead.text + part.text + now.crop(x - 3 + part.cell_length).text == now.text
-    assert "1" in part.text
-    assert list(shown.news(3, 1, now)) == []
+    assert texts_of(shown.news(3, 1, before)) == [(3, before.text)]
+    ((x, _, cells),) = shown.news(3, 1, now)
+    part = "".join(text for text, _ in cells)
+    assert now.crop(0, x - 3).text + part + now.crop(x - 3 + len(cells)).text == now.text
+    assert "1" in part
+    assert shown.news(3, 1, now) == []
 
 
 def test_what_was_laid_out_for_a_larger_terminal_stays_within_this_one() -> None:
     shown = TerminalBuffer()
     shown.fit(Size(10, 2))
     strip = Strip([Segment("0123456789abcdef")])
-    assert [(x, part.text) for x, part in shown.news(4, 1, strip)] == [(4, "012345")]
-    assert list(shown.news(10, 1, strip)) == list(shown.news(0, 2, strip)) == []
+    assert texts_of(shown.news(4, 1, strip)) == [(4, "012345")]
+    assert shown.news(10, 1, strip) == shown.news(0, 2, strip) == []
+    assert texts_of(shown.news(5, 1, Strip([Segment("0123中5")]))) == [(5, "0123 ")]
