@@ -32,7 +32,7 @@ LEAST_BEYOND = 5.0  # and beyond another percentile: what fewer there vary by is
 NOTICED = 2.3  # times the variance of independent inferences: nine of ten sessions of such look less alike
 COARSE = 0.1  # of all inferences in one bucket
 ROWS_AT_ONCE = 4096  # which hold a million buckets at most
-MOST_AGE_S = 16  # of an estimate, while measuring goes on
+LEAST_AGE_S, MOST_AGE_S = 4, 16  # of an estimate, before another is made while measuring goes on
 
 Interval = tuple[float, float]
 
@@ -110,13 +110,13 @@ class Precision:
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
         """`buckets`: the histogram of the whole session, of which `session` is.
 
-        Where it is not final, an estimate that is not older than a block is returned again.
+        Where it is not final, an estimate that is not older than a block, or than four seconds, is returned again.
         """
         if session is None or self._first is None:
             return UNJUDGED
         key = session.count, self._last_ns
         age_ns = self._last_ns - self._view[0][1] if self._view else 0
-        is_due = is_final or age_ns >= min(1 << self._doublings, MOST_AGE_S) * NS
+        is_due = is_final or age_ns >= min(max(1 << self._doublings, LEAST_AGE_S), MOST_AGE_S) * NS
         if self._view is None or (self._view[0] != key and is_due):
             self._view = key, self._judged(session, buckets)
         return self._view[1]
