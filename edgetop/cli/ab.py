@@ -116,6 +116,8 @@ PARAMS = (
         ["--fail-if", "ratio_gates"], type=ratio_gate, multiple=True, metavar="CHANGE",
         help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
     ),
+    Companion(["--labels", "classes"], rules=[needs("keep_outputs")], **text.LABELS),
+    Companion(["--metric"], rules=[needs("keep_outputs")], **text.METRIC),
     click.Option(["--html"], type=run.PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
     Companion(["--force"], is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
     *(param for param in run.command.params if param.name not in _NOT_OF_AB),
@@ -142,6 +144,10 @@ def command(**options: Any) -> int:
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
 
     options = _both(options)
+    if options["classes"] or options["metric"]:
+        from edgetop.cli.agreement import judge_of  # noqa: PLC0415  where it is asked for
+
+        options["judge"] = judge_of(options["classes"], options["metric"])
     if options["html"]:
         from edgetop.cli.page import refuse_html  # noqa: PLC0415
 

@@ -88,7 +88,7 @@ def _tell_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | 
 
 def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
     samples, _ = read_samples([str(path) for path in sorted(sessions, key=lambda path: path.stem[-1])])
-    found = compare(grouped(samples, VARIANT))
+    found = compare(grouped(samples, VARIANT), judge=options.get("judge"))
     results = judge_gates(options["ratio_gates"], found, strict=False)
     if options.get("page"):
         from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh

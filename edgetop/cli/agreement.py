@@ -1,55 +1,86 @@
-"""Whether A and B of an A/B session, or the combinations of a sweep, still give the same outputs."""
+"""Whether A and B of an A/B session, or the combinations of a sweep, still give the same outputs, and right ones."""
 
+import importlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from edgetop.cli.comparison_text import value_text
 from edgetop.comparison.compare import Comparison
-from edgetop.comparison.outputs import AGREEMENT, agreements
+from edgetop.comparison.outputs import AGREEMENT, Judge, agreements, judged_lines
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.recording.outputs import read_outputs
 from edgetop.session.turns import SIDES
 
+JUDGED = ("top-1", "top-5", "metric")
 SHOWN = ("same_top", "snr_db", "max_abs")
 
 
-def with_outputs(document: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
+    """What `--labels` and `--metric` ask for; `folder`: where the module lies, or here. Raises InputError."""
+    labels = metric = None
+    if path:
+        try:
+            labels = np.asarray(np.load(path, allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            why = getattr(error, "strerror", None) or "not an array as numpy.save writes it"
+            raise InputError(f"--labels {path}: {why}") from None
+    if name:
+        module, _, function = name.partition(":")
+        sys.path.insert(0, str(folder or Path.cwd()))  # as `python -m` does
+        try:
+            metric = getattr(importlib.import_module(module), function)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own module: any type it likes
+            text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
+            raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
+    return Judge(labels, metric, name or "")
+
+
+def with_outputs(document: dict[str, Any], folder: Path | None, judge: Judge | None = None) -> dict[str, Any]:
     """`report --json`, with `outputs` in its part `ab` where both variants kept some: B's against A's."""
-    if document.get("ab") and folder and (found := _found(folder)):
+    if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
     return document
 
 
-def outputs_lines(folder: Path | None) -> Iterator[str]:
+def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
     """The same in the text; nothing where none were kept."""
-    found = _found(folder) if folder else None
+    found = _found(folder, judge) if folder else None
     if found and found["refused"]:
-        yield f"outputs    not compared: {clean(found['refused'])}"
+        yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"
     for one in found["agreement"] if found else ():
         told = [f"{AGREEMENT[key][0]} {value_text(one[key], AGREEMENT[key][1])}{_unit(key)}"
                 for key in SHOWN if one[key] is not None]  # fmt: skip
         yield f"outputs    {clean(one['name'])} of B to A's: {', '.join(told)}"
+    for one in found["judged"] if found else ():
+        each = (f"{side} {value_text(value, one['unit'])}" for side, value in zip(SIDES, one["values"], strict=True))
+        yield f"outputs    {clean(one['label'])}: {', '.join(each)}"
 
 
 def _unit(key: str) -> str:
     return " dB" if AGREEMENT[key][1] == "dB" else ""
 
 
-def _found(folder: Path) -> Mapping[str, Any] | None:
+def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:
+    found: dict[str, Any] = {"agreement": [], "judged": [], "refused": None}
     try:
         first, second = (read_outputs(folder, side) for side in SIDES)
         if first is None or second is None:
             return None
-        return {"agreement": [asdict(one) for one in agreements(first, second)], "refused": None}
+        found["agreement"] = [asdict(one) for one in agreements(first, second)]
+        found["judged"] = [asdict(one) for one in judged_lines([first, second], judge or Judge())]
     except (InputError, ValueError) as error:
-        return {"agreement": [], "refused": str(error)}
+        found["refused"] = str(error)
+    return found
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Of a combination's outputs against the first combination's: the lowest agreement and signal to noise."""
+    """Of a combination's outputs: the lowest agreement with the first combination's, and what they were judged by."""
     if comparison is None or name not in comparison.names:
         return {}
     place = comparison.names.index(name)
@@ -59,4 +90,9 @@ def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
         values = [value for value in rows if isinstance(value, float)]
         if values:
             found[end] = min(values)
+    for row in comparison.rows:
+        value, (kind, _, rest) = row.values[place], row.key.partition("/")
+        key = kind if kind == "metric" else rest.rpartition("/")[2]
+        if isinstance(value, float) and key in JUDGED and kind in ("output", "metric"):
+            found[key] = value
     return found

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgetop.comparison.gates import RelativeResult
-    from edgetop.comparison.outputs import Judge
     from edgetop.comparison.sample import Sample
     from edgetop.session.manifest import Model
 
@@ -27,11 +26,8 @@ PATH = click.Path(path_type=Path)
 OPTIONS = (
     option("--group-by", metavar="KEY", help="Sessions of one value together: a label's key, model, threads ..."),
     option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help compare)."),
-    option("--labels", type=PATH, metavar="FILE.npy", help="Classes of the kept outputs: how often is each right?"),
-    option(
-        "--metric", metavar="MODULE:FUNCTION",
-        help="A Python function that is called with outputs and labels, and returns a number: eval.py's eval:score.",
-    ),
+    option("--labels", **text.LABELS),
+    option("--metric", **text.METRIC),
     option("--csv", "csv_file", metavar="FILE", help="The rows as CSV as well; - is the standard output, alone."),
     option(
         "--fail-if", "gates", type=text.relative_gate, multiple=True, metavar="GATE",
@@ -60,6 +56,7 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
       edgetop compare release-1 release-2 --fail-if 'p50>+3%' --fail-if 'rss>+20MiB' --junit gates.xml
     """
     from edgetop.cli import comparison_text  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.agreement import judge_of  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
     from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
     from edgetop.comparison.compare import compare, comparison_document  # noqa: PLC0415
@@ -71,7 +68,7 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
     samples, problems = read_samples(sessions)
     try:
         groups = grouped(samples, options["group_by"])
-        found = compare(groups, judge=judge_of(options))
+        found = compare(groups, judge=judge_of(options["labels"], options["metric"]))
     except ValueError as error:
         key = options["group_by"]
         advice = f"all have the same {key}" if key and len(samples) > 1 else "name two sessions or more"
@@ -121,33 +118,6 @@ def _prepared(options: dict[str, Any]) -> Any:
     if options["csv_file"] is None:
         return None
     return NamedOutput(Path(options["csv_file"]), force=options["force"], elsewhere="name another place with --csv")
-
-
-def judge_of(options: dict[str, Any]) -> "Judge":
-    """What the outputs are to be held against. Raises InputError."""
-    import importlib  # noqa: PLC0415  where it is asked for
-    import sys  # noqa: PLC0415
-
-    import numpy as np  # noqa: PLC0415
-
-    from edgetop.comparison.outputs import Judge  # noqa: PLC0415
-
-    path, name, labels, metric = options["labels"], options["metric"] or "", None, None
-    if path:
-        try:
-            labels = np.asarray(np.load(path, allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
-            why = getattr(error, "strerror", None) or "not an array as numpy.save writes it"
-            raise InputError(f"--labels {path}: {why}") from None
-    if name:
-        module, _, function = name.partition(":")
-        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
-        try:
-            metric = getattr(importlib.import_module(module), function)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own module: any type it likes
-            text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
-            raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
-    return Judge(labels, metric, name)
 
 
 def read_samples(sessions: "Sequence[str]") -> "tuple[list[Sample], list[str]]":

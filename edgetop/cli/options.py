@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -33,6 +34,16 @@ MIN_MAX_BYTES = 4 * 2**20
 MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # as long as a session may last
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 
+
+# Of `--labels` and `--metric`, which are the same in several commands.
+LABELS: dict[str, Any] = {
+    "type": click.Path(path_type=Path), "metavar": "FILE.npy",
+    "help": "Classes of the kept outputs: how often is each right?",
+}  # fmt: skip
+METRIC: dict[str, Any] = {
+    "metavar": "MODULE:FUNCTION",
+    "help": "A Python function that is called with outputs and labels, and returns a number: eval.py's eval:score.",
+}
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -66,6 +66,8 @@ OWN_OPTIONS = (
         help="By what a setting is recommended."),
     option("--max-temp", type=text.celsius, metavar="80C", help="Recommend none that is hotter than this."),
     option("--max-rss", type=text.size, metavar="512M", help="Recommend none whose engine needs more."),
+    option("--labels", "classes", cls=Companion, rules=[needs("keep_outputs", "resume")], **text.LABELS),
+    option("--metric", cls=Companion, rules=[needs("keep_outputs", "resume")], **text.METRIC),
     option("--scenario", type=demo.scenario, metavar="NAME", shell_complete=completion.scenarios,
            help="On the virtual board: edgetop help demo."),
     option(
@@ -84,6 +86,12 @@ OWN_OPTIONS = (
 )  # fmt: skip
 
 
+_BESIDE_RESUME = {
+    *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
+    *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
+}
+
+
 @click.command("sweep", params=[], epilog=EXAMPLES)
 @click.argument("models", nargs=-1, type=run.PATH, metavar="MODEL...")
 @text.add_options(OWN_OPTIONS)
@@ -98,22 +106,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
 
     given = given_names(ctx)
-    if options["resume"]:
-        others = {
-            "resume",
-            "as_json",
-            "csv_file",
-            "html",
-            "force",
-            "detach",
-            "goal",
-            "max_temp",
-            "max_rss",
-            "deadline",
-            "dry_run",
-        }
-        if wrong := [name for name in given if name not in others]:
-            raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
+    if options["resume"] and (wrong := [name for name in given if name not in _BESIDE_RESUME]):
+        raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
     if options["as_json"] and options["detach"]:
         raise InputError(
             "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"

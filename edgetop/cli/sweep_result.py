@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from edgetop.cli import options as text
-from edgetop.cli.agreement import worst
+from edgetop.cli.agreement import judge_of, worst
 from edgetop.cli.compare import read_samples
 from edgetop.cli.comparison_text import ranking_lines, value_text
 from edgetop.cli.summary import wrapped
 from edgetop.cli.tell import raise_problems, table, tell
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
-from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED
+from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.sweep.choice import GOALS, KEYS, Candidate, Choice, Wanted, choose
@@ -27,7 +27,9 @@ from edgetop.sweep.plan import Plan
 
 _HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "items_per_s": "items/s", "energy_mj": "mJ/item",
           "rss_peak_mib": "MiB", "max_c": "max °C"}  # fmt: skip
-_AGREEING = {"same_top": "same class", "snr_db": "SNR dB"}  # outputs against the first combination's, if kept
+# Of outputs, if kept: against the first combination's, and by --labels and --metric.
+_AGREEING = {"same_top": ("same class", "share"), "snr_db": ("SNR dB", "dB"), "top-1": ("top-1", "share"),
+             "top-5": ("top-5", "share"), "metric": ("metric", "")}  # fmt: skip
 _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
 _RANKED_BY = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz", "energy": "gross_mj"}
 
@@ -40,7 +42,7 @@ def print_result(
     wanted = _wanted(plan)
     choice = choose(candidates, wanted)
     ranked_by = _RANKED_BY[wanted.goal]
-    comparison = compare(groups, ranked_by) if len(groups) > 1 else None
+    comparison = _comparison(plan, groups, ranked_by, problems) if len(groups) > 1 else None
     as_good = _as_good(plan, comparison, choice)
     if csv_file:
         _write_csv(csv_file, candidates)
@@ -57,6 +59,16 @@ def print_result(
         tell("\n".join([*_table(candidates, choice, comparison), *lines]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
+
+
+def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
+    """Without labels and metric where these do not fit: so a sweep of hours does not end without its table."""
+    try:
+        judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"), Path(plan.folder))
+        return compare(groups, ranked_by, judge)
+    except InputError as error:
+        problems.append(str(error))
+        return compare(groups, ranked_by)
 
 
 def _wanted(plan: Plan) -> Wanted:
@@ -143,24 +155,22 @@ def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparis
     """The medians of each combination; those that failed at the end with their reason."""
     front = {one.name for one in choice.pareto}
     agree = {one.name: found for one in candidates if (found := worst(comparison, one.name))}
-    heads = [head for end, head in _AGREEING.items() if any(end in found for found in agree.values())]
+    agreeing = {end: head for end, head in _AGREEING.items() if any(end in found for found in agree.values())}
     rows = [
         [
             "*" if one.name in front else "",
             clean(one.name),
             f"{len(one.sessions)}",
             *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
-            *(
-                value_text(agree.get(one.name, {}).get(end), "share" if end == "same_top" else "")
-                for end, head in _AGREEING.items()
-                if head in heads
-            ),
+            *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
         ]
         for one in candidates
         if one.sessions
     ]
     if rows:
-        yield from table(["", "settings", "n", *_HEADS.values(), *heads], rows, {"", "settings"})
+        yield from table(
+            ["", "settings", "n", *_HEADS.values(), *(head for head, _ in agreeing.values())], rows, {"", "settings"}
+        )
     if len(front) < len(rows) and choice.axes:
         axes = ", ".join(_AXES[axis] for axis in choice.axes)
         yield f"* none is better in one of {axes} and worse in none (Pareto front)"

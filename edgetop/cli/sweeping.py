@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ import click
 
 from edgetop import formatting
 from edgetop.cli import demo, run
+from edgetop.cli.agreement import judge_of
 from edgetop.cli.board import open_board
 from edgetop.cli.child_run import ChildRun
 from edgetop.cli.page import refuse_html
@@ -41,7 +42,7 @@ ENDING_S = 30.0
 LOG = "sweep.log"
 ELSEWHERE = "name another place with --csv"
 BOARD = "board.json"  # the heat of a virtual board
-WANTED = ("goal", "deadline", "max_temp", "max_rss")
+WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
 
 def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Terminal) -> int:
@@ -59,7 +60,7 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
         duration_s=parsed["duration"] / 1e9 if parsed["duration"] else None,
         cooldown_max_s=parsed["cooldown_max"] / 1e9,
         cooldown_to_c=options["cooldown_to"],
-        wanted={name: options[name] for name in WANTED},
+        wanted=_wanted(options, WANTED),
     )
     if options["dry_run"]:
         tell(_plan_words(plan, None, None, each=True))
@@ -76,13 +77,22 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
 def resume_sweep(options: dict[str, Any], terminal: Terminal) -> int:
     folder = Path(os.path.abspath(options["resume"]))  # noqa: PTH100  links are kept
     plan = read_plan(folder)
-    plan = replace(plan, wanted={**plan.wanted, **{name: options[name] for name in WANTED if name in options["given"]}})
+    plan = replace(plan, wanted={**plan.wanted, **_wanted(options, options["given"])})
     with _held(folder):
         if plan.next_run:
             tell(_plan_words(plan, folder, None), err=True)
         if options["dry_run"]:
             return EXIT_DONE
         return Sweep(folder, plan, terminal).run(options)
+
+
+def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What the plan keeps of these options. Raises InputError where labels or a metric cannot be used."""
+    wanted = {name: options[name] for name in WANTED if name in names}
+    judge_of(wanted.get("classes"), wanted.get("metric"))
+    if wanted.get("classes"):
+        wanted["classes"] = str(wanted["classes"].absolute())
+    return wanted
 
 
 def _parsed(run_options: list[str], arguments: list[str]) -> Mapping[str, Any]:

@@ -143,7 +143,7 @@ def _end(session: LiveSession, options: Options) -> End:
 
         kept_in = session.folder.path if session.folder else None
         with _noted(unwritten):
-            write_report(options["page"], session.analysis, result, list(outputs_lines(kept_in)))
+            write_report(options["page"], session.analysis, result, list(outputs_lines(kept_in, options.get("judge"))))
     if options["junit"]:
         with _noted(unwritten):
             junit.write(options["junit"], result, outcome.error)
@@ -405,12 +405,12 @@ def _print_result(result: "Report", folder: HeldFolder | None, options: Options)
 
     kept_in = folder.path if folder and options.get("keep_outputs") else None
     if options["as_json"]:
-        click.echo(json.dumps(with_outputs(to_json(result), kept_in), indent=1))
+        click.echo(json.dumps(with_outputs(to_json(result), kept_in, options.get("judge")), indent=1))
         return
     text = summary(result)  # which nothing else will print
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}{_but(folder)}"
-        lines = (brief_summary(result), *wrapped(outputs_lines(kept_in)), where)
+        lines = (brief_summary(result), *wrapped(outputs_lines(kept_in, options.get("judge"))), where)
         text = "\n".join((*lines, f"more: edgetop report {session}"))
     tell(text, ascii_only=bool(options["ascii_only"]))

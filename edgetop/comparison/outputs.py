@@ -225,14 +225,15 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
             each = tuple(getattr(found[place][output], end) if place in found else None for place in range(len(kept)))
             if any(value is not None for value in each):
                 rows.append(Line(f"output/{of.name}/{end}", f"{of.name}: {label}", unit, each))
-    return [*rows, *_judged(kept, judge)], refused
+    return [*rows, *judged_lines(kept, judge)], refused
 
 
 def _words(kept: KeptOutputs) -> str:
     return f"{len(kept.inputs)}{', dequantised' if any(one.scale for one in kept.outputs) else ''}"
 
 
-def _judged(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
+def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
+    """How often each is right, and the user's own metric. Raises InputError where they cannot be used."""
     rows = []
     if judge.labels is not None:
         each = [None if one is None else right(one, judge.labels) for one in kept]
