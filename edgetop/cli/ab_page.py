@@ -8,7 +8,7 @@ import numpy as np
 from edgetop.analysis.ab import METRICS, AbView, binned
 from edgetop.analysis.ab_words import verdict_words
 from edgetop.analysis.paired import LEAST_PAIRS, difference, undisturbed
-from edgetop.cli.comparison_page import Ratio, ratio_chart, shares_chart
+from edgetop.cli.comparison_page import Ratio, edges_between, ratio_chart, shares_chart
 from edgetop.cli.page import COLOURS, GREY, plain
 
 BINS = 80
@@ -22,7 +22,7 @@ def ab_charts(view: AbView) -> Iterator[Any]:
     names = [f"{letter}  {variant.name}" for letter, variant in zip("AB", view.variants, strict=False)]
     low = min(float(np.median(rows[:, 0])) for rows in view.quantiles_ns)
     high = max(float(np.median(rows[:, -1])) for rows in view.quantiles_ns)
-    edges = np.linspace(low, max(high, low + 1), BINS + 1)
+    edges = edges_between(low, high, BINS)
     yield shares_chart(
         [(n, 100 * binned(rows, edges)) for n, rows in zip(names, view.quantiles_ns, strict=True)], edges
     )
@@ -31,7 +31,7 @@ def ab_charts(view: AbView) -> Iterator[Any]:
         for metric in METRICS
         if (one := view.ratios[metric])
     ]
-    yield from ratio_chart("B against A: ratio and its 95 % interval", found)
+    yield from ratio_chart("B against A: ratio, 95 %", found)
     yield from _course(view)
 
 

@@ -17,6 +17,8 @@ from edgetop.session import histogram
 CELLS = 60
 BINS = 100
 EDGES = 0.001, 0.999  # of all latencies
+MOST_RATIO = 10.0  # further, intervals are drawn where a ratio is: one that tells nothing would squeeze the others
+WIDE = 4.0  # from the least to the most: beyond it each edge is as many times the one before
 
 
 def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
@@ -67,7 +69,7 @@ def _histograms(comparison: Comparison) -> Iterator[Any]:
     if not groups:
         return
     ends = [histogram.percentiles(counts, EDGES, 0, 2**62) for _, counts in groups]
-    edges = np.linspace(min(low for low, _ in ends), max(*(high for _, high in ends), 1.0), BINS + 1)
+    edges = edges_between(min(low for low, _ in ends), max(high for _, high in ends), BINS)
     middle = histogram.lower_edge_ns(np.arange(histogram.SIZE)).astype(np.float64)
     yield shares_chart(
         [(name, np.histogram(middle, bins=edges, weights=counts / counts.sum() * 100)[0]) for name, counts in groups],
@@ -75,12 +77,22 @@ def _histograms(comparison: Comparison) -> Iterator[Any]:
     )
 
 
+def edges_between(low: float, high: float, bins: int) -> Floats:
+    """Of bins; even on a logarithmic axis where a tail is long, so that its body is more than one bar."""
+    low = max(low, 1.0)
+    spaced: Floats = (np.geomspace if high > WIDE * low else np.linspace)(low, max(high, low + 1), bins + 1)
+    return spaced
+
+
 def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Any:
     """Histograms over each other. `groups`: of each the percent between two edges, which are in ns."""
+    from bokeh.models import NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
+    is_wide = bool(edges[-1] > WIDE * edges[0])
     chart = figure(
-        title="latency, ms: share of inferences", height=300, sizing_mode="stretch_width",
+        title="latency, ms: % of inferences", height=300, sizing_mode="stretch_width",
+        x_axis_type="log" if is_wide else "linear",
         tools="xpan,xwheel_zoom,xbox_zoom,reset,save", tooltips=[("ms", "@left{0.000}"), ("%", "@top{0.00}")],
     )  # fmt: skip
     for number, (name, share) in enumerate(groups):
@@ -88,6 +100,8 @@ def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Any:
             top=share, bottom=0, left=edges[:-1] / 1e6, right=edges[1:] / 1e6, legend_label=clean(name),
             fill_color=COLOURS[number], line_color=COLOURS[number], fill_alpha=0.35,
         )  # fmt: skip
+    if is_wide:
+        chart.xaxis.formatter = NumeralTickFormatter(format="0.[000]")
     put_legend_above(chart)
     return plain(chart)
 
@@ -107,14 +121,12 @@ def _ratios(comparison: Comparison) -> Iterator[Any]:
             for row in comparison.rows
             if (one := row.ratios[place]) and one.ci95 and one.value
         ]
-        yield from ratio_chart(
-            f"{clean(name)} against {clean(comparison.names[0])}: ratio and its 95 % interval", found
-        )
+        yield from ratio_chart(f"{clean(name)} against {clean(comparison.names[0])}: ratio, 95 %", found)
 
 
 def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Any]:
     """Each with its interval; 1 is no difference. None where there is no ratio."""
-    from bokeh.models import Span  # noqa: PLC0415
+    from bokeh.models import NumeralTickFormatter, Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
     if not found:
@@ -124,14 +136,16 @@ def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Any]
         title=title, y_range=labels[::-1], x_axis_type="log", height=60 + 22 * len(labels),
         sizing_mode="stretch_width", tools="xwheel_zoom,reset,save", tooltips=[("", "@what")],
     )  # fmt: skip
+    most = max(MOST_RATIO, *(2 * max(one.value, 1 / one.value) for _, one in found))
     ends = {
         "y": labels,
-        "low": [max(one.ci95[0], 1e-3) for _, one in found],
-        "high": [min(one.ci95[1], 1e3) for _, one in found],
+        "low": [max(one.ci95[0], 1 / most) for _, one in found],
+        "high": [min(one.ci95[1], most) for _, one in found],
         "value": [one.value for _, one in found],
         "what": [f"{one.value:.3f}  {one.words}" for _, one in found],
         "colour": [_COLOUR_OF.get(one.verdict, GREY) for _, one in found],
     }
+    chart.xaxis.formatter = NumeralTickFormatter(format="0.[000]")
     chart.segment("low", "y", "high", "y", line_width=3, color="colour", source=ends)
     chart.scatter("value", "y", size=9, color="colour", source=ends)
     chart.add_layout(Span(location=1, dimension="height", line_color=GREY, line_dash="dashed"))

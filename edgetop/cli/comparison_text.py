@@ -17,6 +17,7 @@ from edgetop.recording.export.protocol import NamedOutput, StreamOutput
 NAME_CELLS, WIDE_CELLS = 22, 40
 NARROW = 118  # columns, below which names are shorter
 PIPED_COLUMNS = 160
+MOST_DIGITS = 1000  # of a factor: two sessions a side tell nothing, and say so with many digits
 LEFT = ("row", "")
 
 
@@ -121,8 +122,12 @@ def ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:
         points = 100 if unit == "share" else 1
         interval = "" if ends is None else f"{points * ends[0]:+.3g} to {points * ends[1]:+.3g}"
         return f"{points * one.difference:+.3g}{' points' if unit == 'share' else ''}", interval, one.words
-    interval = "" if one.ci95 is None else f"{one.ci95[0]:.3f} to {one.ci95[1]:.3f}"
-    return f"x {one.value:.3f}", interval, one.words
+    interval = "" if one.ci95 is None else " to ".join(map(_factor, one.ci95))
+    return f"x {_factor(one.value)}", interval, one.words
+
+
+def _factor(value: float) -> str:
+    return f"{value:.3f}" if value < MOST_DIGITS else f"{value:.0e}"
 
 
 def ranking_lines(comparison: Comparison) -> Iterator[str]:

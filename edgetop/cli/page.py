@@ -35,7 +35,9 @@ h1 {{ font-size: 1.35rem; }} h2 {{ font-size: 1.05rem; margin: 1.4rem 0 .3rem; }
 table {{ border-collapse: collapse; font-size: .9rem; }}
 th, td {{ text-align: left; vertical-align: top; padding: .15rem .8rem .15rem 0; }}
 tr {{ border-bottom: 1px solid var(--line); }}
-td {{ font-family: ui-monospace, monospace; white-space: pre-wrap; }} td.number {{ text-align: right; }}
+td {{ font-family: ui-monospace, monospace; white-space: pre-wrap; }}
+td.number {{ text-align: right; white-space: pre; }}
+.slower, .faster, .higher, .lower, .same, .unknown {{ min-width: 9rem; }}
 .slower, .FAILED {{ color: var(--bad); }} .faster {{ color: var(--good); }} .chart {{ margin: .5rem 0; }}
 </style>
 {scripts}

@@ -46,7 +46,7 @@ def test_an_ab_session_has_its_own_charts_first(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert is_alone(page)
     assert "<script>alert" not in page
-    places = [page.index(what) for what in ("latency, ms: share", "ratio and its 95 % interval", "p50 of B to A, 95 %")]
+    places = [page.index(what) for what in ("latency, ms: %", "ratio, 95 %", "p50 of B to A, 95 %")]
     assert places == sorted(places)
     assert page.index("marks and events") > places[-1]
     assert "outputs    &lt;/script&gt;" in page
@@ -60,8 +60,8 @@ def test_a_comparison_is_one_file_with_histograms_and_ratios(tmp_path: Path) -> 
     assert len(page) < MOST_BYTES
     assert "<script>alert" not in page
     assert '<td class="slower">slower</td>' in page
-    assert "latency, ms: share of inferences" in page
-    assert "ratio and its 95 % interval" in page
+    assert "latency, ms: % of inferences" in page
+    assert "ratio, 95 %" in page
 
 
 def test_without_bokeh_or_over_a_file_it_is_refused_before_anything_is_read(
