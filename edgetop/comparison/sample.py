@@ -9,6 +9,7 @@ from edgetop.analysis.ab import AbView
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import Report, report
 from edgetop.analysis.report_latency import PERCENTILE_KEYS
+from edgetop.errors import InputError
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest
 from edgetop.session.outputs import KeptOutputs
@@ -95,7 +96,7 @@ KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
 def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
     """In the order in which they first come; without a key each session stands alone.
 
-    Raises ValueError where a session has no such label.
+    Raises InputError where a session has no such label.
     """
     found: dict[str, list[Sample]] = {}
     for number, one in enumerate(samples):
@@ -111,5 +112,6 @@ def _name(one: Sample, key: str | None, before: Sequence[str]) -> str:
         return f"{session.name} ({same + 1})" if same else session.name
     value = session.labels.get(key) or (KEYS[key](session) if key in KEYS else None)
     if value is None:
-        raise ValueError(f"{session.name} has no label {key}")
+        text = f"--group-by: {session.name} has no label {key or '(an empty one)'}"
+        raise InputError(text, f"give one that all have, or {', '.join(KEYS)}")
     return f"{key}={value}"
