@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 
 OPTIONS = (
-    option("--group-by", metavar="KEY", help="Sessions of one value together: a label's key, model, threads ..."),
+    option(
+        "--group-by", metavar="KEY", shell_complete=completion.group_keys,
+        help="Sessions of one value together: a label's key, model, threads ...",
+    ),
     option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help compare)."),
     option("--labels", **text.LABELS),
     option("--metric", **text.METRIC),

@@ -64,6 +64,12 @@ def scenarios(_context: click.Context, _param: click.Parameter, incomplete: str)
     return _beginning(SCENARIOS, incomplete)
 
 
+def group_keys(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+    from edgetop.comparison.sample import KEYS  # noqa: PLC0415  only where it is asked for
+
+    return _beginning(KEYS, incomplete)
+
+
 def themes(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
     return _beginning(theme_names(), incomplete)
 

@@ -58,6 +58,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("edgetop run --engine lite", ["litert"]),
         ("edgetop run --provider CU", ["CUDA"]),
         ("edgetop demo --scenario th", ["thermal"]),
+        ("edgetop compare a b --group-by po", ["power-mode"]),
         ("edgetop help alert", ["alerts"]),
         ("edgetop run --on-event thr", ["throttled"]),
         ("edgetop completion f", ["fish"]),
