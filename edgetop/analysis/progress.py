@@ -112,6 +112,9 @@ class Progress:
     def _silent_ns(self) -> int | None:
         if self._phase == "over" or self._profiling_since_ns is not None or self._last_sign_ns is None:
             return None
+        begun_ns, lasts_ns = self._measure_from_ns, self._duration_ns
+        if begun_ns is not None and lasts_ns is not None and self._last_sign_ns >= begun_ns + lasts_ns:
+            return None  # nothing more is to come
         return self._now_ns - self._last_sign_ns
 
     def view(self) -> ProgressView:

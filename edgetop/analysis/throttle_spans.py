@@ -280,6 +280,8 @@ class Spans:
         begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS
         if end_s <= begin_s:
             return
+        self.measured_s = end_s
+        end_s = max(begin_s, min(end_s, tracks.newest_s + HOLD_S + 1))  # behind that nothing is known
         # Of several CPUs the one that is fastest just then runs the model.
         clock = np.fmax.reduce(tracks.held(board.clocks, begin_s, end_s)[0], axis=0, initial=np.nan)
         second, spans = np.arange(begin_s, end_s), self._since(begin_s * NS)
@@ -295,7 +297,6 @@ class Spans:
             span.begin_clock_mhz = float(np.fmin.reduce(clock[is_early], initial=span.begin_clock_mhz))
             span.begin_temp_c = float(np.fmax.reduce(heat[is_early], initial=span.begin_temp_c))
         self.best_mhz = float(np.fmax.reduce(clock[is_free], initial=self.best_mhz))
-        self.measured_s = end_s
 
     def _measure_latency(self, rows: Rows) -> None:
         """A second is of a span that its middle is in."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # loads Arrow
 MOMENTS = 5  # at which a session is looked at while it is being finished
 CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second
 STEP_SECONDS = 600  # how much session time one batch of `play` spans
+LONG_AFTER_NS = 86_400 * NS  # the end of a session: a row so late is none of it
 
 
 class Recording:
@@ -134,7 +135,9 @@ class Recording:
             yield rest
 
     def _believed(self, name: str, rows: Any) -> Any:
-        kept = _SOUND[name](rows)
+        kept, lasts_ns = _SOUND[name](rows), self.manifest.duration_ns
+        if lasts_ns and lasts_ns > 0 and not self.is_live:
+            kept = within(Span(end_ns=lasts_ns + LONG_AFTER_NS), kept)
         if len(kept) < len(rows):
             self._snapshot.problems.leave_out(
                 self.folder / f"{name}.parquet", hash(int(times(rows)[0])), len(rows) - len(kept)

@@ -116,6 +116,7 @@ class Conductor:
         self._tick_s = OPENING_TICK_S
         self._ends_with_engine: set[str] = set()  # sources of events
         self._shift_ns = 0  # from the origin of the first session to that of this one
+        self._asked_ns = 0  # when the engine was last asked for news
         self._reached_ns = 0  # on CLOCK_MONOTONIC: no inference to come began before
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
@@ -188,6 +189,7 @@ class Conductor:
     def step(self) -> None:
         """Take in what came since the last step, and end the session where it is over."""
         sensed = self._sensed()  # before the poll, which so knows of an end that a sensor has met
+        self._asked_ns = self._session_state.now_ns()
         update = self._engine.poll()
         self._heed_stop()
         self._heed_profile()
@@ -330,12 +332,15 @@ class Conductor:
         self._session_state.data_dependent(self._work.data_dependent)
         self._surroundings.sensed(readings, self._session_state.manifest.sensors)
         self._session_state.surrounded_by(self._surroundings)
+        events = (*self._session_state.take_events(), *sensor_events)
+        ends_ns = [last_end_ns(inferences)] if len(inferences) else []
         return Batch(
-            until_ns=self._session_state.now_ns(),
+            # What came since it was asked is not known, however late it is now on a machine that others keep busy.
+            until_ns=max([self._asked_ns, *(event.t_ns for event in events), *ends_ns]),
             inferences=inferences,
             seconds=self._aggregator.add(inferences),
             readings=readings,
-            events=(*self._session_state.take_events(), *sensor_events),
+            events=events,
             bursts=self._work.joined_to(self._session_state.take_bursts()),
             manifest=self._session_state.take_manifest(),
         )

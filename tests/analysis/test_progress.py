@@ -122,3 +122,11 @@ def test_progress_does_not_depend_on_how_a_session_came(seed: int, cuts: list[fl
     assert differences(split.view(), whole.view()) == []
     assert split.warmup == whole.warmup
     assert split.measured_until_ns == whole.measured_until_ns
+
+
+def test_an_engine_that_has_done_what_was_asked_is_not_waited_for() -> None:
+    inferences = back_to_back(0, [100 * MS] * 10)
+    begun = phase_event(0, "measure", runs=None, duration_ns=NS)
+    assert view_of(Batch(9 * NS, events=(begun,), inferences=inferences)).silent_ns is None
+    longer = phase_event(0, "measure", runs=None, duration_ns=2 * NS)
+    assert view_of(Batch(9 * NS, events=(longer,), inferences=inferences)).silent_ns == 8 * NS

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
 from tests.support.delegates import claiming_delegate
+from tests.support.told import Burners
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +63,26 @@ def test_each_operator_says_whether_its_share_is_settled_and_where_it_lies(onnx)
         low, high = operator["share_ci95"] or (0.0, 1.0)
         assert 0 <= low <= operator["share"] <= high <= 1
         assert not operator["settled"] or high - low <= 0.01 or high - low <= 0.4 * operator["share"] + 1e-5
+
+
+@pytest.mark.parametrize("burners", [0, os.cpu_count()])
+def test_shares_settle_in_a_short_run_or_are_not_said_to_have(burners, onnx, folder):
+    """The same shares alone and beside programs that ask for every core, as far as they are said to be known."""
+    with Burners(burners):
+        done = edgetop("ops", "ladder.onnx", "--runs", "30", "--threads", "1", "--no-roofline", "--json", home=folder)
+    found = json.loads(done.stdout)
+    settled = {operator["name"]: operator for operator in found["operators"] if operator["settled"]}
+    assert set(settled) == set() or (found["bursts"] >= 3 and found["runs"] >= 10 and not found["disturbed"])
+    if found["bursts"] >= 5 and not found["disturbed"]:
+        assert sum(operator["share"] for operator in settled.values()) > 0.8
+    # Each rung is a matrix product, of which the work is known; in the small ones it is not all.
+    rungs = {name: of for name, of in settled.items() if name.startswith("rung") and of["share"] > 0.05}
+    work = {operator["name"]: operator["flops"] for operator in onnx["operators"]}
+    for name, operator in rungs.items():
+        low, high = operator["share_ci95"]
+        others = [(of["share"] / operator["share"], work[of["name"]] / work[name]) for of in rungs.values()]
+        assert all(0.6 < share / flops < 1.7 for share, flops in others)
+        assert low <= operator["share"] <= high
 
 
 def test_operators_are_in_run_order_and_shares_add_up(onnx):

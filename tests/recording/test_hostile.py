@@ -74,9 +74,13 @@ def first_is(value: object) -> Callable[[pa.ChunkedArray], list[object]]:
     return lambda column: [value, *column.to_pylist()[1:]]
 
 
+YEAR_S = 365 * 86_400
+
 SPOILT: dict[str, tuple[str, dict[str, Any]]] = {
     "time before all time": ("inferences", {"t_ns": first_is(-(2**63))}),
     "time after all time": ("seconds", {"t_ns": first_is(2**62)}),
+    "a second years after the end": ("seconds", {"t_ns": first_is(3 * YEAR_S * NS)}),
+    "a reading years after the end": ("readings", {"t_ns": first_is(3 * YEAR_S * NS)}),
     "latency that is none": ("inferences", {"latency_ns": first_is(-5)}),
     "a second that does not begin one": ("seconds", {"t_ns": first_is(5)}),
     "buckets below zero": ("seconds", {"bucket": lambda c: [[-1] * len(b) for b in c.to_pylist()]}),
@@ -248,3 +252,10 @@ def test_what_a_damaged_table_of_seconds_lacks_is_counted(recorded: Path, origin
     assert missing > 100
     assert (document["lost"]["seconds"], document["lost"]["inferences"]) == (4.0, missing)
     assert document["lost"]["why"] == problem
+
+
+def test_a_session_that_says_to_have_lasted_for_ever_is_read_in_no_time(recorded: Path) -> None:
+    path = recorded / "session.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "duration_ns": 10**30}))
+    document, _ = opened(recorded)
+    assert document["latency"]["count"] > 400

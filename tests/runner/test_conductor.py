@@ -195,6 +195,25 @@ def test_each_batch_says_until_when_it_goes() -> None:
     assert [batch.until_ns for batch in session.sink.batches] == [250 * MS, 500 * MS, 750 * MS]
 
 
+class HeldUp(ScriptedEngine):
+    """Others take the CPU from edgetop itself, right after it has asked for news."""
+
+    clock: ManualClock
+
+    def poll(self) -> EngineUpdate:
+        update = super().poll()
+        self.clock.advance(6)
+        return update
+
+
+def test_what_came_while_edgetop_itself_was_held_up_is_not_said_to_be_missing() -> None:
+    engine = HeldUp()
+    session = Session(engine=engine)
+    engine.clock = session.clock
+    session.step()
+    assert session.sink.batches[-1].until_ns == 250 * MS
+
+
 def test_the_manifest_comes_with_the_first_batch_and_with_each_change() -> None:
     session = Session(said(), said(), said(records=inferences([ORIGIN], phase=FIRST)), said())
     session.step(4)

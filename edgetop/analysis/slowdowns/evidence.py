@@ -156,6 +156,17 @@ class Evidence:
         """Whether the signal left its range within 3 s of the slowdown, as far as reading it now and then tells."""
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
+    def begins_s(self, cause: Cause, found_s: int) -> int:
+        """Not while each signal that proves the cause was read and still in its range. `found_s`: by the latency."""
+        if self.floor or self.start_s != found_s:  # of a stage on another, whose beginning is the end of that
+            return found_s
+        clear_s = [
+            tally.before_s
+            for channel, tally in zip(self.channels, self.tallies, strict=True)
+            if tally.beyond and self.began_with_it(tally) and _proves(channel, cause)
+        ]
+        return max(found_s, min(clear_s, default=NEVER) + 1)
+
     def held_at_it(self, tally: Tally) -> bool:
         """Whether it was so when the slowdown began, since when ever."""
         return tally.was_beyond or self.began_with_it(tally)
@@ -186,6 +197,11 @@ class Evidence:
         explained["power-cap"] = explained["power-cap"] | (cpu_caps & other_caps)
         explained["clock-change"] = clock
         return explained
+
+
+def _proves(channel: Channel, cause: Cause) -> bool:
+    """Together with a limit, a clock that fell does too."""
+    return channel.role == "clock" if cause in LIMITS and channel.role != "proof" else channel.cause == cause
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tally:

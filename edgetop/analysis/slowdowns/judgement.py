@@ -206,7 +206,8 @@ class Judgement:
         return tuple(stage for stage in stages if stage is stages[-1] or _stands(span, stage))
 
     def _close(self, stage: Stage, events: EventIndex) -> None:
-        self.closed = (*self.closed, _slowdown(stage, events, self.until_s))[-KEPT:]
+        assert self.stages is not None
+        self.closed = (*self.closed, _slowdown(stage, events, self.until_s, self.stages.sigma))[-KEPT:]
         self.closed_count += 1
 
     def view(self, signals: Signals) -> SlowdownsView:
@@ -214,7 +215,7 @@ class Judgement:
         total = self.closed_count
         if self.detector.open and self.stages:
             stages = self._believed(self.detector.open, self.stages.now(signals))
-            now = [_slowdown(stage, signals.events, self.until_s) for stage in stages]
+            now = [_slowdown(stage, signals.events, self.until_s, self.stages.sigma) for stage in stages]
             found += now
             total += len(now)
         first = self._limited_from_start(self.limited) if self.limited else []
@@ -276,14 +277,18 @@ def _stands(span: Span, stage: Stage) -> bool:
     return is_sure or stage.finding.proof >= LIKELY
 
 
-def _slowdown(stage: Stage, events: EventIndex, until_s: int) -> Slowdown:
-    finding = stage.finding
+def _slowdown(stage: Stage, events: EventIndex, until_s: int, sigma: float) -> Slowdown:
+    """`sigma`: how much windows scatter, in nepers."""
+    finding, evidence = stage.best
+    start_s = stage.start_s
+    if sigma > TOO_SCATTERED:  # then the latency does not tell when it rose, but what proves the cause does
+        start_s = min(evidence.begins_s(finding.cause, start_s), stage.end_s or until_s)
     sentences = finding.sentences
     if finding.cause == "contention":  # who it was, before all signs of it
-        named = events.competitors(stage.start_s, until_s if stage.end_s is None else stage.end_s)
+        named = events.competitors(start_s, until_s if stage.end_s is None else stage.end_s)
         sentences = (named, *sentences) if named else sentences
     return Slowdown(
-        start_ns=stage.start_s * NS,
+        start_ns=start_s * NS,
         end_ns=None if stage.end_s is None else stage.end_s * NS,
         cause=finding.cause,
         latency_ratio=round(math.exp(stage.level / NEPER), 4),
