@@ -35,6 +35,8 @@ ADVICE = {
     "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
     "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",
     "no-starts": "its output beside it tells the throughput; trends over time are in the order of inferences, no more",
+    "no-inference": "edgetop help watch says what is seen; its own two lines report anything else (edgetop help probe)",
+    "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
     "recovered": "what is there is whole; edgetop help recording tells what survives what",
 }
 
@@ -50,7 +52,8 @@ def notices(
     """Those that hold now, the gravest first."""
     if manifest is None:
         return ()
-    return (*_from_events(events), *_from_load(overload), *_from_figures(manifest, progress, session, precision))
+    found = (notice for notice in _from_events(events) if session is None or notice.code != "no-inference")
+    return (*found, *_from_load(overload), *_from_figures(manifest, progress, session, precision))
 
 
 def _from_load(overload: OverloadView | None) -> Iterator[Notice]:

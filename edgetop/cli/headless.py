@@ -131,10 +131,15 @@ class Lines:
         self._say = say
         self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
         self._next_ns = QUIET_LOADING_NS
+        self._told_none = False  # that a program makes no inferences
 
     def print(self, view: MonitorView) -> bool:
         """Whether anything was printed."""
         now_ns, verdict = view.progress.now_ns, view.verdict
+        if view.progress.measured_ns is None and not self._told_none:
+            for notice in (one for one in view.notices if one.code == "no-inference"):
+                self._told_none = True
+                self._say(clean(f"{formatting.clock_time(now_ns)} {notice.message}"))
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
         changed = words != self._printed and view.progress.measured_ns is not None
         changed = changed and (view.progress.phase == "over" or view.latency.window is not None)

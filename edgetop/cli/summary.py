@@ -137,7 +137,8 @@ def _watched(session: Manifest) -> Iterator[str]:
     if watched := session.watched:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
-        yield f"  seen by  {clean(', '.join(watched.sources)) or UNKNOWN}, which adds {cost} to a call"
+        if watched.sources:
+            yield f"  seen by  {clean(', '.join(watched.sources))}, which adds {cost} to a call"
         if watched.at_once_mean is not None and watched.outside_share is not None:
             outside = formatting.percent(watched.outside_share)
             at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"

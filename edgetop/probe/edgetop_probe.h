@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,7 +89,10 @@ static void edgetop_open(void) {
     const char *folder = getenv("EDGETOP_TAP");
     int length, file;
     void *made = MAP_FAILED;
+    struct rlimit largest;
     if (!folder || !*folder)
+        return;
+    if (!getrlimit(RLIMIT_FSIZE, &largest) && largest.rlim_cur < sizeof(struct edgetop_ring)) /* it would be a signal */
         return;
     length = snprintf(path, sizeof path, "%s/%ld-%llx.tap", folder, (long)getpid(), (long long)edgetop_now());
     if (length < 0 || length >= (int)sizeof path)

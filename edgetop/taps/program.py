@@ -121,6 +121,8 @@ class WatchedProgram:
         status = self._process.poll()  # before the rings: what it did before it went is still read
         records, news = self._taps.poll(now_ns, is_over=status is not None)
         messages += [*news, *self._quiet(now_ns)]
+        if status is not None:
+            messages += self._left_behind()
         if self._log:
             messages += self._log.read()
             self._bound_output()
@@ -132,10 +134,27 @@ class WatchedProgram:
 
     def _quiet(self, now_ns: int) -> list[Message]:
         """What is told once, where nothing was seen for a while."""
-        if self._taps.began_ns is not None or self._told_quiet or now_ns - self._started_ns <= QUIET_NS:
+        is_over = self._process is not None and self._process.returncode is not None
+        waits = now_ns - self._started_ns <= QUIET_NS and not is_over
+        if self._taps.began_ns is not None or self._told_quiet or waits:
             return []
         self._told_quiet = True
-        return [LogLine("warning", "edgetop", f"no inference was seen in 10 s: {self._found()}", "no-inference")]
+        text = "the program ended without an inference that was seen"
+        text = text if is_over else f"no inference was seen in 10 s: {self._found()}"
+        return [LogLine("warning", "edgetop", text, "no-inference")]
+
+    def _left_behind(self) -> list[Message]:
+        """What is told where it has ended, and others that it started, as a daemon does, have not."""
+        assert self._folder
+        mark, found = f"{layout.FOLDER}={self._folder}".encode(), []
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # another user's, or it has ended
+                if mark in (place / "environ").read_bytes().split(b"\0"):
+                    found.append(place.name)
+        if not found:
+            return []
+        text = f"the program has ended, and what it started goes on unseen: process {', '.join(found[:3])}"
+        return [LogLine("warning", "edgetop", text, "left-behind")]
 
     def _found(self) -> str:
         """What of a runtime the program has loaded."""
@@ -146,6 +165,8 @@ class WatchedProgram:
                 name = line.rpartition("/")[2]
                 if any(word in name for word in RUNTIME_LIBRARIES) and ".so" in name:
                     libraries.add(name)
+        if libraries and self._taps.has_rings:
+            return f"{', '.join(sorted(libraries)[:3])} is loaded, no call yet"
         if libraries:
             advice = "" if self.spec.preload else "; a C program needs a C compiler here: apt install gcc"
             return (

@@ -47,6 +47,11 @@ class Taps:
             return "duration"
         return "runs" if runs is not None and self._measured >= runs else ""
 
+    @property
+    def has_rings(self) -> bool:
+        """Somebody has begun to report."""
+        return any(self._rings.values())
+
     def _read_rings(self, messages: list[Message]) -> None:
         assert self.folder
         with contextlib.suppress(OSError):

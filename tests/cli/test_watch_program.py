@@ -62,10 +62,10 @@ def test_two_sessions_in_threads_are_two_streams(model, tmp_path):
     assert document["verdict"]["words"].startswith("FINISHED")
 
 
-def test_worker_processes_are_counted(model, tmp_path):
+def test_worker_processes_are_counted_and_a_program_that_execs(model, tmp_path):
     done, document = watched(tmp_path, sys.executable, PROGRAMS / "pool.py", model)
-    assert own(done) == [80]
-    assert counted(document) == 80
+    assert own(done) == [160]
+    assert counted(document) == 160
 
 
 def test_litert_and_the_programs_own_probe_are_seen(tmp_path):
@@ -75,7 +75,7 @@ def test_litert_and_the_programs_own_probe_are_seen(tmp_path):
     seen = document["session"]["watched"]
     assert [Path(stream["name"]).name for stream in seen["streams"]] == ["model.tflite", "detector"]
     assert document["latency"]["errors"] == 1
-    assert counted(document) + document["latency"]["errors"] == 50
+    assert counted(document) + 1 + document["latency"]["errors"] == 60  # a signature's runner has a first call as well
     assert "left behind [] None here None" in done.stderr
     frames = document["frames"]
     assert (frames["total"]["count"], frames["dropped"], frames["deadline_ms"], frames["misses"]) == (20, 1, 1000, 0)
@@ -158,6 +158,13 @@ def test_a_crash_is_the_end_of_the_session_and_its_calls_are_there(model, tmp_pa
     assert done.returncode == 128 + signal.SIGSEGV
     assert counted(document) == 100
     assert "SIGSEGV" in document["verdict"]["words"]
+
+
+def test_what_a_program_leaves_behind_is_told_and_that_nothing_was_seen(tmp_path):
+    done, document = watched(tmp_path, "sh", "-c", "sleep 5 > /dev/null 2>&1 & echo $!")
+    said = {warning["code"]: warning["message"] for warning in document["warnings"]}
+    assert said["left-behind"].endswith(f"goes on unseen: process {done.stderr.splitlines()[0]}")
+    assert said["no-inference"] == "the program ended without an inference that was seen"
 
 
 def test_a_program_that_cannot_be_started_is_refused(tmp_path):

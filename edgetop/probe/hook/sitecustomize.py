@@ -35,8 +35,9 @@ def _session_name(session):
 
 
 def _interpreter_name(runtime, package):
-    def name(interpreter):
-        path = getattr(interpreter, "_edgetop_model", "")
+    def name(session):
+        path = getattr(getattr(session, "_interpreter", None), "_edgetop_model", "")  # of a signature's runner
+        path = getattr(session, "_edgetop_model", path)
         version = str(getattr(sys.modules.get(package), "__version__", ""))
         return "\t".join((runtime, version, "", os.path.abspath(path) if path else ""))
 
@@ -220,23 +221,21 @@ def _as(real, timed):
     return timed
 
 
+_RUN = ("run", "run_with_iobinding", "run_with_ort_values", "run_with_ortvaluevector")
+_LITERT, _TFLITE = _interpreter_name("litert", "ai_edge_litert"), _interpreter_name("tflite-runtime", "tflite_runtime")
+_INTERPRETER = {"Interpreter": {"__init__": "load", "invoke": "call"}, "SignatureRunner": {"__call__": "call"}}
+
+# By module: how its sessions are named, and how each method of its classes is wrapped.
 RUNTIMES = {
     "onnxruntime.capi.onnxruntime_inference_collection": (
-        "InferenceSession", _session_name,
-        {
-            "__init__": "load", "run": "call", "run_with_iobinding": "call", "run_with_ort_values": "call",
-            "run_with_ortvaluevector": "call", "run_async": "callback",
-        },
+        _session_name,
+        {"InferenceSession": {"__init__": "load", **dict.fromkeys(_RUN, "call"), "run_async": "callback"}},
     ),
-    "ai_edge_litert.interpreter": (
-        "Interpreter", _interpreter_name("litert", "ai_edge_litert"), {"__init__": "load", "invoke": "call"},
-    ),
+    "ai_edge_litert.interpreter": (_LITERT, _INTERPRETER),
     "ai_edge_litert.compiled_model": (
-        "CompiledModel", _interpreter_name("litert", "ai_edge_litert"), {"run_by_index": "call", "run_by_name": "call"},
+        _LITERT, {"CompiledModel": {"__init__": "load", "run_by_index": "call", "run_by_name": "call"}},
     ),
-    "tflite_runtime.interpreter": (
-        "Interpreter", _interpreter_name("tflite-runtime", "tflite_runtime"), {"__init__": "load", "invoke": "call"},
-    ),
+    "tflite_runtime.interpreter": (_TFLITE, _INTERPRETER),
 }  # fmt: skip
 
 
@@ -269,12 +268,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
     def _wrap(self, name, module):
-        class_name, describe, methods = RUNTIMES[name]
-        wrapper, cls = _Wrapper(self._probe, self._tap, describe), getattr(module, class_name)
-        for method, how in methods.items():
-            real = getattr(cls, method, None)
-            if real is not None:
-                setattr(cls, method, getattr(wrapper, how)(real))
+        describe, classes = RUNTIMES[name]
+        for class_name, methods in classes.items():
+            wrapper, cls = _Wrapper(self._probe, self._tap, describe), getattr(module, class_name, None)
+            for method, how in methods.items():
+                real = getattr(cls, method, None)
+                if real is not None and cls is not None:
+                    setattr(cls, method, getattr(wrapper, how)(real))
         if self._tap.ring is not None:
             self._tap.ring.has_cost(_cost(self._probe, self._tap))
 
@@ -284,18 +284,48 @@ class _Finder(importlib.abc.MetaPathFinder):
         real = module.spawnv_passfds
 
         def spawnv_passfds(path, args, passfds):
-            before = {key: os.environ.get(key) for key in _ENVIRONMENT}
-            os.environ.update(_ENVIRONMENT)
-            try:
+            with _brought():
                 return real(path, args, passfds)
-            finally:
-                for key, value in before.items():
-                    if value is None:
-                        os.environ.pop(key, None)
-                    else:
-                        os.environ[key] = value
 
         module.spawnv_passfds = _as(real, spawnv_passfds)
+
+
+@contextlib.contextmanager
+def _brought():
+    """While it lasts, what brought this file is in the environment."""
+    before = {key: os.environ.get(key) for key in (*_ENVIRONMENT, "PYTHONPATH")}
+    os.environ.update(_with_tap(os.environ))
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+def _with_tap(environment):
+    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path and path != HERE]
+    return {**environment, **_ENVIRONMENT, "PYTHONPATH": os.pathsep.join([HERE, *paths])}
+
+
+def _stay_over_exec():
+    """This process is watched, also when it goes on with another program; the processes that it forks are not."""
+    pid, execv, execve = os.getpid(), os.execv, os.execve
+
+    def timed_execv(path, args):
+        if os.getpid() != pid:
+            return execv(path, args)
+        with _brought():
+            return execv(path, args)
+
+    def timed_execve(path, args, env):
+        with contextlib.suppress(Exception):
+            env = _with_tap(env) if os.getpid() == pid else env
+        return execve(path, args, env)
+
+    os.execv, os.execve = _as(execv, timed_execv), _as(execve, timed_execve)
 
 
 class _Idle:
@@ -333,13 +363,14 @@ def _cost(probe, tap):
 
 def _begin():
     probe = _load("_edgetop_probe", os.path.join(os.path.dirname(HERE), "edgetop_probe.py"))
-    _ENVIRONMENT.update({key: os.environ[key] for key in (probe.FOLDER, "PYTHONPATH") if key in os.environ})
+    _ENVIRONMENT[probe.FOLDER] = os.environ[probe.FOLDER]
     sys._edgetop_tap = os.environ[probe.FOLDER]  # noqa: SLF001  for `edgetop_probe` in this program
     tap = probe.Tap("hook")
     if tap.is_watched:
         sys.meta_path.insert(0, _Finder(probe, tap))
         if not os.environ.get(CHILDREN):
             _leave_no_trace()
+            _stay_over_exec()
 
 
 def _leave_no_trace():
@@ -362,7 +393,7 @@ def _hand_on():
         spec.loader.exec_module(module)
 
 
-_ENVIRONMENT = {}
+_ENVIRONMENT = {}  # what brought this file, beside its place in PYTHONPATH
 if os.environ.get("EDGETOP_TAP"):
     with contextlib.suppress(Exception):
         _begin()

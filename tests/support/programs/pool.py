@@ -1,6 +1,10 @@
-"""A pool of worker processes for each way that Python has to start them. It prints how many inferences they made."""
+"""A pool of worker processes for each way that Python has to start them; then it executes itself, and does it again.
+
+It prints how many inferences they made.
+"""
 
 import multiprocessing
+import os
 import sys
 
 import numpy as np
@@ -28,4 +32,7 @@ if __name__ == "__main__":
     for way in ("fork", "spawn"):
         with multiprocessing.get_context(way).Pool(2, begin, (sys.argv[1],)) as pool:
             done += sum(pool.map(work, range(40), chunksize=1))
+    done += int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if len(sys.argv) < 3:
+        os.execv(sys.executable, [sys.executable, *sys.argv, str(done)])
     print("own", done, flush=True)

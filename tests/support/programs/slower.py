@@ -1,6 +1,5 @@
 """A program that is slower than a loop over its model, for one reason: slower SITUATION MODEL SECONDS."""
 
-import contextlib
 import os
 import sys
 import threading
@@ -12,13 +11,14 @@ import onnxruntime
 
 from edgetop.probe import probe
 
-LARGER = {"shapes": (1, 4, 1, 1, 6), "larger": (4,)}  # inputs in turn, as multiples of one row of the shape
+LARGER = {"shapes": (1, 4, 1, 1, 6), "larger": (4,)}  # inputs in turn, as multiples of the loop's
 situation, model, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 if situation == "memory":  # what the page cache holds of the weights counts where it was read
     options.add_session_config_entry("session.disable_prepacking", "1")
-    with contextlib.closing(os.fdopen(os.open(Path(model).with_suffix(".bin"), os.O_RDONLY))) as weights:
+    with Path(model).with_suffix(".bin").open("rb") as weights:
+        os.fsync(weights.fileno())
         os.posix_fadvise(weights.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 elif situation == "unknown":
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -28,7 +28,7 @@ shape = [size if isinstance(size, int) else 1 for size in session.get_inputs()[0
 if situation in LARGER:
     shape = [1, 3, 224, 224]
 frame = np.random.default_rng(1).random(shape, np.float32)
-frames = [np.tile(frame, (1, 1, times, 1)) for times in LARGER.get(situation, (1,))]
+frames = [np.concatenate([frame] * times, axis=-1) for times in LARGER.get(situation, (1,))]
 until = time.monotonic() + seconds
 
 
