@@ -14,7 +14,7 @@ from edgetop.formatting import clean
 from edgetop.taps.processes import ModelProcess, model_processes, why_no_rates, with_rates
 from edgetop.taps.runtimes import runtime_of
 
-COMMAND_WIDTH = 36
+COMMAND_WIDTH = 30
 
 
 def choose(*, as_json: bool) -> int | None:
@@ -46,7 +46,7 @@ def _lines(found: list[ModelProcess]) -> list[str]:
     rows = [("pid", "user", "calls/s", "command", "runtime and models")] if found else []
     for one in found:
         rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
-        command = clean(shlex.join(one.command))
+        command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
         short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
         runtimes = dict.fromkeys(runtime_of(name) for name in one.runtimes)
         what = clean(", ".join((*runtimes, *(path.rpartition("/")[2] for path in one.models[:3]))))

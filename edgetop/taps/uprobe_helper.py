@@ -20,7 +20,7 @@ from typing import Any
 from edgetop.probe.edgetop_probe import Ring
 from edgetop.taps import memory, perf
 from edgetop.taps.pairing import Call, Pairing, Watch
-from edgetop.taps.runtimes import PYBIND, Function, functions, libraries, mappings
+from edgetop.taps.runtimes import PYBIND, Function, functions, libraries, mappings, visible
 
 WAIT_S = 0.2
 LATE_NS = 2_000_000  # an event younger than this may still have an older one behind it, on another CPU
@@ -216,14 +216,16 @@ class Tap:
 def survey(seconds: float, pids: list[int]) -> None:
     """How often each of these processes runs a model: only begins are counted."""
     probes, numbers, calls = perf.Probes(), iter(range(1, 2**31)), dict.fromkeys(pids, 0)
-    seen: dict[str, str] = {}  # path by process's path
+    seen: set[tuple[int, int]] = set()  # files: several environments may share one under different paths
     for pid in pids:
         maps = mappings(pid)
         for path in libraries(maps):
-            with contextlib.suppress(ValueError):
-                found = [] if path in seen else functions(pid, path, maps)
-                seen[path] = path
-                for function in found:
+            with contextlib.suppress(ValueError, OSError):
+                status = os.stat(visible(pid, path))  # noqa: PTH116  as all of this helper
+                if (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                for function in functions(pid, path, maps):
                     probes.add(next(numbers), function.path, function.offset)
     begin_s = time.monotonic()
     while (left := begin_s + seconds - time.monotonic()) > 0:
