@@ -12,7 +12,7 @@ import click
 from click import BadParameter, option
 
 from edgetop.cli.companions import Companion, needs
-from edgetop.cli.options import add_options, duration
+from edgetop.cli.options import add_options, duration, label
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,13 +33,6 @@ def since(text: str) -> str:
     except (BadParameter, ValueError, OverflowError):
         raise BadParameter(f"{text!r} is no day; write 2026-11-20, or 7d for the last week") from None
     return (datetime.now(timezone.utc) - ago).strftime("%Y-%m-%d")
-
-
-def label(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise BadParameter(f"{text!r} is no label; write KEY=VALUE")
-    return key, value
 
 
 OPTIONS = (

@@ -25,7 +25,7 @@ MOST_BOARD_CPU, MOST_BOARD_MIB = 0.02, 60
 
 # Says the summaries of a real session, a second each, over and over, as a relay does; and nothing of edgetop's.
 PLAYER = """
-import os, sys, time
+import os, select, sys, time
 frames = open(sys.argv[1], "rb").read().split(b"--frame--")
 os.write(1, frames[0])
 os.read(0, 4096)
@@ -34,17 +34,9 @@ due, place = time.monotonic() + hash(os.getpid()) % 100 / 100, int(sys.argv[2])
 while True:
     os.write(1, frames[2 + place % (len(frames) - 2)])
     place, due = place + 1, due + 1
-    time.sleep(max(0, due - time.monotonic()))
+    if select.select([0], [], [], max(0, due - time.monotonic()))[0] and not os.read(0, 4096):
+        break  # nobody watches any more
 """
-
-
-@pytest.fixture
-def say(capsys):
-    def print_through(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n{text}")
-
-    return print_through
 
 
 def summaries_of_a_session() -> list[bytes]:

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 from pyarrow import fs
 
+from edgetop.lake.queries import QUESTIONS, Chosen, sql_of
 from tests.support.commands import edgetop
 from tests.support.environments import environment
 from tests.support.lakes import FIRST_DAY, make_lake
@@ -23,7 +24,8 @@ from tests.support.lakes import FIRST_DAY, make_lake
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
 PROGRAM = Path(__file__).with_name("lake_engine.py")
-ENGINES = ("daft[ray]>=0.7", "pyspark>=4,<5", "duckdb", "moto[server,s3]", "numpy", "pyarrow", "click", "psutil")
+ENGINES = ("daft[ray]>=0.7", "pyspark>=4,<5", "duckdb", "moto[server,s3]", "numpy", "pyarrow", "click", "psutil",
+           "sqlglot")  # fmt: skip
 BOARDS, SECONDS = 150, 3_600  # each two sessions
 
 
@@ -67,6 +69,15 @@ def assert_same(first: dict, other: dict) -> None:
 @pytest.mark.parametrize("engine", ["daft", "ray", "spark"])
 def test_each_engine_gives_the_answers_of_duckdb(python: Path, lake: Path, engine: str) -> None:
     assert_same(asked(python, "duckdb", lake), asked(python, engine, lake))
+
+
+def test_the_text_for_trino_is_its_dialect(python: Path) -> None:
+    """Whatever stands in it: no Trino runs here."""
+    chosen = Chosen("2026-11-22", "m'x\\.onnx", (("site", "ro'of"),))
+    texts = [sql_of(question, chosen, question.by, question.limit, "trino") for question in QUESTIONS.values()]
+    program = "import json, sys, sqlglot\nfor text in json.load(sys.stdin): sqlglot.parse_one(text, dialect='trino')"
+    done = subprocess.run([python, "-c", program], input=json.dumps(texts), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_question_of_a_day_requests_that_day_alone(python: Path, lake: Path, tmp_path: Path) -> None:

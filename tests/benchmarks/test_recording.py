@@ -30,15 +30,6 @@ BYTES_AN_INFERENCE = {"20us": 4.0, "0.5ms": 6.5, "10ms": 8.0}  # 6.5 where the m
 SECONDS = 60
 
 
-@pytest.fixture
-def say(capsys):
-    def print_through(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n{text}")
-
-    return print_through
-
-
 def figure(pid: int, file: str, name: str) -> int:
     return int(re.search(rf"^{name}:\s+(\d+)", Path(f"/proc/{pid}/{file}").read_text(), re.MULTILINE)[1])
 

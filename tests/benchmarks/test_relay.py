@@ -33,15 +33,6 @@ MOST_BYTES_S, MOST_CPU, MOST_OWN_MIB = 4096, 0.0025, 20
 KINDS = ("temp", "freq", "load", "power", "mem")
 
 
-@pytest.fixture
-def say(capsys):
-    def print_through(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n{text}")
-
-    return print_through
-
-
 def board(sensors: int) -> Manifest:
     infos = tuple(sensor(KINDS[i % len(KINDS)], f"{i}", "/sys") for i in range(sensors))
     return replace(first_manifest("soak"), sensors=infos)
