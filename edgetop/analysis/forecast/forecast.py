@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetop.analysis.forecast.load import Drives, History, Steady, is_fan, steady_span
+from edgetop.analysis.forecast.load import ALTERNATES_AT, Drives, History, Steady, is_fan, steady_span
 from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
 from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
 from edgetop.session.batch import Batch
@@ -134,8 +134,11 @@ class Forecast(TracksReader):
             return replace(view, reason="it is where it throttles"), None
         span = steady_span(self._history, self._drives, began_s, as_of_s)
         if span is None or span.length_s < LEAST_S:
-            is_young = as_of_s - began_s < 2 * LEAST_S
-            return replace(view, reason="too early to tell" if is_young else "the load is not steady"), None
+            if as_of_s - began_s < 2 * LEAST_S:
+                return replace(view, reason="too early to tell"), None
+            whole = self._history.blocks(ALTERNATES_AT, began_s, as_of_s)
+            what = "fan" if self._drives.only_cooling_changes(whole) else "load"
+            return replace(view, reason=f"the {what} is not steady"), None
         return self._fitted(view, row, span, now)
 
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:

@@ -109,6 +109,14 @@ class Drives:
 
     def differs(self, blocks: ReadingBlocks) -> Bools:
         """Of each block, whether load or cooling were others than at the end."""
+        return np.asarray(self._changes(blocks).any(axis=0)) | self.is_throttled(blocks)
+
+    def only_cooling_changes(self, blocks: ReadingBlocks) -> bool:
+        has_changed = np.asarray(self._changes(blocks).any(axis=1))
+        return bool(has_changed.any() and not has_changed[self._heats].any())
+
+    def _changes(self, blocks: ReadingBlocks) -> Bools:
+        """Of each drive and block, whether it was another than at the end."""
         mean = hold_last(blocks.mean[self._rows])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
         usual = np.median(recent, axis=1)  # NaN where it was not read throughout: nothing differs from that
@@ -119,7 +127,7 @@ class Drives:
         lasting = off.copy()
         least = max(LEAST_LASTING, math.ceil(LASTS_S / blocks.width_s))
         lasting[~self._is_stepped] = _lasting(off[~self._is_stepped], least)
-        return np.asarray(lasting.any(axis=0)) | self.is_throttled(blocks)
+        return np.asarray(lasting)
 
 
 def _lasting(off: Bools, least: int) -> Bools:

@@ -92,6 +92,11 @@ SILENT = {
         told, (400, (ZONE, lambda t_s: 50 + 5 * np.sin(t_s / 6)), (LOAD, lambda t_s: 390.0 * (t_s % 40 < 20))),
         "the load is not steady",
     ),
+    "the fan goes on and off": (
+        told, (400, (ZONE, lambda t_s: 50 + 5 * np.sin(t_s / 6)), (LOAD, steady_load),
+               (FAN, lambda t_s: 1.0 * (t_s % 40 < 20))),
+        "the fan is not steady",
+    ),
 }  # fmt: skip
 
 
