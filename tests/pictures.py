@@ -16,6 +16,7 @@ from pathlib import Path
 from edgetop.analysis.analysis import Analysis
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch, merge
+from edgetop.ui import screenshot
 from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.layout import LAYOUTS
 from edgetop.ui.settings import ScreenSettings
@@ -76,7 +77,7 @@ async def _picture(batch: Batch, size: tuple[int, int], layout: str, theme: str)
         app.hosted.use_look(dataclasses.replace(app.hosted.look, boxes=True))
         app.hosted.redraw_all()
         await pilot.pause()
-        return app.export_screenshot(title="edgetop")
+        return screenshot.picture(app)
 
 
 def animated(frames: Sequence[str]) -> str:

@@ -2,16 +2,21 @@
 
 import contextlib
 import errno
+import html
+import itertools
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from textual.app import App
 from textual.screen import Screen
 from textual.timer import Timer
 
 from edgetop.formatting import clean
 from edgetop.ui.look import Look
 from edgetop.ui.settings import Export, ScreenSettings
+from edgetop.ui.text import cells_of
 
 POLL_S = 0.25
 REPORT_S = 8  # a line that says where something lies
@@ -70,7 +75,7 @@ class Exports:
             self._report(words, is_failure=not is_done)
 
     def save_screenshot(self) -> None:
-        svg = self._screen.app.export_screenshot(title="edgetop")
+        svg = picture(self._screen.app)
         recording = self._settings.recording_now
         with self._reported("no screenshot"):
             path = write_screenshot(svg, Path.cwd(), recording.stem if recording else "edgetop")
@@ -88,6 +93,41 @@ class Exports:
     def _report(self, text: str, *, is_failure: bool = False) -> None:
         text = clean(text, ascii_only=self._look.ascii_only)
         self._screen.notify(text, severity="error" if is_failure else "information", timeout=REPORT_S, markup=False)
+
+
+_TEXT = re.compile(r'(<text class="[^"]*-r\d+" x=")([\d.]+)(" y="[\d.]+" textLength=")([\d.]+)("[^>]*>)([^<]*)</text>')
+_CHARACTER = re.compile(r"&[^;]+;|.", re.DOTALL)
+
+
+def picture(app: App[None]) -> str:
+    """The screen as SVG, each glyph in its cell.
+
+    A browser takes braille and blocks from another font than letters and blanks. Where one text has both, it would
+    fill its length with the wider ones, and move them; so each kind becomes a text of its own.
+    """
+    return _TEXT.sub(_split, app.export_screenshot(title="edgetop"))
+
+
+def _split(text: re.Match[str]) -> str:
+    begin, x, middle, length, end, content = text.groups()
+    characters = _CHARACTER.findall(content)
+    cells = [cells_of(html.unescape(character)) for character in characters]
+    kinds = [_kind(html.unescape(character)) for character in characters]
+    if "glyph" not in kinds or len(set(kinds)) == 1:
+        return text[0]
+    wide, places = float(length) / sum(cells), itertools.accumulate(cells, initial=0)
+    texts = []
+    for kind, group in itertools.groupby(zip(kinds, places, cells, characters, strict=False), key=lambda item: item[0]):
+        run = list(group)
+        where, wanted = float(x) + run[0][1] * wide, sum(item[2] for item in run) * wide
+        if kind != "blank":
+            shown = "".join(item[3] for item in run)
+            texts.append(f"{begin}{where:.1f}{middle}{wanted:.1f}{end}{shown}</text>")
+    return "".join(texts)
+
+
+def _kind(character: str) -> str:
+    return "blank" if character.isspace() else "letter" if character.isascii() else "glyph"
 
 
 def write_screenshot(svg: str, folder: Path, name: str) -> Path:

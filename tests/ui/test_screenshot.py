@@ -1,5 +1,6 @@
 """What is taken away from the screen: an export of the session, a picture of what is seen."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from edgetop.feeds.protocol import Can
 from edgetop.ui.dialogs import Dialog
-from edgetop.ui.screenshot import write_screenshot
+from edgetop.ui.screenshot import picture, write_screenshot
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
@@ -138,6 +139,23 @@ async def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, monkeypa
         await screen.press("e")
         await screen.wait_for("no export: the current folder: No such file or directory")
         assert not asks(screen)
+
+
+class _Screen:
+    def export_screenshot(self, *, title: str) -> str:
+        return (
+            f"<text>{title}</text>"
+            '<text class="t-r1" x="0" y="20" textLength="61" clip-path="url(#l)">&#160;\u28ff\u28ff&#160;&lt;</text>'
+            '<text class="t-r2" x="61" y="20" textLength="36.6" clip-path="url(#l)">a&#160;b</text>'
+        )
+
+
+def test_in_a_picture_glyphs_of_another_font_stand_apart_so_that_they_cannot_move() -> None:
+    assert re.findall(r'x="([^"]+)".*?textLength="([^"]+)".*?>([^<]+)<', picture(_Screen())) == [  # type: ignore[arg-type]
+        ("12.2", "24.4", "\u28ff\u28ff"),
+        ("48.8", "12.2", "&lt;"),
+        ("61", "36.6", "a&#160;b"),
+    ]
 
 
 def test_a_picture_is_never_written_through_a_link(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ TABLE_ROWS = 14  # for a table and not a line of figures
 SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
 TITLE_CELLS = 19  # of the name and the frame
 STRIP_ROWS = 10  # for the distribution as a strip
-DEADLINE_WITHIN = 2.0  # of the top of the scale: further up it would flatten the rest
+DEADLINE_WITHIN = 5.0  # of the top of the scale: further up it would flatten the rest
 STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 
 
@@ -53,9 +53,12 @@ def title(view: MonitorView, area: Area) -> str:
     name = "last" if view.progress.phase == "over" else "window"
     shown = ["all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"]
     shown[0] += ", since x" if latency.since_ns else ""
-    shown += ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
+    few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and not latency.points.is_empty:
-        shown += ["faint: min-max", *(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else [])]
+        shown += [f"{'service ' if latency.window_response else ''}lines: each 1s", *few]
+        shown += [*(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else []), "faint: min-max"]
+    else:
+        shown += few
     while len(shown) > 1 and len("   ".join(shown)) > area.width - TITLE_CELLS:
         shown.pop()
     return "   ".join(shown)
@@ -198,10 +201,11 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
     if points.is_empty:
         return []
     p99 = smoothed(points.high, points.axis.to_s - points.axis.from_s)
-    top, deadline = _top_of(p99), view.deadline.deadline_ns if view.deadline else None
-    if deadline and top / DEADLINE_WITHIN < deadline < top * DEADLINE_WITHIN:
-        top = max(top, float(deadline))
-    scale = nice_scale(float(np.nanmin(points.low)), top, least=LEAST_SPAN_NS)
+    low, top = float(np.nanmin(points.low)), float(np.nanmax(p99))  # one spike, of the band, may stand out of it
+    deadline = view.deadline.deadline_ns if view.deadline else None
+    if deadline and deadline < top * DEADLINE_WITHIN:
+        low, top = min(low, deadline), max(top, deadline)
+    scale = nice_scale(low, top, least=LEAST_SPAN_NS)
     of = plot(view, points.axis, scale, area)
     labels = end_labels(of, formatting.milliseconds(scale.high), formatting.milliseconds(scale.low))
     curves = [
@@ -209,7 +213,7 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
         Curve(p99, "p99", glyph="+"),
         Curve(points.middle, "p50"),
     ]
-    if deadline and scale.low < deadline <= scale.high:
+    if deadline and scale.low <= deadline <= scale.high:
         labels[of.row_of(deadline)] = (f"{deadline / 1e6:g}", "limit")
         curves.insert(1, Curve(np.full(1, float(deadline)), "limit", glyph="-", is_dashed=True))
     return of.rows(curves, labels)
@@ -226,12 +230,6 @@ def smoothed(values: Floats, span_s: int) -> Floats:
     known = np.count_nonzero(~np.isnan(ranked), axis=1)
     median = np.take_along_axis(ranked, np.maximum(known[:, None] - 1, 0) // 2, axis=1)[:, 0]
     return np.repeat(np.where(np.isnan(seconds), np.nan, median), each)[: len(values)]
-
-
-def _top_of(high: Floats) -> float:
-    """The top of the scale: one spike must not flatten all the rest, so it may stand out of it."""
-    known = high[~np.isnan(high)]
-    return float(min(known.max(), 2 * np.median(known)))
 
 
 def _histogram(view: MonitorView, area: Area) -> list[Line]:

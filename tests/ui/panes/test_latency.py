@@ -99,6 +99,20 @@ def test_p99_is_the_median_of_five_seconds_so_that_a_step_stays_one_and_a_spike_
     assert smoothed(seconds, 3_600) is seconds
 
 
+def test_p99_is_drawn_to_its_highest() -> None:
+    rows = body(measured(60).measure(8, median_ms=60), 80, 12)
+    assert float(rows[2].split()[0]) >= 60
+
+
+def test_the_title_tells_that_the_lines_are_of_seconds_and_the_figures_of_the_window() -> None:
+    assert "window 10s   lines: each 1s" in LATENCY.title(view_of(measured(75)), area(80, 12))
+    assert "service lines: each 1s" in LATENCY.title(view_of(paced(60)), area(80, 12))
+
+
+def test_a_deadline_that_all_miss_is_a_line_of_the_chart() -> None:
+    assert any(row.startswith("    33 ") for row in body(paced(60, median_ms=90.0), 100, 16))
+
+
 def test_a_deadline_that_is_near_is_a_line_of_the_chart() -> None:
     rows = body(paced(60, median_ms=25.0), 100, 16)
     assert any(row.startswith("    33 ") for row in rows)
