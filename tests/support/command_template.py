@@ -1,6 +1,7 @@
 """A process that has imported edgetop, and forks for each command that it is given: a start costs a tenth so.
 
-A program of its own: its standard input is a socket, over which each command comes with its arguments, folder and
+A program of its own, which is given what it is to run: `commands`, or the `screen` of `screen_program`. Its standard
+input is a socket, over which each command comes with its arguments, folder and
 environment as JSON, and with the descriptors of its standard streams. Answers: its process id, then its exit status,
 each as a line.
 """
@@ -16,8 +17,9 @@ import threading
 import traceback
 
 
-def serve(channel: socket.socket) -> None:
-    import numpy as np  # noqa: F401  with those that are imported late, for most commands need them
+def load_commands():
+    """The command line, and what it would import late: most commands need it."""
+    import numpy as np  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
     from edgetop.cli import commands, headless, live_session, main  # noqa: F401
@@ -25,6 +27,18 @@ def serve(channel: socket.socket) -> None:
 
     for module, *_ in commands.COMMANDS.values():
         importlib.import_module(module)
+    return main.main
+
+
+def load_screen():
+    from textual.drivers import linux_driver  # noqa: F401
+
+    from tests.support import screen_program
+
+    return lambda arguments: screen_program.main(arguments[0], int(arguments[1]))
+
+
+def serve(channel: socket.socket, main) -> None:
     while True:
         request, streams, _, _ = socket.recv_fds(channel, 1 << 20, 3)
         if not request:
@@ -32,7 +46,7 @@ def serve(channel: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             channel.close()
-            _become(json.loads(request), streams, main.main)
+            _become(json.loads(request), streams, main)
         for stream in streams:
             os.close(stream)
         channel.sendall(f"{pid}\n".encode())
@@ -41,6 +55,8 @@ def serve(channel: socket.socket) -> None:
 
 def _become(asked: dict, streams: list[int], main) -> None:
     """Be the command, to its end."""
+    if asked["is_session"]:
+        os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -51,6 +67,7 @@ def _become(asked: dict, streams: list[int], main) -> None:
     status = 1
     try:
         main(asked["arguments"])
+        status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
@@ -60,8 +77,9 @@ def _become(asked: dict, streams: list[int], main) -> None:
         traceback.print_exc()
     threading._shutdown()
     atexit._run_exitfuncs()
+    sys.stdout.flush()
     os._exit(status)
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=os.dup(0)))
+    serve(socket.socket(fileno=os.dup(0)), {"commands": load_commands, "screen": load_screen}[sys.argv[1]]())

@@ -12,9 +12,11 @@ import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.cells import cell_len
 
+from tests.support import commands
 from tests.support.waiting import scaled
 
 PATIENCE_S = scaled(60.0)  # a busy machine takes its time to start Python
@@ -36,7 +38,10 @@ def as_its_own(argv: Sequence[str]) -> list[str]:
 class Terminal:
     """Runs a program on a terminal of `columns` by `rows`; `output` is all it wrote."""
 
-    def __init__(self, argv: Sequence[str], columns: int, rows: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, argv: Sequence[str], columns: int, rows: int, environment: Mapping[str, str], template: str = ""
+    ) -> None:
+        """`template`: of `command_template`, that forks for these arguments; "": they are a program."""
         self._ours, self._theirs = pty.openpty()
         os.set_blocking(self._ours, False)
         self._set_size(columns, rows)
@@ -47,14 +52,15 @@ class Terminal:
         env = {**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
         for name in ("COLUMNS", "LINES"):  # the terminal itself tells its size
             env.pop(name, None)
-        self._process = subprocess.Popen(
-            argv,
-            stdin=self._theirs,
-            stdout=self._theirs,
-            stderr=self._theirs,
-            env=env,
-            start_new_session=True,
-        )
+        streams = (os.fdopen(os.dup(self._theirs)),) * 3
+        if template:
+            forked = commands.template(template)
+            self._process = forked.start([*argv], Path.cwd(), env, *streams, is_session=True)
+        else:
+            self._process = subprocess.Popen(
+                argv, stdin=streams[0], stdout=streams[1], stderr=streams[2], env=env, start_new_session=True
+            )
+        streams[0].close()
 
     @property
     def pid(self) -> int:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from statistics import mean
@@ -31,8 +30,7 @@ def running(
     size: tuple[int, int] = (80, 24),
     environment: Mapping[str, str] = {"COLORTERM": "truecolor"},
 ) -> Iterator[Terminal]:
-    argv = [sys.executable, "-m", "tests.support.screen_program", scenario, str(refreshes)]
-    terminal = Terminal(argv, *size, environment)
+    terminal = Terminal([scenario, str(refreshes)], *size, environment, template="screen")
     try:
         yield terminal
     finally:
