@@ -133,12 +133,18 @@ def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
 
 def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
     is_lone = all(len(group.samples) == 1 for group in groups)
-    if is_lone and (groups[0].samples[0].in_turns is None or len({id(g.samples[0].in_turns) for g in groups}) > 1):
+    if is_lone and not _in_turns(groups):
         yield Notice(
             "one-session-each",
             "one session each: how much such runs differ by chance is only estimated, from their own drift",
             f"{AB}; or record five of each, and compare with --group-by",
         )
+
+
+def _in_turns(groups: Sequence[Group]) -> bool:
+    """Whether all are variants of one A/B session, which had one board and its neighbours at the same time."""
+    views = {id(one.in_turns) if one.in_turns else None for group in groups for one in group.samples}
+    return len(views) == 1 and None not in views
 
 
 def _start(groups: Sequence[Group]) -> Iterator[Notice]:
@@ -166,7 +172,7 @@ def _ambient(groups: Sequence[Group]) -> Iterator[Notice]:
 def _background(groups: Sequence[Group]) -> Iterator[Notice]:
     """Load of other processes, in percent of a core."""
     loads = [(one.others_pct, group.name) for group in groups for one in group.samples if one.others_pct is not None]
-    if loads and max(loads)[0] >= OTHERS_PCT:
+    if loads and max(loads)[0] >= OTHERS_PCT and not _in_turns(groups):
         each = "; ".join(f"{pct:.0f} % of a core beside {name}" for pct, name in sorted({min(loads), max(loads)}))
         yield Notice("background-load", f"other processes took {each}", f"stop them; or {AB}")
 

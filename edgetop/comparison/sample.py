@@ -59,16 +59,22 @@ def sample(analysis: Analysis) -> Sample:
         for counts in analysis.precision.parts(QUARTERS)
         for percentiles in [histogram.percentiles(counts, QUANTILES, 0, 2**62)]
     ]
-    others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
+    others_pct, steal_pct = neighbours(analysis)
     caps = ((track.info.id, track.max) for track in analysis.tracks.views("freqcap"))
     return Sample(
         report=report(analysis),
         quarters={f"{key}_ms": tuple(part[key] / 1e6 for part in quarters) for key in quarters[0]} if quarters else {},
-        others_pct=others.mean if others else None,
-        steal_pct=steal.mean if steal else None,
+        others_pct=others_pct,
+        steal_pct=steal_pct,
         caps_mhz={name: mhz for name, mhz in caps if mhz is not None},
         buckets=analysis.latency.buckets,
     )
+
+
+def neighbours(analysis: Analysis) -> tuple[float | None, float | None]:
+    """What other processes took of a core, and a hypervisor of all, in percent, on average."""
+    others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
+    return others.mean if others else None, steal.mean if steal else None
 
 
 def _mean_ns(counts: histogram.Counts) -> float:

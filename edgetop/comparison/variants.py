@@ -11,7 +11,7 @@ from dataclasses import replace
 from edgetop.analysis.ab import AbView, Ratio
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report_energy import EnergyFigures
-from edgetop.comparison.sample import Sample, sample
+from edgetop.comparison.sample import Sample, neighbours, sample
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import MEASURE, NO_READINGS
@@ -43,7 +43,9 @@ def variants(whole: Analysis, batches: Iterable[Batch]) -> list[Sample]:
             )
     for side, (analysis, aggregator) in enumerate(zip(analyses, seconds, strict=True)):
         analysis.fold(Batch(view.plan.end_ns, seconds=aggregator.close(), manifest=_manifest(manifest, side)))
-    return [_sample(analysis, view, side) for side, analysis in enumerate(analyses)]
+    others_pct, steal_pct = neighbours(whole)  # the other variant among them, if it has a process of its own
+    made = (_sample(analysis, view, side) for side, analysis in enumerate(analyses))
+    return [replace(one, others_pct=others_pct, steal_pct=steal_pct) for one in made]
 
 
 def _manifest(whole: Manifest, side: int) -> Manifest:

@@ -1,5 +1,7 @@
 """The two variants of an A/B session as columns: what their turns tell, and nothing that is not of one alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from edgetop.comparison.sample import grouped
 from edgetop.comparison.variants import variants
 from edgetop.errors import InputError
 from tests.analysis.test_ab import TURNS, analysed, batches_of, run_of
+from tests.support.compared import made
 
 
 def test_the_ratio_is_that_of_the_turns() -> None:
@@ -45,3 +48,12 @@ def test_a_variant_stands_for_no_model_in_a_fit() -> None:
     both = variants(analysed(), batches_of(TURNS, run_of(TURNS, 1.05)))
     with pytest.raises(InputError, match="an A/B session"):
         fit(both, both, "p50_ms")
+
+
+def test_neighbours_were_there_for_both_in_turns_and_count_beside_another_session() -> None:
+    both = [replace(one, others_pct=150.0) for one in variants(analysed(), batches_of(TURNS, run_of(TURNS, 1.05)))]
+    codes = [
+        {one.code for one in compare(grouped([both[0], other], None)).fair}
+        for other in (both[1], replace(made(1, seconds=5), in_turns=None))
+    ]
+    assert ["background-load" in found for found in codes] == [False, True]
