@@ -165,3 +165,9 @@ def test_without_noise_it_is_no_surer_than_the_model(name: str) -> None:
         for told in (one.steady_c, one.trip_s):
             assert told.low < told.value < told.high or not np.isfinite(told.value)
         assert one.trip_s.low <= hit_s <= one.trip_s.high or one.trip_share < 0.6
+
+
+def test_a_course_without_noise_has_a_range_all_the_same() -> None:
+    found = fitted(128, (12.0, 6.0), (34.0, 100.0), noise_c=0.0)
+    assert found.steady_c.low + 0.5 < 86.0 < found.steady_c.high - 0.5
+    assert found.trip_s.low + 10 < found.trip_s.value < found.trip_s.high - 10
