@@ -37,7 +37,7 @@ ADVICE = {
     "no-starts": "its output beside it tells the throughput; trends over time are in the order of inferences, no more",
     "no-inference": "edgetop help watch says what is seen; its own two lines report anything else (edgetop help probe)",
     "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
-    "recovered": "what is there is whole; edgetop help recording tells what survives what",
+    "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
 }
 
 
