@@ -129,6 +129,12 @@ def leak_rate(growth: GrowthView) -> str:
     return f"{value:.0f} MiB/h" if WHOLE_FROM <= value < GIB_FROM else f"{formatting.size(value * 2**20)}/h"
 
 
+def leak_ends(growth: GrowthView) -> str:
+    """`full in 12h32m`; nothing where that is not known."""
+    left = growth.hours_left
+    return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"
+
+
 def leak_notices(growth: GrowthView) -> tuple[Notice, ...]:
     rate, slope = leak_rate(growth), growth.mib_per_h
     if not rate or slope is None:

@@ -45,14 +45,6 @@ def overload_words(asked_hz: float, done_hz: float) -> str:
     return f"{_hz(asked_hz)} Hz asked, {formatting.rate(done_hz)} Hz done"
 
 
-def misses_words(miss_rate: float, deadline_ms: float) -> str:
-    """
-    >>> misses_words(0.021, 33.0)
-    '2.1 % over 33 ms'
-    """
-    return f"{formatting.fine_percent(miss_rate)} over {deadline_ms:g} ms"
-
-
 def headroom_words(headroom_ms: float) -> str:
     """What p99 leaves of the deadline.
 

@@ -44,9 +44,8 @@ def begun_words(span: ThrottleSpan, view: ThrottlesView) -> str:
 
 
 def _begin(span: ThrottleSpan, view: ThrottlesView) -> Event:
-    severity = "critical" if span.cause == "under-voltage" else "warning"  # which ends in a crash
     text = f"throttling begins: {begun_words(span, view)}"
-    return Event(span.start_ns, BEGIN, severity, SOURCE, text, _data(span, view))  # type: ignore[arg-type]
+    return Event(span.start_ns, BEGIN, "critical", SOURCE, text, _data(span, view))
 
 
 def _end(span: ThrottleSpan, view: ThrottlesView) -> Event:

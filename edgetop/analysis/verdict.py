@@ -14,9 +14,9 @@ from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, WORTH_TELLING, DeadlineView, too_slow
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
-from edgetop.analysis.growth import GrowthView, leak_rate
+from edgetop.analysis.growth import GrowthView, leak_ends, leak_rate
 from edgetop.analysis.latency import Recent
-from edgetop.analysis.load_words import misses_words, overload_words
+from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.slowdowns.causes import LIMITS
@@ -28,8 +28,7 @@ from edgetop.session.manifest import Manifest
 
 Level = Literal["good", "neutral", "warning", "critical"]
 
-NOW = "now "  # of a share of the last seconds, beside that of the whole session
-HOUR_NS = 3_600_000_000_000
+NOW, MISSED = "now ", " missed"  # around a share of the last seconds, beside that of the whole session
 STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
@@ -129,7 +128,8 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
     """`is_explained`: by what is told before it."""
     if verdict.word == MISSING:
         *cause, share = (detail for detail in verdict.details if not detail.startswith("for "))
-        return f"{MISSING} {share.removeprefix(NOW)}{'' if is_explained or not cause else f': {cause[0]}'}"
+        why = "" if is_explained or not cause else f": {cause[0]}"
+        return f"{MISSING} {share.removeprefix(NOW).removesuffix(MISSED)}{why}"
     return f"{LEAKING} {verdict.details[0]}" if verdict.word == LEAKING else verdict.word
 
 
@@ -144,8 +144,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # whatever else slows it
     yield from (*_missing(seen), *_slower(seen)) if is_its_own else (*_slower(seen), *_missing(seen))
     if rate := leak_rate(seen.growth):
-        left = seen.growth.hours_left
-        full = () if left is None else (f"memory is full in {formatting.duration(left * HOUR_NS)}",)
+        full = tuple(f"memory is {ends}" for ends in (leak_ends(seen.growth),) if ends)
         measured_ns = seen.progress.measured_ns
         began_ns = None if measured_ns is None else seen.until_ns - measured_ns
         yield Verdict(LEAKING, "warning", (f"{rate} {SINCE_START}", *full), since_ns=began_ns)
@@ -291,9 +290,9 @@ def _beyond_its_period(seen: Evidence) -> Iterator[str]:
 def _missing(seen: Evidence) -> Iterator[Verdict]:
     deadline, recent = seen.promises.deadline, seen.recent
     if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
-        words = misses_words(recent.misses / recent.count, deadline.deadline_ns / 1e6)
         why = (deadline.cause.brief,) if deadline.cause else ()
-        details = (*why, f"{NOW}{words}", *_lasts(deadline.since_ns, seen))
+        share = formatting.fine_percent(recent.misses / recent.count)
+        details = (*why, f"{NOW}{share}{MISSED}", *_lasts(deadline.since_ns, seen))
         yield Verdict(MISSING, "warning", details, since_ns=deadline.since_ns)
 
 
@@ -434,7 +433,8 @@ def _past(seen: Evidence) -> Iterator[str]:
     if deadline and deadline.is_missed:
         is_told = throttled or slowed or overload or not deadline.cause or (not is_over and seen.recent.misses)
         why = "" if is_told or not deadline.cause else f" ({deadline.cause.words})"
-        yield f"missed its deadline: {misses_words(deadline.miss_rate, deadline.deadline_ns / 1e6)}{why}"
+        rate = formatting.fine_percent(deadline.miss_rate)
+        yield f"missed its deadline of {deadline.deadline_ns / 1e6:g} ms: {rate}{why}"
     if is_over and (rate := leak_rate(seen.growth)):
         yield f"leaked {rate}"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetop import formatting
+from edgetop.analysis.growth import leak_ends, leak_rate
 from edgetop.analysis.verdict import STEADY_WITHIN, Level
 from edgetop.session.wall_time import wall_time
 
@@ -88,12 +89,16 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
     deadline = view.deadline
     if deadline:
         level: Level = "warning" if deadline.is_missed else "good"
-        yield Vital("missed", f"{formatting.fine_percent(deadline.miss_rate)} in all", None, level)
+        yield Vital("missed", f"{formatting.fine_percent(deadline.miss_rate)}", None, level)
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Of the cgroup's limit or of the board, whichever ends first."""
+    """Of the cgroup's limit or of the board, whichever ends first; of a leak, how fast and until when."""
     memory = view.memory
+    if rate := leak_rate(memory.growth):
+        full = leak_ends(memory.growth)
+        yield Vital("memory", f"+{rate}{full and ', '}{full}", None, "warning")
+        return
     left, limit = memory.room, memory.board_mib
     if left is None or left.value is None or left.is_lost:
         return
@@ -104,8 +109,7 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
         used, of = (formatting.size(max(0.0, mib) * 2**20) for mib in (limit - left.value, limit))
         text = f"{used.removesuffix(of[-4:])} of {of}"  # the unit once, where it is the same
     share = 1 - left.value / limit if limit else None
-    level: Level = "good" if share is None else _level(share, 1.0)
-    yield Vital("memory", text, share, "warning" if level == "good" and memory.growth.is_leak else level)
+    yield Vital("memory", text, share, "good" if share is None else _level(share, 1.0))
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:
@@ -133,9 +137,9 @@ def elapsed(view: "MonitorView") -> str:
     now = formatting.stopwatch(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
         return now
-    of = f"{now} of {formatting.span(progress.duration_ns)}"
+    of = f"{now} of {formatting.stopwatch(progress.duration_ns)}"
     wall = wall_time(manifest) if manifest and manifest.state == "live" else None
     if wall is None:
         return of
     end_ns = progress.now_ns + progress.duration_ns - progress.measured_ns
-    return f"{of}, until {wall.local(end_ns):%H:%M}"
+    return f"{of}, ends at {wall.local(end_ns):%H:%M}"

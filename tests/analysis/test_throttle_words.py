@@ -33,7 +33,7 @@ def recorded(batch: Batch, cuts_s: Iterable[float]) -> list[Event]:
 
 def test_a_run_records_each_beginning_and_each_end_once() -> None:
     begin, end, again = recorded(whole(HOT, slow_s=SLOW_S, end=True), range(60))
-    assert (begin.t_ns // NS, begin.kind, begin.severity) == (20, "throttle-begin", "warning")
+    assert (begin.t_ns // NS, begin.kind, begin.severity) == (20, "throttle-begin", "critical")
     assert begin.message == "throttling begins: thermal, cpu 1728 to 1267 MHz at 85.0 C"
     assert begin.data == {"cause": "thermal", "sensor": FLAG, "clock_mhz": 1267, "best_mhz": 1728, "temp_c": 85}
     assert (end.t_ns // NS, end.kind, end.severity) == (40, "throttle-end", "info")

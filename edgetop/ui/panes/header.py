@@ -1,6 +1,7 @@
 """The lines that are always there: the verdict in words, what is being run, and the vital signs."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
@@ -18,7 +19,9 @@ WALL_FROM_CELLS = 100
 BAR_CELLS = (4, 10)  # of a gauge, at least and at most
 MARKS = {"warning": "!", "critical": "!"}  # so that colour is not the only carrier
 LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
+LASTS = "for "  # a detail that tells for how long: the last to go
 FIRST_DETAIL, FIRST_PAST = 1, 5  # their ranks
+_PHRASE_END = re.compile(r"[,;:] | \(")
 CUT = (FIRST_DETAIL, FIRST_PAST)  # rather than left out
 
 
@@ -28,36 +31,41 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     Where the line is too short, what is needed least is left out; never the elapsed time, nor p50.
     `frozen_ns`: how far a frozen screen is behind; None: it is not frozen.
     """
-    clock = line(f" {_elapsed(view, area.width)} ")
+    clock = line(f"{_elapsed(view, area.width)} ")
     head = line(*_head(view, frozen_ns))
-    room = area.width - width(head) - width(clock)
+    room = area.width - width(head) - width(clock)  # the first part has one cell before it, the clock another
     parts = _parts(view, area)
     kept: dict[int, Span] = {}
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
-        part = Span(text, style)
-        if width((part,)) + len(COLUMN_GAP) > room > LEAST_DETAIL_CELLS and rank in CUT:
-            (part, *_) = fit((part,), room - len(COLUMN_GAP) - 1)
-            part = Span(f"{_whole_words(part.text)} >", style)
-        if width((part,)) + len(COLUMN_GAP) <= room:
+        gap = 1 if text.startswith(LASTS) and area.width < WALL_FROM_CELLS else len(COLUMN_GAP)
+        part = Span(" " * gap + text, style)
+        if cells_of(part.text) > room > LEAST_DETAIL_CELLS and rank in CUT:
+            part = Span(_cut(part.text, room), style)
+        if cells_of(part.text) <= room:
             kept[place] = part
-            room -= width((part,)) + len(COLUMN_GAP)
-    body = [piece for place in sorted(kept) for piece in (COLUMN_GAP, kept[place])]
-    return spread((*head, *line(" ", *body[1:])), clock, area.width)
+            room -= cells_of(part.text)
+    body = [kept[place] for place in sorted(kept)]
+    body = [Span(f" {part.text.lstrip()}", part.style) for part in body[:1]] + body[1:]
+    return spread((*head, *body), clock, area.width)
 
 
-def _whole_words(text: str) -> str:
+def _cut(text: str, cells: int) -> str:
+    """At the end of a phrase, which says something by itself, or else of a word.
+
+    >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
+    (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
     """
-    >>> _whole_words("killed by SIGSEGV (it crash")
-    'killed by SIGSEGV'
-    """
-    words = text.rpartition(" ")[0] or text
-    return (words.rpartition(" (")[0] if words.count("(") > words.count(")") else words).rstrip(" ,;:")
+    ends = [end.start() for end in _PHRASE_END.finditer(text) if cells_of(text[: end.start()]) <= cells]
+    if ends:
+        return text[: ends[-1]]
+    (part, *_) = fit((Span(text),), cells - 1)
+    return f"{part.text.rpartition(' ')[0].rstrip() or part.text} >"
 
 
 def _elapsed(view: MonitorView, cells: int) -> str:
     """Without the time of day where there is too little room for it."""
     whole = elapsed(view)
-    return whole if cells >= WALL_FROM_CELLS else whole.partition(", until")[0]
+    return whole if cells >= WALL_FROM_CELLS else whole.partition(", ends")[0]
 
 
 def _head(view: MonitorView, frozen_ns: int | None) -> Iterator[Span]:
@@ -76,7 +84,10 @@ def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
     ended_well = is_over and verdict.level != "critical"  # then what was is more than why it ended
     past_now = 11 if verdict.details else FIRST_PAST  # of less weight than what holds
     first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else past_now)
-    details = [(first_detail + 3 * place, text, "text") for place, text in enumerate(verdict.details)]
+    details = [
+        (0 if text.startswith(LASTS) else first_detail + 3 * place, text, "text")
+        for place, text in enumerate(verdict.details)
+    ]
     also = [(2 + 4 * place, text, "warning") for place, text in enumerate(verdict.also)]
     past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict.past)]
     figures = list(_figures(view))
@@ -91,7 +102,7 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     p50, p99 = (f"{formatting.milliseconds(window.percentile_ns(of))}{_doubt(window, of)}" for of in (0.50, 0.99))
     change = "" if view.verdict.p50_change is None else f" {formatting.signed_percent(view.verdict.p50_change)}"
     is_over = view.progress.phase == "over"
-    yield 0, f"{'last ' if is_over else ''}p50 {p50} ms{change}", "dim" if is_over else "text"
+    yield -1, f"{'last ' if is_over else ''}p50 {p50} ms{change}", "dim" if is_over else "text"
     yield 6, f"p99 {p99}", "dim" if is_over else "text"
     if window.throughput_hz is not None:
         yield 10, f"{formatting.rate(window.throughput_hz)}/s", "dim" if is_over else "text"
@@ -132,7 +143,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
     """
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
-    shown, cells = list(vitals(view)), area.width - len(before)
+    shown, cells = list(vitals(view)), area.width - len(before) - 1  # nothing touches the edge
     least_bar = BAR_CELLS[0] + 1 if area.width >= WALL_FROM_CELLS and not is_over else 0
     while shown and _cells(shown) + least_bar * sum(vital.share is not None for vital in shown) > cells:
         well = [vital for vital in shown if vital.level not in MARKS]

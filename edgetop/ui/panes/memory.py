@@ -6,6 +6,7 @@ from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.growth import leak_ends
 from edgetop.analysis.memory import MemoryView
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
@@ -16,7 +17,7 @@ from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
 LABEL_CELLS = 12
 GIB_FROM = 1000  # MiB
-HOUR_NS, NS = 3600e9, 1e9
+NS = 1e9
 SETTLING_S = 5.0  # of the measurement: what was loaded is read every few seconds
 SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a warning
 
@@ -152,8 +153,8 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
     if growth.is_leak:
         pieces.append((" LEAKING", style))
     pieces.append((f"  95 %: {slope.low / scale:.1f} to {slope.high / scale:.1f}", "dim"))
-    if growth.hours_left is not None:
-        pieces.append((f"  {_holder(memory)} is full in {formatting.duration(growth.hours_left * HOUR_NS)}", style))
+    if ends := leak_ends(growth):
+        pieces.append((f"  {_holder(memory)} is {ends}", style))
     return [as_fits(area.width, *pieces)]
 
 

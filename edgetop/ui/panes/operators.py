@@ -114,7 +114,8 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
     cells = _cells(operator, 1.0, view, wide)
     words = [text if isinstance(text, str) else text[0] for text in cells]
     titles = [column.title.strip() for column in _columns(wide)]
-    return [f"{title:<8} {text}" for title, text in zip(titles, words, strict=True) if title]
+    interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
+    return [interval, *(f"{title:<8} {text}" for title, text in zip(titles, words, strict=True) if title)]
 
 
 def _why_none(view: MonitorView) -> str:
@@ -161,7 +162,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
         bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
         told.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
     elif not all(operator.settled for operator in operators.operators):
-        told.append("? not settled" if area.width < PROVIDER_FROM_CELLS else "? not settled, with its 95 % interval")
+        told.append("? not settled")
     if operators.left_out_runs:
         told.append(f"{operators.left_out_runs} runs left out: disturbed")
     return [fit(line(("; ".join(told), "dim")), area.width)] if told else []
@@ -210,14 +211,16 @@ def _columns(area: Area) -> list[Column]:
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
     p50_ns = _p50_ns(view)
     us = UNKNOWN if p50_ns is None else f"{scaled_ns(operator, p50_ns) / 1e3:.1f}"
-    length: Piece = (bar(operator.share / largest if largest else 0.0, BAR_CELLS, area.look), "graph")
-    if not operator.settled:
-        length = (formatting.interval_text(operator.share_ci95), "dim")
-    share: Piece = (
-        formatting.share_text(operator.share, settled=operator.settled),
-        "text" if operator.settled else "dim",
-    )
-    cells: list[Piece] = [share, length, us, _change(operator), area.clean(operator.provider)]
+    length = bar(operator.share / largest if largest else 0.0, BAR_CELLS, area.look)
+    share = formatting.share_text(operator.share, settled=operator.settled)
+    style = "text" if operator.settled else "dim"
+    cells: list[Piece] = [
+        (share, style),
+        (length, "graph" if operator.settled else "dim"),
+        us,
+        _change(operator),
+        area.clean(operator.provider),
+    ]
     if area.width >= WORK_FROM_CELLS:
         cells += _work(operator, view)
     if area.width >= TYPE_FROM_CELLS:
