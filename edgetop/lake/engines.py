@@ -15,6 +15,7 @@ from edgetop.formatting import clean
 from edgetop.lake.dataset import KEYS, TABLES, dataset
 from edgetop.lake.place import Place
 
+LEAST_PARTS, FILES_A_PART = 4, 256  # of what Ray groups
 EXTRAS = {"duckdb": "lake", "daft": "lake-distributed"}
 
 
@@ -67,6 +68,9 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
     functions: Any = importlib.import_module("daft.functions")
     if ray:
         daft.set_runner_ray(ray, noop_if_initialized=True)
+        # Each file gives a piece to each part, and each piece is an object of Ray's: the default, 200, never ends.
+        parts = LEAST_PARTS + max(map(len, used.values()), default=0) // FILES_A_PART
+        daft.set_execution_config(shuffle_aggregation_default_partitions=parts)
     frames = {}
     for table, paths in used.items():
         if not paths:
