@@ -37,7 +37,7 @@ def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
         (0, "phase", "measure begins"),
     ]
     view = analysis.view(None).events
-    assert (view.total, view.warnings) == (6, 2)
+    assert (view.total, view.warnings, view.criticals) == (6, 1, 1)
     assert len(analysis.events.view().newest_first) == 2
 
 
