@@ -30,9 +30,10 @@ def title(view: MonitorView, area: Area) -> str:
     operators = view.operators.operators
     if not operators:
         return "stages of a frame" if view.frames else ""
-    shown = f"{len(operators)} operators by {_order(area)}"
-    words = area.clean(area.listing.words)
-    return f"{shown}, of these {len(_listed(view, area))} with: {words}" if words else shown
+    shown, words = f"{len(operators)} operators", area.clean(area.listing.words)
+    if words:  # before the order: a title is cut at its end
+        return f"{shown}, of these {len(_listed(view, area))} with: {words}, by {_order(area)}"
+    return f"{shown} by {_order(area)}"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:

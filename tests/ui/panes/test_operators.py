@@ -58,7 +58,7 @@ def test_the_title_says_the_order_and_the_filter() -> None:
     view = view_of(profiled())
     assert OPERATORS.title(view, area(80, 18)) == "3 operators by share"
     narrowed = replace(area(80, 18), listing=Listing(2, "cpu"))
-    assert OPERATORS.title(view, narrowed) == "3 operators by change, of these 2 with: cpu"
+    assert OPERATORS.title(view, narrowed) == "3 operators, of these 2 with: cpu, by change"
 
 
 def test_a_row_has_share_bar_time_of_the_p50_change_and_provider() -> None:
