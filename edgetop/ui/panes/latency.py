@@ -42,6 +42,7 @@ TABLE_ROWS = 14  # for a table and not a line of figures
 SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
 TITLE_CELLS = 19  # of the name and the frame
 STRIP_ROWS = 10  # for the distribution as a strip
+OUTSTANDING = 5.0  # times the median second's p99: a longer tail stands out of the scale, and a > says so
 DEADLINE_WITHIN = 5.0  # of the top of the scale: further up it would flatten the rest
 STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 
@@ -201,13 +202,14 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
     if points.is_empty:
         return []
     p99 = smoothed(points.high, points.axis.to_s - points.axis.from_s)
-    low, top = float(np.nanmin(points.low)), float(np.nanmax(p99))  # one spike, of the band, may stand out of it
+    low, top = float(np.nanmin(points.low)), _top_of(points.middle, p99)
     deadline = view.deadline.deadline_ns if view.deadline else None
     if deadline and deadline < top * DEADLINE_WITHIN:
         low, top = min(low, deadline), max(top, deadline)
     scale = nice_scale(low, top, least=LEAST_SPAN_NS)
     of = plot(view, points.axis, scale, area)
-    labels = end_labels(of, formatting.milliseconds(scale.high), formatting.milliseconds(scale.low))
+    beyond = ">" if np.nanmax(p99) > scale.high else ""
+    labels = end_labels(of, f"{beyond}{formatting.milliseconds(scale.high)}", formatting.milliseconds(scale.low))
     curves = [
         Curve(points.low, "band", np.fmin, ".", upto=points.top),
         Curve(p99, "p99", glyph="+"),
@@ -217,6 +219,12 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
         labels[of.row_of(deadline)] = (f"{deadline / 1e6:g}", "limit")
         curves.insert(1, Curve(np.full(1, float(deadline)), "limit", glyph="-", is_dashed=True))
     return of.rows(curves, labels)
+
+
+def _top_of(p50: Floats, p99: Floats) -> float:
+    """The top of the scale, above all of p50: a tail far beyond the usual would flatten the rest and stands out."""
+    usual = max(OUTSTANDING * float(np.nanmedian(p99)), 1.5 * float(np.nanmax(p50)))
+    return min(usual, float(np.nanmax(p99)))
 
 
 def smoothed(values: Floats, span_s: int) -> Floats:

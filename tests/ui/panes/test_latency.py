@@ -9,7 +9,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.timeline import POINTS
 from edgetop.session import histogram
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.panes.latency import LATENCY, _binned, smoothed
+from edgetop.ui.panes.latency import LATENCY, _binned, _top_of, smoothed
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, measured, paced
 
@@ -102,6 +102,14 @@ def test_p99_is_the_median_of_five_seconds_so_that_a_step_stays_one_and_a_spike_
 def test_p99_is_drawn_to_its_highest() -> None:
     rows = body(measured(60).measure(8, median_ms=60), 80, 12)
     assert float(rows[2].split()[0]) >= 60
+
+
+def test_a_tail_far_beyond_the_usual_does_not_flatten_the_rest() -> None:
+    p50, p99 = np.full(60, 2.0), np.full(60, 3.0)
+    p99[:6] = 900.0
+    assert _top_of(p50, p99) == 15.0
+    p50[:6] = 300.0  # all inferences of these seconds were slow: that is to be seen
+    assert _top_of(p50, p99) == 450.0
 
 
 def test_the_title_tells_that_the_lines_are_of_seconds_and_the_figures_of_the_window() -> None:
