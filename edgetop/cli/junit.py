@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.analysis.report import Report
-from edgetop.errors import EdgetopError, OutputError
+from edgetop.errors import EdgetopError, InputError, OutputError
 from edgetop.formatting import clean
 from edgetop.recording.export.protocol import NamedOutput, is_device
 
@@ -20,10 +20,10 @@ KINDS = ("failure", "error")
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises OutputError where the file cannot be made: better before a run than after it."""
+    """Raises InputError, or OutputError, where the file cannot be made: better before a run than after it."""
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir():
-        raise OutputError(f"--junit {path}: cannot be written", "give a file in a folder that is there")
+        raise InputError(f"--junit {path}: cannot be written", "give a file in a folder that is there")
     if not is_device(path) and not os.access(folder, os.W_OK):
         raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
 

@@ -49,6 +49,8 @@ REFUSED = {
     "sweep m.onnx --force": "--force needs --csv or --html",
     "sweep m.onnx --arrivals poisson": "--arrivals needs --rate",
     "compare a b --strict": "--strict needs --fail-if",
+    "ab a.onnx b.onnx --labels l.npy": "--labels needs --keep-outputs",
+    "ab a.onnx b.onnx --metric eval.py:score": "--metric needs --keep-outputs",
     "ab a.onnx b.onnx --repeat 7": "--repeat needs --soak",
     "ab a.onnx b.onnx --soak 5m --detach": "--soak and --detach contradict each other",
     "demo --headless --theme dark": "--theme and --headless contradict each other",

@@ -10,7 +10,7 @@ from edgetop.analysis.gates import Gate, GateResult
 from edgetop.analysis.report import Report, report
 from edgetop.cli.junit import refuse_unwritable, to_xml, write
 from edgetop.cli.report import command
-from edgetop.errors import EngineDiedError, InputError, OutputError
+from edgetop.errors import EngineDiedError, InputError
 from edgetop.session.batch import Batch
 from tests.support.recordings import back_to_back, record, session
 from tests.support.sessions import folded, make_manifest
@@ -48,7 +48,7 @@ def test_the_file_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent" / "gates.xml"):
-        with pytest.raises(OutputError, match="--junit"):
+        with pytest.raises(InputError, match="--junit"):
             refuse_unwritable(path)
 
 

@@ -277,9 +277,9 @@ async def test_n_and_p_go_from_one_throttling_to_the_next_past_all_else(tmp_path
         await screen.press("space")
         assert [glyph for glyph in screen.transport.split(" of ")[1] if glyph in "!m|X"] == [
             "m",
-            "!",
+            "X",
             "|",
-            "!",
+            "X",
             "|",
             "|",
         ]
