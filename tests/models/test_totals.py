@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from edgetop.demo import model_path
-from edgetop.engines.reference import measure_shapes
+from edgetop.engines.reference import TIMEOUT_S, measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
 from edgetop.roofline_models import probe_path
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import LIGHT_MODELS, light, read, squeezenet_1_0
+from tests.support.waiting import scaled
 
 EXPECTED = Path(__file__).with_name("totals.json")
 SIZES = {None: 2, "N": 2, "batch": 2}  # of what a model leaves open
@@ -38,7 +39,8 @@ def totals(content, folder):
     given = dict(zip(input_names(model), shapes, strict=True))
     path = folder / "model"
     path.write_bytes(content)
-    measure = partial(measure_shapes, EngineSpec(str(path), model.format, shapes=given))
+    spec = EngineSpec(str(path), model.format, shapes=given)
+    measure = partial(measure_shapes, spec, timeout_s=scaled(TIMEOUT_S))
     found = inspected(model, given, measure).totals
     keys = ("macs", "macs_unknown", "flops", "flops_unknown", "bytes", "bytes_unknown", "folded")
     return {key: getattr(found, key) for key in keys}
