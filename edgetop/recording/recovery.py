@@ -5,6 +5,7 @@ second, the word that it is over, and the tables under their names. The journal'
 removed only when all of it is on the disk, so a recovery may itself be killed at any moment.
 """
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -34,9 +35,11 @@ from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.wall_time import wall_time
 
 JOURNAL_DELAY_NS = NS  # a batch is in the journal within this time
 LONGEST_GAP_S = 3_600  # of seconds without an inference that are made up for
+COARSE_TIME_NS = 3 * NS  # a file system may round the time of a file down by so much: FAT by 2 s
 _CLOSING = "closing"  # the source of last rows
 
 Recovered = Literal["live", "recovered", "unwritable"]
@@ -147,14 +150,31 @@ def _lost(snapshot: Snapshot, last: "_Last", unwritten: Unwritten, death: str | 
     elif death and not last.until_ns:
         each.append(Lost(None, None, f"{_DEATHS[death]}, and nothing in its journal can be read"))
     elif death:
-        most_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
-        known = any(lost and lost.inferences for lost in each)
-        each.append(
-            Lost(most_ns / NS, 0 if known else None, f"{_DEATHS[death]}: at most {most_ns / NS:g} s{' more' * known}")
-        )
+        each.append(_lost_at_its_end(snapshot, last, death, is_more=any(lost and lost.inferences for lost in each)))
     if death and (tail := snapshot.torn_bytes()) > 2 * last.longest_frame and not snapshot.is_torn():
         each.append(Lost(None, None, f"{tail} bytes at the end of the journal are damaged"))
     return lost_in_all(*each)
+
+
+def _lost_at_its_end(snapshot: Snapshot, last: "_Last", death: str, *, is_more: bool) -> Lost:
+    """What a writer that died had not written yet. Its last batch does not tell: what came after it may be cut off.
+
+    A writer does not live on for more than a delay after it changed the journal for the last time. Cutting the
+    journal off changes it too, and so does a copy that does not keep the times of files.
+    """
+    due_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
+    wall = wall_time(last.manifest)
+    later_ns = snapshot.changed_ns() - wall.origin_us * 1_000 - last.until_ns if wall else None
+    if later_ns is None or not -COARSE_TIME_NS <= later_ns <= LONGEST_GAP_S * NS:
+        why = f"{_DEATHS[death]}, or its journal was cut off: the times of its files do not tell when"
+        return Lost(None, None, why)
+    if later_ns > due_ns:
+        most_s = math.ceil((later_ns + JOURNAL_DELAY_NS) / NS)
+        changed = f"it was changed {formatting.duration(later_ns)} after its last batch"
+        why = f"{_DEATHS[death]}, or its journal was cut off ({changed}): at most {most_s} s{' more' * is_more}"
+        return Lost(most_s, None, why)
+    words = f"{_DEATHS[death]}: at most {due_ns / NS:g} s{' more' * is_more}"
+    return Lost(due_ns / NS, 0 if is_more else None, words)
 
 
 class _Last:

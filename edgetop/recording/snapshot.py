@@ -152,6 +152,10 @@ class Snapshot:
         """Whether what was written last was not written to its end."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
+    def changed_ns(self) -> int:
+        """When the end of the journal was, by the wall clock, since 1970."""
+        return os.fstat(self.segments[max(self.segments)].file.fd).st_mtime_ns if self.segments else 0
+
     def again(self, number: int, before: Tally | None = None) -> SegmentReader:
         """A segment, from its beginning to where it ended at the moment of this snapshot.
 

@@ -32,9 +32,11 @@ from tests.support.recordings import (
     content,
     first_manifest,
     journal_of,
+    last_changed_at,
     left_by_a_dead_writer,
     played,
     record,
+    rewritten,
     session,
     until,
     with_phases,
@@ -101,6 +103,42 @@ def test_a_writer_that_died_in_this_boot_was_killed(tmp_path: Path, batches: lis
     assert Recording(folder).manifest.end_reason == "writer-killed"
     assert "edgetop was killed" in played(folder).events[-1].message
     assert "at most 1 s is lost" in played(folder).events[-1].message
+
+
+@pytest.mark.parametrize("boot", ["this one", "another"])
+@pytest.mark.parametrize("share", [0.25, 0.6, 0.85])
+def test_a_journal_that_was_cut_off_is_not_said_to_lack_a_second(
+    tmp_path: Path, batches: list[Batch], boot: str, share: float
+) -> None:
+    """Its end is as of a writer that died then; when it was changed last tells more."""
+    own = [
+        replace(b, manifest=_of_this_boot(b)) if b.manifest and boot == "this one" else b for b in until(batches, 20)
+    ]
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", own)
+    (segment,) = journal_of(folder)
+    data = segment.read_bytes()
+    rewritten(segment, data[: int(len(data) * share)])
+    back, lost = played(folder), read_manifest(folder).lost
+    missing_s = (merge(own).until_ns - back.until_ns) / NS
+    assert missing_s > 2
+    assert lost
+    assert lost.seconds
+    assert missing_s <= lost.seconds <= max(6, missing_s + 2)
+    assert lost.inferences is None
+    assert f"at most {lost.seconds:g} s is lost" in back.events[-1].message
+
+
+@pytest.mark.parametrize("later_s", [-86_400, 2 * 86_400])
+def test_a_copy_without_its_times_does_not_tell_what_it_lacks(
+    tmp_path: Path, batches: list[Batch], later_s: int
+) -> None:
+    folder = left_by_a_dead_writer(tmp_path / "s.edgetop", until(batches, 5))
+    last_changed_at(folder, first_manifest(), (5 + later_s) * NS)
+    back, lost = played(folder), read_manifest(folder).lost
+    assert lost
+    assert (lost.seconds, lost.inferences) == (None, None)
+    assert "at most" not in back.events[-1].message
+    assert "power was lost, or its journal was cut off: the times of its files do not tell when" in lost.why
 
 
 def _of_this_boot(batch: Batch):
@@ -215,7 +253,7 @@ def with_damaged_frame(folder: Path, number: int) -> Path:
     data = bytearray(spoilt.read_bytes())
     frames = [place for place in range(len(data)) if data[place : place + 5] == MAGIC + bytes([ALONE | DEFLATED])]
     data[frames[number] + 50] ^= 1
-    spoilt.write_bytes(data)
+    rewritten(spoilt, bytes(data))
     return folder
 
 

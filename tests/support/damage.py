@@ -22,6 +22,7 @@ from edgetop.feeds.replay import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.manifest import Lost
 from tests.support.clocks import ManualClock
+from tests.support.recordings import rewritten
 
 TABLES = ("inferences", "readings", "operators", "events", "seconds")
 ODD: tuple[Any, ...] = (
@@ -72,13 +73,13 @@ def _bytes(path: Path, rng: random.Random) -> None:
         data[place:place] = rng.randbytes(rng.randrange(1, 600))
     else:
         data[place : place + 64] = data[place : place + 64][::-1]
-    path.write_bytes(data)
+    rewritten(path, bytes(data))
 
 
 def flipped_bit(path: Path, rng: random.Random) -> None:
     data = bytearray(path.read_bytes())
     data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    path.write_bytes(data)
+    rewritten(path, bytes(data))
 
 
 def table_bytes(folder: Path, rng: random.Random) -> None:

@@ -1,5 +1,6 @@
 """Sessions as batches, made from a seed: what a conductor would have handed on."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst, Operator, burst_of
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, READING, WARMUP, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
+from edgetop.session.wall_time import wall_time
 from tests.support.clocks import NS, ManualClock
 from tests.support.manifests import begun
 
@@ -153,7 +155,24 @@ def left_by_a_dead_writer(
         if segment_bytes is not None and place > len(batches) / 2:
             recorder._tables_after_ns = 2**62
     recorder._lock.release()
+    last_changed_at(folder, manifests[0], batches[-1].until_ns)
     return folder
+
+
+def last_changed_at(folder: Path, manifest: Manifest, t_ns: int) -> None:
+    """The files of its journal have the times that a writer would leave who died then."""
+    wall = wall_time(manifest)
+    assert wall
+    at_ns = wall.origin_us * 1_000 + t_ns
+    for path in journal_of(folder):
+        os.utime(path, ns=(at_ns, at_ns))
+
+
+def rewritten(path: Path, data: bytes) -> None:
+    """With the time at which it was changed before: a medium that rots does not change it."""
+    at_ns = path.stat().st_mtime_ns
+    path.write_bytes(data)
+    os.utime(path, ns=(at_ns, at_ns))
 
 
 def journal_of(folder: Path) -> list[Path]:
