@@ -3,6 +3,7 @@
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from textual.keys import Keys, _character_to_key
@@ -90,12 +91,13 @@ def footer_keys(commands: Iterable[Command], screen: object) -> list[tuple[str, 
     """The first key of each command of the last line, and its words; those with the same words stand together."""
     found: dict[str, list[str]] = {}
     for command in commands:
-        if words := command.footer_words(screen):
-            key = command.key_words[0]
+        if command.footer and (words := command.footer_words(screen)):
+            key = key_word(command.keys.partition(",")[0])
             found.setdefault(words, []).append(key if len(key) == 1 or "+" in key else key.lower())
     return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in found.items()]
 
 
+@cache  # the last line names them at every refresh
 def key_word(key: str) -> str:
     *held, last = key.split("+") if len(key) > 1 else [key]
     name = _NAMES.get(last, last if len(last) == 1 else last.capitalize())

@@ -102,6 +102,7 @@ class MonitorScreen(Screen[None]):
         self.lens = Lens()
         self.live = self.view = analysis.view(settings.window_ns)  # of now, and what panes show: of when it was frozen
         self._commands = {command.id: command for command in commands}
+        self._present: tuple[Can | None, tuple[Command, ...]] = None, ()  # those that apply, and to what feed
         self._bindings = BindingsMap([Binding(c.keys, f"command({c.id!r})", c.words, id=c.id) for c in commands])
         self._leave_now = leave_now
         self._header = FrameWidget(self._header_lines, theme, id="header")
@@ -182,7 +183,9 @@ class MonitorScreen(Screen[None]):
     def present_commands(self) -> Iterator[Command]:
         """Those that apply to this feed, now."""
         can = self.feed.can
-        return (command for command in self._commands.values() if command.applies(can))
+        if self._present[0] != can:
+            self._present = can, tuple(command for command in self._commands.values() if command.applies(can))
+        return iter(self._present[1])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Textual's hook for which bindings there are."""

@@ -97,7 +97,7 @@ def _is_short(now: list[Cell], begin: int, until: int) -> bool:
     """Whether to send these cells again takes no more than to move over them."""
     if until - begin > MOVE_BYTES:  # a cell without text belongs to one of several bytes
         return False
-    return sum(len(text.encode()) for text, _ in now[begin:until]) <= MOVE_BYTES
+    return len("".join([text for text, _ in now[begin:until]]).encode()) <= MOVE_BYTES
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:

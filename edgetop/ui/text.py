@@ -23,7 +23,7 @@ _GAP = Span(COLUMN_GAP)
 
 def line(*pieces: Piece) -> Line:
     """A line of pieces: text, (text, style), or spans. Empty ones are left out."""
-    return tuple(span for span in (_span(piece) for piece in pieces) if span.text)
+    return tuple([span for span in map(_span, pieces) if span.text])
 
 
 def _span(piece: Piece) -> Span:
@@ -78,8 +78,10 @@ def joined(of: Line) -> Line:
 def as_fits(cells: int, *pieces: Piece) -> Line:
     """The pieces from the left that fit as they are: a number is left out with its label, never cut."""
     kept: list[Span] = []
+    used = 0
     for span in line(*pieces):
-        if width((*kept, span)) > cells:
+        used += cells_of(span.text)
+        if used > cells:
             if kept and kept[-1].style == "dim" and kept[-1].text.endswith(" "):
                 kept.pop()
             break
