@@ -1,5 +1,6 @@
 """A session on its way: who conducts it, what it gives, and the one analysis that all who watch it share."""
 
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,15 @@ class LiveSession:
         """Nobody has asked for its end, nor has it come: what is over but not yet written is waited for."""
         is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
+
+    def heed(self, number: int) -> None:
+        """End in order at a signal; but what is recorded goes on when the terminal hangs up."""
+        self.leave_now = True
+        if number == signal.SIGHUP and self.folder:
+            self.hung_up = True
+        else:
+            self.interrupted |= number == signal.SIGINT
+            self.conductor.stop("signal")
 
     def analyse(self, observers: Sequence[Observer] = ()) -> None:
         """Begin to understand what comes; `observers` look at it whether or not there is a screen."""

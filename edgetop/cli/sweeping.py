@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -24,6 +23,7 @@ from edgetop.cli.page import refuse_html
 from edgetop.cli.sweep_result import print_result
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal, trim_log
+from edgetop.cli.viewing import signals_to
 from edgetop.control.wire import NotRunningError, give
 from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.formatting import UNKNOWN, clean
@@ -184,17 +184,11 @@ class Sweep:
         page = refuse_html(options["html"], force=force) if options["html"] else None
         if self._plan.next_run:
             self._write()
-        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_signal)
-        try:
+        with signals_to(self._on_signal):
             if self._plan.next_run:
                 if options["detach"]:
                     self._leave(is_asked=True)
                 self._run_all()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         if self._stopped is not None or self._plan.next_run:
             done = sum(one.state != "planned" for one in self._plan.runs)
             text = f"stopped after {done} of {len(self._plan.runs)} runs; edgetop sweep --resume {self._folder} goes on"
@@ -202,7 +196,7 @@ class Sweep:
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
         return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=csv_file, page=page)
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int) -> None:
         if number == signal.SIGHUP:
             self._hung_up = True
             return

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,13 +77,22 @@ def require_screen(otherwise: str) -> None:
 
 
 @contextlib.contextmanager
-def noted_signals() -> Iterator[list[int]]:
-    """While it lasts, a signal is only noted: the screen closes itself, and leaves the terminal in order."""
-    come: list[int] = []
-    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda number, _: come.append(number)) for number in handled}
+def signals_to(take: Callable[[int], None], *, heeds_nohup: bool = True) -> Iterator[None]:
+    """While it lasts, `take` is given the signals that end a process. Under nohup(1) a hang-up says nothing."""
+    handled = [signal.SIGINT, signal.SIGTERM]
+    if not heeds_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        handled.append(signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _: take(number)) for number in handled}
     try:
-        yield come
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """While it lasts, a signal is only noted: the screen closes itself, and leaves the terminal in order."""
+    come: list[int] = []
+    with signals_to(come.append, heeds_nohup=False):
+        yield come

@@ -5,7 +5,6 @@ import ctypes
 import json
 import os
 import shlex
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.request import Options
 from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
-from edgetop.cli.viewing import line_settings, require_screen, screen_settings
+from edgetop.cli.viewing import line_settings, require_screen, screen_settings, signals_to
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.protocol import Engine
 from edgetop.engines.reference import measure_shapes
@@ -108,16 +107,15 @@ def watch(options: Options, terminal: Terminal) -> End:
         refuse_unwritable(options["junit"])
     if options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
         _return_memory_early()
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
         exporters, managers = Exporters(options, stack), unattended.service_managers(stack)
-        session = _assemble(options, stack)
+        session = _assemble(options, stack, signals)
         session.conductor.start()
-        with _signals(session):
-            session.analyse([*_observers(options, session, stack), *exporters.observers_of(session.state), *managers])
-            if options.get("sessions_quota"):
-                unattended.keep_room(session, options["sessions_quota"], stack)
-            stack.callback(session.leave)
-            _see(session, options, terminal, settings)
+        session.analyse([*_observers(options, session, stack), *exporters.observers_of(session.state), *managers])
+        if options.get("sessions_quota"):
+            unattended.keep_room(session, options["sessions_quota"], stack)
+        stack.callback(session.leave)
+        _see(session, options, terminal, settings)
     return _end(session, options)
 
 
@@ -169,8 +167,11 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
         unwritten.append(error)
 
 
-def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
-    """Everything the session is made of, ready to start."""
+def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib.ExitStack) -> LiveSession:
+    """Everything the session is made of, ready to start.
+
+    From the moment that there is a recording until `signals` is left, a signal ends the session in order.
+    """
     clock = SystemClock()
     program: WatchedProgram | WatchedProcess | None = options.get("program")
     model = request.program_file(program) if program else request.find_model(options)
@@ -196,8 +197,9 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     origin_ns = manifest.clock.origin_monotonic_ns
     sensors = find_sensors(options, on_board, board.root, lambda: clock.monotonic_ns() - origin_ns)
     _tell_what_is_missing(session_state, sensors)
-    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
     successors = unattended.Successors(options, model, control_endpoint)
+    early = _heed_signals(successors, signals)
+    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
     told = partial(session_state.tell, "rotation-failed", "critical", "edgetop")
     conductor = Conductor(
         engine=engine,
@@ -217,7 +219,23 @@ def _assemble(options: Options, stack: contextlib.ExitStack) -> LiveSession:
     if recorder:
         control_endpoint.open(recorder.held, conductor, session_state)
     session = successors.session = LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
+    for number in early:
+        session.heed(number)
     return session
+
+
+def _heed_signals(successors: unattended.Successors, signals: contextlib.ExitStack) -> list[int]:
+    """Until `signals` is left, a signal is for the session of `successors`; those that come before there is one."""
+    early: list[int] = []
+
+    def on_signal(number: int) -> None:
+        if successors.session:
+            successors.session.heed(number)
+        else:
+            early.append(number)
+
+    signals.enter_context(signals_to(on_signal))
+    return early
 
 
 def _tell_what_is_missing(session_state: SessionState, sensors: Found) -> None:
@@ -301,32 +319,6 @@ def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
 
     quads = QuadEvents()
     return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
-
-
-@contextlib.contextmanager
-def _signals(session: LiveSession) -> Iterator[None]:
-    """While it lasts, a signal ends the session in order: its recording is finished.
-
-    But what is recorded goes on when the terminal hangs up. (Under nohup(1) a hang-up says nothing.)
-    """
-
-    def on_event(number: int, _frame: object) -> None:
-        session.leave_now = True
-        if number == signal.SIGHUP and session.folder:
-            session.hung_up = True
-        else:
-            session.interrupted |= number == signal.SIGINT
-            session.conductor.stop("signal")
-
-    handled = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        handled.append(signal.SIGHUP)
-    before = {number: signal.signal(number, on_event) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from edgetop import demo
 from tests.support import onnx_models, tflite_models
-from tests.support.commands import edgetop, start_edgetop
+from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
@@ -223,6 +224,32 @@ def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, 
     folder = tmp_path / "one.edgetop"
     assert json.loads((folder / "session.json").read_text())["end_reason"] == "signal"
     assert recorded(folder, "inferences", "select count(*) from {table}")[0][0] > 50
+
+
+SIGNALLED_AT_ONCE = """
+import os, sys
+from edgetop.cli import main, watch
+
+class Recorder(watch.Recorder):
+    def __init__(self, *given):
+        super().__init__(*given)
+        os.kill(os.getpid(), number)
+
+number, watch.Recorder = int(sys.argv.pop(1)), Recorder
+main.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_that_comes_as_soon_as_there_is_a_recording_ends_it_in_order(number, exit_code, model, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_AT_ONCE, str(int(number)), "run", str(model), *PACED, "-o", "one"],
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=scaled(60),
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == exit_code, done.stderr
+    manifest = json.loads((tmp_path / "one.edgetop" / "session.json").read_text())
+    assert (manifest["state"], manifest["end_reason"]) == ("finished", "signal")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -240,7 +240,7 @@ def test_a_real_run_ends_in_the_view_in_which_its_replay_ends(tmp_path: Path) ->
     arguments = [str(tmp_path / "model.onnx"), "--duration", "2s", "--threads", "1", "-o", str(tmp_path / "one")]
     options = command.make_context("run", arguments).params
     with contextlib.ExitStack() as stack:
-        run = _assemble(options, stack)
+        run = _assemble(options, stack, stack)
         run.conductor.start()
         run.analyse()
         while not run.feed.is_over:
