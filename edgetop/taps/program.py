@@ -35,6 +35,7 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls i
 PREFIX = "edgetop-tap-"
 QUIET_NS = 10_000_000_000  # without an inference: then it is told what was looked for
 END_PATIENCE_NS = 5_000_000_000  # after SIGINT and after SIGTERM
+CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it notices that its program has
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are kept
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
 
@@ -64,6 +65,7 @@ class WatchedProgram:
         self._taps = Taps()
         self._told_start = False
         self._started_ns = 0
+        self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
         self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
         self._told_quiet = self._over = False
         self._witness = OomWitness()
@@ -119,22 +121,26 @@ class WatchedProgram:
         messages: list[Message] = [] if self._told_start else [Started(self._process.pid, "")]
         self._told_start = True
         status = self._process.poll()  # before the rings: what it did before it went is still read
-        records, news = self._taps.poll(now_ns, is_over=status is not None)
-        messages += [*news, *self._quiet(now_ns)]
-        if status is not None:
-            messages += self._left_behind()
+        if status is not None and not self._ended_ns:
+            self._ended_ns = now_ns
+        left = self._left_behind() if status is not None else []
+        is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
+        records, news = self._taps.poll(now_ns, is_over=is_over)
+        messages += [*news, *self._quiet(now_ns, is_over=is_over)]
+        if is_over and left:
+            text = f"the program has ended, and what it started goes on unseen: process {', '.join(left[:3])}"
+            messages.append(LogLine("warning", "edgetop", text, "left-behind"))
         if self._log:
             messages += self._log.read()
             self._bound_output()
-        if status is not None:
-            messages.append(self._ended(status, now_ns))
-        else:
+        if status is not None and is_over:
+            messages.append(self._ended(status))
+        elif status is None:
             self._watch_limits(now_ns)
         return EngineUpdate(records, tuple(messages))
 
-    def _quiet(self, now_ns: int) -> list[Message]:
+    def _quiet(self, now_ns: int, *, is_over: bool) -> list[Message]:
         """What is told once, where nothing was seen for a while."""
-        is_over = self._process is not None and self._process.returncode is not None
         waits = now_ns - self._started_ns <= QUIET_NS and not is_over
         if self._taps.began_ns is not None or self._told_quiet or waits:
             return []
@@ -143,18 +149,15 @@ class WatchedProgram:
         text = text if is_over else f"no inference was seen in 10 s: {self._found()}"
         return [LogLine("warning", "edgetop", text, "no-inference")]
 
-    def _left_behind(self) -> list[Message]:
-        """What is told where it has ended, and others that it started, as a daemon does, have not."""
+    def _left_behind(self) -> list[str]:
+        """The processes that it started and that have not ended, where it has."""
         assert self._folder
         mark, found = f"{layout.FOLDER}={self._folder}".encode(), []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # another user's, or it has ended
                 if mark in (place / "environ").read_bytes().split(b"\0"):
                     found.append(place.name)
-        if not found:
-            return []
-        text = f"the program has ended, and what it started goes on unseen: process {', '.join(found[:3])}"
-        return [LogLine("warning", "edgetop", text, "left-behind")]
+        return found
 
     def _found(self) -> str:
         """What of a runtime the program has loaded."""
@@ -180,15 +183,15 @@ class WatchedProgram:
             os.ftruncate(self._log_fd, 0)
             os.lseek(self._log_fd, 0, os.SEEK_SET)
 
-    def _ended(self, status: int, now_ns: int) -> Message:
+    def _ended(self, status: int) -> Message:
         self._over = True
         self.exit_status = status if status >= 0 else 128 - status
         if self._stops:
-            return Ended(self._stops[0][1], now_ns)
+            return Ended(self._stops[0][1], self._ended_ns)
         if status < 0:
             last_words = self._log.last_line if self._log else ""
             return Died(explain_exit(status, self._witness), loading=self._taps.began_ns is None, last_words=last_words)
-        return Ended("exit" if status == 0 else f"exit-status-{status}", now_ns)
+        return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
 
     def _watch_limits(self, now_ns: int) -> None:
         if not self._stops:

@@ -32,9 +32,9 @@ REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 def _open_help(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import help_dialog
+    from edgetop.ui.dialogs import EXPLANATION, help_dialog
 
-    screen.app.push_screen(help_dialog(help_lines(screen.present_commands())))
+    screen.app.push_screen(help_dialog(help_lines(screen.present_commands()), EXPLANATION))
 
 
 def _open_palette(screen: MonitorScreen) -> None:

@@ -257,13 +257,13 @@ class TextDialog(Dialog[None]):
         self.notify("copied", timeout=2)
 
 
-def help_dialog(keys: Sequence[tuple[str, str]]) -> TextDialog:
-    """Every key, from the real key map, so that nothing here goes stale."""
+def help_dialog(keys: Sequence[tuple[str, str]], explanation: str) -> TextDialog:
+    """Every key, from the real key map, so that nothing here goes stale. `explanation`: of what the screen shows."""
     cells = max(len(names) for names, _ in keys) + 1
-    return TextDialog("Keys", [*(f"{names:<{cells}}{does}" for names, does in keys), *EXPLANATION.split("\n")])
+    return TextDialog("Keys", [*(f"{names:<{cells}}{does}" for names, does in keys), "", *explanation.split("\n")])
 
 
-EXPLANATION = """
+EXPLANATION = """\
 Percentiles are nearest-rank. A "?" behind one says that too few inferences \
 stand behind it. The charts show p50 filled and p99 as the line above it; \
 every chart has the same time axis.

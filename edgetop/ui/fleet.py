@@ -17,7 +17,7 @@ from edgetop.ui.layout import Place
 from edgetop.ui.look import Look
 from edgetop.ui.monitor import Host
 from edgetop.ui.pane_widget import LineWidget
-from edgetop.ui.panes.fleet import board_lines, detail_lines, head_line, log_lines
+from edgetop.ui.panes.fleet import OLD_S, board_lines, detail_lines, head_line, log_lines
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.settings import FleetListing, ScreenSettings
 from edgetop.ui.text import Line, Span, as_fits, fit, line
@@ -25,6 +25,13 @@ from edgetop.ui.themes import Theme
 
 HEAD_ROWS, DETAIL_ROWS, LEAST_LOG_ROWS = 2, 2, 4
 LOG_FROM_ROWS = 16  # of the screen
+EXPLANATION = f"""\
+A "?" behind p99 says that too few inferences stand behind it. "X" and "!" \
+mark boards with a problem, "SIM" simulated ones. A board whose data are \
+older than {OLD_S:g} s has its age marked. The course of p99 is full at the \
+deadline, that of heat at the trip.
+
+More: edgetop help fleet"""
 
 
 class FleetWidget(LineWidget):
@@ -169,7 +176,7 @@ class FleetScreen(Screen[None]):
     def open_help(self) -> None:
         from edgetop.ui.dialogs import help_dialog  # noqa: PLC0415  the same
 
-        self.app.push_screen(help_dialog(help_lines(self.present_commands())))
+        self.app.push_screen(help_dialog(help_lines(self.present_commands()), EXPLANATION))
 
     # Drawing.
 

@@ -167,6 +167,12 @@ def test_what_a_program_leaves_behind_is_told_and_that_nothing_was_seen(tmp_path
     assert said["no-inference"] == "the program ended without an inference that was seen"
 
 
+def test_what_ends_with_its_program_is_not_left_behind(tmp_path):
+    """As the fork server of `multiprocessing` does, which notices the end a moment later."""
+    _, document = watched(tmp_path, "sh", "-c", "tail --pid=$$ -s 0.01 -f /dev/null > /dev/null 2>&1 &")
+    assert [warning for warning in document["warnings"] if warning["code"] == "left-behind"] == []
+
+
 def test_a_program_that_cannot_be_started_is_refused(tmp_path):
     done = edgetop("watch", "--headless", "--", "no-such-program", home=tmp_path)
     assert done.returncode == 2

@@ -217,7 +217,7 @@ async def test_help_can_be_read_to_its_end_on_the_smallest_screens() -> None:
 
 
 async def test_help_is_made_of_the_bindings() -> None:
-    assert help_dialog([("F9", "does what it says")]).lines[0] == "F9 does what it says"
+    assert help_dialog([("F9", "does what it says")], "").lines[0] == "F9 does what it says"
 
 
 # Freezing.

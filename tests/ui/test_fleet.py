@@ -110,6 +110,14 @@ async def test_keys_choose_sort_filter_mark_and_open_and_the_choice_stays_when_o
         assert listing.opened == ""
 
 
+async def test_help_explains_what_this_screen_shows():
+    async with opened(ListedFleet(VIEWS), (100, 60)) as screen:
+        await screen.press("question_mark")
+        assert all(words in screen.text for words in ("course of p99", "SIM", "edgetop help fleet"))
+        assert "p50 filled" not in screen.text
+        assert "time axis" not in screen.text
+
+
 async def test_a_board_of_which_nothing_came_is_not_opened_but_says_why():
     listing = FleetListing(cursor="desk-4")
     async with opened(ListedFleet(VIEWS), (120, 40), listing) as screen:
