@@ -102,8 +102,7 @@ class QuadEvents:
 
     def _within(self, from_ns: int, to_ns: int) -> Inferences:
         begin, end = np.searchsorted(self._inferences["t_ns"], [from_ns, to_ns])
-        found: Inferences = self._inferences[begin:end]
-        return found
+        return np.asarray(self._inferences[begin:end])
 
     def _settle(self, plan: Plan, until: int) -> Event:
         """How long after a switch latency differs from what it is later in the turn."""
@@ -328,12 +327,10 @@ def _is_number(value: object) -> bool:
 def _log_ratios(quads: Sequence[Mapping[str, Any]], key: str) -> Floats:
     """Of B to A in each quad that has both."""
     if key == METRICS["p50"] and all(_is_number(quad.get(TYPICAL)) for quad in quads):
-        by_pairs: Floats = np.log(np.array([quad[TYPICAL] for quad in quads], float))
-        return by_pairs
+        return np.asarray(np.log(np.array([quad[TYPICAL] for quad in quads], float)))
     pairs = np.array([(quad.get(f"a_{key}") or 0, quad.get(f"b_{key}") or 0) for quad in quads], float).reshape(-1, 2)
     a, b = pairs[(pairs > 0).all(axis=1)].T
-    ratios: Floats = np.log(b / a)
-    return ratios
+    return np.asarray(np.log(b / a))
 
 
 def _quantiles(side: str, quads: Sequence[Mapping[str, Any]]) -> Floats:

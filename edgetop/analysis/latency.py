@@ -81,8 +81,7 @@ class RollingLatency:
         """Which rows are later than all before them: one that comes twice counts once."""
         begin = seconds.rows["t_ns"]
         ends = np.concatenate([[self._closed_until_ns], begin[:-1] + NS])
-        is_new: npt.NDArray[np.bool_] = begin >= np.maximum.accumulate(ends)
-        return is_new
+        return np.asarray(begin >= np.maximum.accumulate(ends))
 
     def _fold_seconds(self, seconds: Seconds) -> None:
         if not len(seconds):

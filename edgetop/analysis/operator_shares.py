@@ -175,8 +175,7 @@ def half_widths(values: Floats) -> Floats | None:
     if count < LEAST_BURSTS:
         return None
     t = T_975[min(count - 1 - LEAST_FREEDOM, len(T_975) - 1)]
-    found: Floats = t * MEDIAN_ERROR * values.std(axis=0, ddof=1) / math.sqrt(count)
-    return found
+    return np.asarray(t * MEDIAN_ERROR * values.std(axis=0, ddof=1) / math.sqrt(count))
 
 
 def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:

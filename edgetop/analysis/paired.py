@@ -43,8 +43,7 @@ def undisturbed(values: Floats) -> Floats:
     if len(values) < 2 * LEAST_PAIRS:  # too few to tell what is far off
         return values
     off = np.abs(values - np.median(values))
-    kept: Floats = values[off <= FAR_OFF * max(float(np.median(off)), SMALLEST)]
-    return kept
+    return np.asarray(values[off <= FAR_OFF * max(float(np.median(off)), SMALLEST)])
 
 
 def typical_ratio(first: Floats, second: Floats) -> float:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgetop.analysis.blocks import Mean
-from edgetop.analysis.rail_energy import Integral, RailEnergy
+from edgetop.analysis.rail_energy import RailEnergy
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import of_sensors
 
 PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
@@ -151,11 +151,11 @@ class PowerRails:
         peak = self._places.get(f"{track.info.id}-{PEAK}")
         return RailView(
             track=track,
-            mean_w=power.energy_j / power.covered_s if power.covered_s else None,
-            max_w=_highest_w(power),
+            mean_w=power.mean_w,
+            max_w=power.peak_w,
             energy_j=power.energy_j,
             covered_s=power.covered_s,
-            peak_w=None if peak is None else _highest_w(self._measured.rails[peak].until(until_ns)),
+            peak_w=None if peak is None else self._measured.rails[peak].until(until_ns).peak_w,
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
@@ -167,12 +167,10 @@ class PowerRails:
         return replace(rail, precise=precise, idle=at_rest, interval_s=interval_s, is_even=is_even)
 
 
-def _highest_w(power: Integral) -> float | None:
-    return float(power.highest_w) if np.isfinite(power.highest_w) else None
-
-
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
     """Of several totals, the lowest counts: one that was read, by the best instrument."""
-    accuracy = rail.track.info.accuracy
-    rank = ACCURACIES.index(accuracy) if accuracy in ACCURACIES else len(ACCURACIES)
-    return not rail.covered_s, not rail.track.count, rank
+    return not rail.covered_s, not rail.track.count, accuracy_rank(rail.track.info)
+
+
+def accuracy_rank(info: SensorInfo) -> int:
+    return ACCURACIES.index(info.accuracy) if info.accuracy in ACCURACIES else len(ACCURACIES)

@@ -38,6 +38,14 @@ class Integral:
     range_w: tuple[float, float] = (np.inf, -np.inf)  # of all readings that count, those across the ends too
     length_ns: int = 0  # of the phase, gaps and all
 
+    @property
+    def mean_w(self) -> float | None:
+        return self.energy_j / self.covered_s if self.covered_s else None
+
+    @property
+    def peak_w(self) -> float | None:
+        return float(self.highest_w) if np.isfinite(self.highest_w) else None
+
 
 class RailEnergy:
     """The integral of one sensor's readings over one phase."""
@@ -206,8 +214,7 @@ class _Strips:
 
     @property
     def seconds(self) -> Floats:
-        lengths: Floats = (self.right_ns - self.left_ns) / NS
-        return lengths
+        return np.asarray((self.right_ns - self.left_ns) / NS)
 
     @property
     def joules(self) -> Floats:

@@ -26,7 +26,6 @@ from edgetop.analysis.report_latency import LatencyFigures, latency_figures
 from edgetop.analysis.report_operators import (
     OperatorFigures,
     Profile,
-    ceilings,
     operator_figures,
     partition_count,
     profile,
@@ -318,7 +317,7 @@ _PARTS: Mapping[str, Callable[[_Parts], Any]] = {
     "operators": lambda parts: operator_figures(parts.analysis, parts.manifest, parts.energy_view),
     "partitions": lambda parts: partition_count(parts.analysis, parts.manifest),
     "profile": lambda parts: profile(parts.analysis),
-    "roofline": lambda parts: ceilings(parts.analysis),
+    "roofline": lambda parts: parts.analysis.operators.ceilings,
     "overhead": _overhead,
     "frames": lambda parts: parts.analysis.frames_view(),
     "ab": lambda parts: parts.analysis.ab_view(),

@@ -10,7 +10,6 @@ from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.rounding import mj, rounded
 from edgetop.analysis.threads import ThreadView
-from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Manifest
 
 
@@ -124,11 +123,6 @@ def profile(analysis: Folds) -> Profile | None:
         disturbed=tally.is_disturbed,
         threads=thread_figures(operators.threads.view()),
     )
-
-
-def ceilings(analysis: Folds) -> Ceilings | None:
-    """What the board can do at most, as measured."""
-    return analysis.operators.ceilings
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:

@@ -147,8 +147,7 @@ class Tail:
 
 def _largest(rows: Rows, count: int) -> Rows:
     """The slowest first; of two that took as long, the earlier."""
-    largest: Rows = rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]]
-    return largest
+    return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
 def _examine(row: np.void, signals: Signals) -> _Found:

@@ -225,7 +225,7 @@ class Spans:
             span = self._going_on(cause, t_ns) or self._going_on("unknown", t_ns)
         if span is None:
             span = Span(t_ns, cause, board.infos[place].id, [], t_ns)
-            self.spans.insert(bisect_right(self.spans, t_ns, key=_start), span)
+            self.spans.insert(bisect_right(self.spans, t_ns, key=lambda span: span.start_ns), span)
             self._drop()
         span.cause = cause
         span.start_ns = min(span.start_ns, t_ns)
@@ -334,10 +334,6 @@ def _mark(known_ns: int, t_ns: int, place: int, value: float, board: Board) -> M
         cause = cause_of(board.infos[place])  # of several a flag is named
         rank = 3 + 2 * (CAUSES.index(cause) if cause else len(CAUSES)) + (not board.is_flag[place])
     return Mark(known_ns, t_ns, rank, place, value)
-
-
-def _start(span: Span) -> int:
-    return span.start_ns
 
 
 # What is kept of each sensor, and what stands there before it is read.

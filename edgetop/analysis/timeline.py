@@ -59,6 +59,10 @@ class Points:
     top: Floats
 
     @property
+    def _figures(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.low, self.middle, self.high, self.top
+
+    @property
     def is_empty(self) -> bool:
         return bool(np.isnan(self.middle).all())
 
@@ -66,17 +70,13 @@ class Points:
         """The same without what came after: of a screen that stands while the session goes on."""
         span = self.axis.to_s - self.axis.from_s
         is_after = np.arange(POINTS) * span >= (second - self.axis.from_s) * POINTS
-        low, middle, high, top = (
-            np.where(is_after, np.nan, values) for values in (self.low, self.middle, self.high, self.top)
-        )
-        return Points(self.axis, low, middle, high, top)
+        return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
 
     def since(self, second: float) -> "Points":
         """The same without what came before."""
         place = np.arange(POINTS) * (self.axis.to_s - self.axis.from_s)
         is_before = place < (second - self.axis.from_s) * POINTS
-        figures = (self.low, self.middle, self.high, self.top)
-        return Points(self.axis, *(np.where(is_before, np.nan, values) for values in figures))
+        return Points(self.axis, *(np.where(is_before, np.nan, values) for values in self._figures))
 
     def bridged(self, seconds: float) -> "Points":
         """Without holes of at most so long between two values: what was before stands there."""
@@ -89,7 +89,7 @@ class Points:
         source = np.repeat(known[:-1], stands)
         place = source + np.arange(len(source)) - np.repeat(np.cumsum(stands) - stands, stands)
         filled = []
-        for values in (self.low, self.middle, self.high, self.top):
+        for values in self._figures:
             bridged = values.copy()
             bridged[place] = values[source]
             filled.append(bridged)

@@ -62,8 +62,10 @@ class Usage:
         """`until_ns`: the end of the measured phase, or now."""
         found = {name: sums.until(until_ns) for name, sums in self._sums.items()}
         return UsageView(
-            *_mean_and_peak(found[CPU]),
-            *_mean_and_peak(found[MEMORY]),
+            found[CPU].mean_w,
+            found[CPU].peak_w,
+            found[MEMORY].mean_w,
+            found[MEMORY].peak_w,
             {key: _count(found[name]) for key, name in BYTES.items()},
         )
 
@@ -97,11 +99,6 @@ class OwnLoad:
         readings = readings[readings["t_ns"] >= measuring_since_ns + NS]
         self._sum += float(readings["value"].sum())
         self._count += len(readings)
-
-
-def _mean_and_peak(sums: Integral) -> tuple[float | None, float | None]:
-    mean = sums.energy_j / sums.covered_s if sums.covered_s else None
-    return mean, float(sums.highest_w) if np.isfinite(sums.highest_w) else None
 
 
 def _count(sums: Integral) -> int | None:

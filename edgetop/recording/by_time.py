@@ -300,5 +300,4 @@ class RecordingByTime:
 
 
 def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
-    ends: npt.NDArray[np.int64] = inferences["t_ns"] + inferences["latency_ns"]
-    return ends
+    return np.asarray(inferences["t_ns"] + inferences["latency_ns"])

@@ -133,12 +133,11 @@ def carry_out(folder: Path, order: Order) -> Done:
             path = journal / segment_name(number)
             segment = SegmentReader(Descriptor(open_regular(path)), before=done.tally)
             _append(segment, path.name, tables, missing)
-            is_spoilt = bool(segment.damaged_bytes or segment.frames.tail_bytes())
             done = replace(done, tally=segment.tally, missing=done.missing.with_more(segment.missing))
             if order.manifest is not None:
-                left[path.name] = is_spoilt
+                left[path.name] = segment.is_spoilt
                 continue
-            if is_spoilt:
+            if segment.is_spoilt:
                 set_aside(folder, path.name)
             else:
                 path.unlink()

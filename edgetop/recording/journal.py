@@ -281,6 +281,11 @@ class SegmentReader:
         """What was passed over."""
         return self.frames.damaged_bytes + self._undecoded_bytes
 
+    @property
+    def is_spoilt(self) -> bool:
+        """There are bytes in it that could not be read."""
+        return bool(self.damaged_bytes or self.frames.tail_bytes())
+
     def read(self, wanted: Collection[str] = tuple(KINDS), most_inferences: int | None = None) -> Iterator[Batch]:
         """Every batch that is whole by now, with what is wanted of it; of more than so many inferences, the last."""
         for frame in self.frames.read():

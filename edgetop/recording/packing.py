@@ -259,7 +259,7 @@ _READERS: dict[int, Callable[[bytes, int], object]] = {
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
     """A part that says how much a loss of power may cost; it comes before those of a batch."""
-    return _PART.pack(INTERVAL, _INTERVAL.size) + _INTERVAL.pack(fsync_interval_ns)
+    return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
 
 def interval_of(payload: bytes) -> int | None:
@@ -270,8 +270,7 @@ def interval_of(payload: bytes) -> int | None:
 
 def pack_begun(second: Seconds) -> bytes:
     """A part that holds a second before it is complete, where its inferences are not kept."""
-    data = _pack_seconds(second) if len(second) else b""
-    return _PART.pack(BEGUN, len(data)) + data if data else b""
+    return pack_part(BEGUN, _pack_seconds(second)) if len(second) else b""
 
 
 def begun_of(payload: bytes) -> Seconds | None:
@@ -289,18 +288,14 @@ class Tally:
 
     def after(self, batch: Batch) -> "Tally":
         """The tally when that is written too."""
-        counted = int(
-            batch.seconds.rows["count"].sum(dtype=np.int64) + batch.seconds.rows["errors"].sum(dtype=np.int64)
-        )
-        return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + counted)
+        return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
     """A part that says how much was written before a frame, and with it: by that a reader knows what it lacks."""
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
-    data = b"".join(map(varint, (since_ms, before.inferences, before.counted, *own)))
-    return _PART.pack(TALLY, len(data)) + data
+    return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
 def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:

@@ -199,8 +199,7 @@ class Recording:
         if first:
             self._counted = self._measured = 0
         self._measured += sum(map(_measured_in, single or ()))
-        for seconds in taken["seconds"]:
-            self._counted += int(seconds.rows["count"].sum() + seconds.rows["errors"].sum())
+        self._counted += sum(seconds.runs for seconds in taken["seconds"])
         return Batch(
             until_ns=until_ns,
             bursts=joined("operators", taken["operators"]),

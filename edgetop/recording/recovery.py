@@ -100,7 +100,7 @@ def _recover(folder: Path) -> None:
         waiting.flush()
     tables.commit()
     write_manifest(folder, closing.manifest)
-    sources = {segment_name(number): snapshot.is_spoilt(number) for number in snapshot.segments}
+    sources = {segment_name(number): segment.is_spoilt for number, segment in snapshot.segments.items()}
     settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.catalog.is_spoilt})
 
 
@@ -313,7 +313,7 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
         if inferences["phase"][-1] == MEASURE:
             break
     each = [*snapshot.rows("seconds"), missing]
-    return runs, total_ns, sum(int(seconds.rows["count"].sum() + seconds.rows["errors"].sum()) for seconds in each)
+    return runs, total_ns, sum(seconds.runs for seconds in each)
 
 
 def _asked_for(snapshot: Snapshot) -> int:

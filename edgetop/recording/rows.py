@@ -34,8 +34,7 @@ class Span:
     end_ns: int = 2**62
 
     def holds(self, t_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        held: npt.NDArray[np.bool_] = (t_ns >= self.begin_ns) & (t_ns < self.end_ns)
-        return held
+        return np.asarray((t_ns >= self.begin_ns) & (t_ns < self.end_ns))
 
     def touches(self, first_ns: int, last_ns: int) -> bool:
         """Whether something between these two may lie in it."""

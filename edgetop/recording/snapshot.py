@@ -164,11 +164,6 @@ class Snapshot:
         segment = self.segments[number]
         return SegmentReader(segment.file, segment.offset, before)
 
-    def is_spoilt(self, number: int) -> bool:
-        """Whether there are bytes in a segment that could not be read."""
-        segment = self.segments[number]
-        return bool(segment.damaged_bytes or segment.frames.tail_bytes())
-
     def catalogued_inferences(self) -> int | None:
         """In the tables that are not published; None where the first of them were dropped for want of room."""
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
@@ -214,7 +209,7 @@ class Snapshot:
         """Rows of a table that are in no row group yet."""
         if name in self._published or not self.segments:
             return
-        spoilt = name == "seconds" and any(map(self.is_spoilt, self.segments))
+        spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
         missing = self.missing_seconds() if spoilt else None
         field = FIELDS.get(name, name)
         for number in self.segments:

@@ -27,8 +27,7 @@ Times = npt.NDArray[np.int64]
 
 def _in_time(t_ns: Times) -> Mask:
     """Within the years that a session may last; a little before its origin is the work of rounding."""
-    sound: Mask = (t_ns >= -NS) & (t_ns < MAX_SESSION_NS)
-    return sound
+    return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 
 def sound_inferences(inferences: Inferences) -> Inferences:

@@ -110,7 +110,7 @@ class Tables:
         if not piece.size:
             write_all(piece.file.fd, footer.MAGIC, 0)
             piece.size = len(footer.MAGIC)
-        body, index = footer.split(_encoded(name, rows))
+        body, index = footer.split(_encoded(SCHEMAS[name], rows))
         write_all(piece.file.fd, body, piece.size)
         offset, piece.size = piece.size, piece.size + len(body)
         for entry in footer.row_groups_of(index, offset - len(footer.MAGIC)):
@@ -170,7 +170,7 @@ class Tables:
             whole = self._joined(name)
             held = self._groups_of(name, whole)
             rows = sum(group.rows for group in held)
-            end = footer.footer_of(_template(name), rows, [group.entry for group in held])
+            end = footer.footer_of(_template(SCHEMAS[name]), rows, [group.entry for group in held])
             os.ftruncate(whole.file.fd, whole.size)
             write_all(whole.file.fd, end, whole.size)
             os.fsync(whole.file.fd)
@@ -231,12 +231,8 @@ def settle(folder: Path, tables: Tables, sources: Mapping[str, bool]) -> None:
     sync_folder(folder)
 
 
-def _encoded(name: str, rows: pa.Table) -> bytes:
+def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
     """A Parquet file of one row group, or of none where there are no rows."""
-    return _encoded_as(SCHEMAS[name], rows)
-
-
-def _encoded_as(schema: pa.Schema, rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -261,12 +257,8 @@ def _check(file: Descriptor, rows: int) -> None:
         raise ValueError("its row groups have another number of rows")
 
 
-def _template(name: str) -> bytes:
-    return _template_of(SCHEMAS[name])
-
-
-def _template_of(schema: pa.Schema) -> bytes:
-    return footer.split(_encoded_as(schema, schema.empty_table()))[1]
+def _template(schema: pa.Schema) -> bytes:
+    return footer.split(_encoded(schema, schema.empty_table()))[1]
 
 
 def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
@@ -284,7 +276,7 @@ def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
 
 
 def _metadata_as(schema: pa.Schema, groups: list[RowGroup]) -> pq.FileMetaData:
-    end = footer.footer_of(_template_of(schema), sum(group.rows for group in groups), [group.entry for group in groups])
+    end = footer.footer_of(_template(schema), sum(group.rows for group in groups), [group.entry for group in groups])
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer.MAGIC + end))
     except (OSError, pa.ArrowException) as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from edgetop.sensors.competitors import Competitors
 from edgetop.sensors.counters import Rate, SumRate
 from edgetop.sensors.memory import MIB, resident_bytes
-from edgetop.sensors.processes import HOST, TICK_S, Family, parse_stat
+from edgetop.sensors.processes import HOST, TICK_S, Family, parse_stat, percent_by_name
 from edgetop.sensors.protocol import Found, Gap, SensorEvent, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.sensors.scheduling import waited_by_thread
@@ -71,13 +71,8 @@ class Application:
         if not before or span_s <= 0:
             return
         self._threads_due_s = at_s + THREADS_S
-        percent: dict[str, float] = {}
-        for thread, (name, ticks) in self._threads.items():
-            grown = ticks - before.get(thread, (name, 0))[1]
-            percent[name] = percent.get(name, 0.0) + 100 * grown * TICK_S / span_s
-        most = sorted(((name, pct) for name, pct in percent.items() if pct >= LEAST_PCT), key=lambda one: -one[1])[
-            :SHOWN
-        ]
+        percent = percent_by_name(before, self._threads, span_s)
+        most = sorted((one for one in percent.items() if one[1] >= LEAST_PCT), key=lambda one: -one[1])[:SHOWN]
         if most:
             text = ", ".join(f"{name} {pct:.0f} %" for name, pct in most)
             data = {"processes": len(self._pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}

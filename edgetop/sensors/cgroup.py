@@ -198,12 +198,9 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
         return Found(missing=(Missing("mem/cgroup", f"/proc/{pid}/cgroup: {error.strerror}"),))
     found = locate(root, memberships, mounts)
     memory = Found(missing=(found,)) if isinstance(found, Missing) else Found((cgroup_memory(root, found),))
-    quota = next((folder for folder in _cpu_folders(memberships, mounts) if _has_quota(root, folder)), None)
+    folders = (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
+    quota = next((folder for folder in folders if _has_quota(root, folder)), None)
     return memory if quota is None else join([memory, Found((cpu_quota(root, quota),))])
-
-
-def _cpu_folders(memberships: str, mounts: str) -> tuple[str, ...]:
-    return (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
 
 
 def _has_quota(root: Root, folder: str) -> bool:

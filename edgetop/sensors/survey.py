@@ -7,13 +7,13 @@ in D state cannot be cancelled, and must not keep the others from being told.
 import math
 import queue
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Found, Gap, Source, begin_call
+from edgetop.sensors.protocol import Found, Gap, Source, Values, begin_call
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.session.manifest import Board, SensorInfo
@@ -21,7 +21,6 @@ from edgetop.session.manifest import Board, SensorInfo
 DEADLINE_S = 3.0  # longer than a command of a board may take
 RATE_INTERVAL_S = 1.0
 
-Values = Sequence[float | Gap]
 Answer = tuple[Values | Gap, float]  # what a read gave, and the microseconds it took
 
 

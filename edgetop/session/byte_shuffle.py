@@ -77,8 +77,7 @@ class Columns:
         whole = np.zeros((count, 8), np.uint8)
         whole[:, :width] = byte_shuffle.T
         folded = whole.view("<u8").reshape(count)
-        numbers: Ints = (folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64)
-        return numbers
+        return np.asarray((folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64))
 
     def rest(self, size: int) -> bytes:
         """What lies behind the columns, of which there must be so many bytes."""

@@ -31,15 +31,13 @@ def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     # The bits of an IEEE 754 double are the exponent plus 1023 and, below it, the mantissa without its first bit:
     # without the lowest of them, e and the b bits of q >> e after its first are one number, and buckets are as well.
     number = q.astype(np.float64).view(np.int64) >> (_MANTISSA_BITS - SUB_BUCKET_BITS)
-    bucket: npt.NDArray[np.int64] = np.where(q < _SUB, q, np.minimum(number - _OFFSET, SIZE - 1))
-    return bucket
+    return np.asarray(np.where(q < _SUB, q, np.minimum(number - _OFFSET, SIZE - 1)))
 
 
 def lower_edge_ns(bucket: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The smallest latency of each bucket; of `bucket + 1`, the end of it."""
     exponent = np.maximum(bucket // _SUB - 1, 0)
-    edge: npt.NDArray[np.int64] = ((bucket - exponent * _SUB) << exponent) * UNIT_NS
-    return edge
+    return np.asarray(((bucket - exponent * _SUB) << exponent) * UNIT_NS)
 
 
 def count_buckets(latency_ns: npt.NDArray[np.int64]) -> Counts:

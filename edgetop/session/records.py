@@ -66,14 +66,12 @@ def measured(inferences: Inferences) -> Inferences:
 
 def middles_ns(stretches: Stretches) -> npt.NDArray[np.int64]:
     """The time that stands for each."""
-    middles: npt.NDArray[np.int64] = (stretches["t_ns"] + stretches["until_ns"]) // 2
-    return middles
+    return np.asarray((stretches["t_ns"] + stretches["until_ns"]) // 2)
 
 
 def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
     """Response time of each: from when it was meant to start until its outputs were ready."""
-    response: npt.NDArray[np.int64] = inferences["wait_ns"] + inferences["latency_ns"]
-    return response
+    return np.asarray(inferences["wait_ns"] + inferences["latency_ns"])
 
 
 def last_end_ns(inferences: Inferences) -> int:
@@ -101,5 +99,4 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
         for place in places:
             is_wanted |= sensor == place
         begin += len(piece)
-    found: Readings = readings.take(np.flatnonzero(wanted))
-    return found
+    return np.asarray(readings.take(np.flatnonzero(wanted)))

@@ -65,6 +65,11 @@ class Seconds:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def runs(self) -> int:
+        """How many inferences they count, errors included."""
+        return int(self.rows["count"].sum(dtype=np.int64) + self.rows["errors"].sum(dtype=np.int64))
+
     def histogram(self) -> histogram.Counts:
         """All rows in one dense histogram."""
         counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)

@@ -22,8 +22,7 @@ class WallTime:
 
     def microseconds(self, t_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Since 1970."""
-        since: npt.NDArray[np.int64] = self.origin_us + t_ns // 1000
-        return since
+        return np.asarray(self.origin_us + t_ns // 1000)
 
     def utc(self, t_ns: int) -> str:
         """As the manifest writes it."""

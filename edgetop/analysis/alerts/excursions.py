@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from edgetop.analysis.alerts.alert import KEPT, RULE, Alert, Figures
 from edgetop.analysis.alerts.rules import AlertRule, Floats
-from edgetop.session.events import Severity
 from edgetop.session.seconds import NS
 
 Places = npt.NDArray[np.intp]
@@ -35,11 +34,10 @@ class Excursion:
 
 
 class Excursions:
-    def __init__(self, rule: AlertRule, name: str = RULE, severity: Severity = "warning") -> None:
+    def __init__(self, rule: AlertRule, name: str = RULE) -> None:
         """`name`: of the alerts that these make. Edgetop's own rules have another than the user's."""
         self.rule = rule
         self._name = name
-        self._severity = severity
         self._next_s = 0
         self._open: Excursion | None = None
         self._closed: deque[Excursion] = deque(maxlen=KEPT)
@@ -91,7 +89,7 @@ class Excursions:
             )
         return Alert(
             name=self._name,
-            severity=self._severity,
+            severity="warning",
             begin_ns=span.begin_s * NS,
             end_ns=None if span.end_s is None else span.end_s * NS,
             text=rule.text,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.alerts.rules import Bools, Floats
-from edgetop.analysis.power import ACCURACIES
+from edgetop.analysis.power import accuracy_rank
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Tracks, hold_last
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
@@ -75,13 +75,9 @@ def _places(infos: Sequence[SensorInfo]) -> dict[str, list[int]]:
     return {
         "temp": [place for place, info in enumerate(infos) if info.kind == "temp"],
         "headroom": [place for place, info in enumerate(infos) if "passive" in (info.trips or {})],
-        "power": sorted(totals, key=lambda place: _rank(infos[place])),
+        "power": sorted(totals, key=lambda place: accuracy_rank(infos[place])),
         "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
     }
-
-
-def _rank(info: SensorInfo) -> int:
-    return ACCURACIES.index(info.accuracy) if info.accuracy in ACCURACIES else len(ACCURACIES)
 
 
 class InferenceValues:
@@ -134,8 +130,7 @@ class InferenceValues:
         known = np.concatenate([self._minute, counts])
         self._minute = known[1 - MINUTE_S :].copy()
         total = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(known, axis=0)])
-        sums: Ints = total[MINUTE_S:] - total[:-MINUTE_S]
-        return sums
+        return np.asarray(total[MINUTE_S:] - total[:-MINUTE_S])
 
 
 def _latency(name: str, rows: Rows) -> Floats:

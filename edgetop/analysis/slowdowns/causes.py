@@ -59,13 +59,11 @@ class Channel:
         if self.reduction == "margin":
             rows = rows - np.asarray(self.passive_c)[:, None]
         if len(rows) == 1:
-            one: Floats = rows[0]
-            return one
+            return np.asarray(rows[0])
         known = ~np.isnan(rows).all(axis=0)
         lowest = self.reduction == "lowest"
         filled = np.where(np.isnan(rows), np.inf if lowest else -np.inf, rows)
-        values: Floats = np.where(known, filled.min(axis=0) if lowest else filled.max(axis=0), np.nan)
-        return values
+        return np.asarray(np.where(known, filled.min(axis=0) if lowest else filled.max(axis=0), np.nan))
 
 
 def channels(infos: Sequence[SensorInfo]) -> tuple[Channel, ...]:

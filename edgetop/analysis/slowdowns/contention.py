@@ -87,8 +87,7 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
         lost = np.minimum(lost, np.where(np.isnan(engine), unknown, np.maximum(machine.usable - runs, 0.0)))
     lost = np.fmin(lost, others)
     share = np.where(np.isnan(engine) & np.isnan(others), LOST_ALONE, LOST)
-    is_much: Bools = (lost >= LEAST_LOST) & (lost >= share * (runs + lost)) & ~(values[OTHERS] < LEAST_PCT)
-    return is_much
+    return np.asarray((lost >= LEAST_LOST) & (lost >= share * (runs + lost)) & ~(values[OTHERS] < LEAST_PCT))
 
 
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
@@ -104,8 +103,7 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
         is_full = others + runs + np.nan_to_num(values[OWN]) >= FULL * 100 * machine.cores
     by_load = (others >= LEAST_PCT) & is_full & ~(pressure < PRESSED_PCT) & ~has_all
     fills_all = engine >= FULL * 100 * (machine.usable or machine.wanted)
-    is_taken: Bools = by_load | (np.isnan(others) & (pressure >= PRESSED_ALONE_PCT) & ~fills_all)
-    return is_taken
+    return np.asarray(by_load | (np.isnan(others) & (pressure >= PRESSED_ALONE_PCT) & ~fills_all))
 
 
 def short_words(means: dict[str, float], name: str, name_pct: float) -> str:

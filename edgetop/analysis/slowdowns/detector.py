@@ -330,8 +330,7 @@ class Detector:
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
     """The levels, of which one speaks for so much at most; a median of five that take seconds is no blip."""
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
-    clipped: npt.NDArray[np.int64] = np.clip(windows["level"], -reach, reach)
-    return clipped
+    return np.asarray(np.clip(windows["level"], -reach, reach))
 
 
 def _last_run(gain: npt.NDArray[np.float64]) -> int:

@@ -43,8 +43,7 @@ class Limits:
 
     @property
     def any(self) -> Bools:
-        is_limited: Bools = np.logical_or.reduce([self.low_clock, *self.flags.values()])
-        return is_limited
+        return np.asarray(np.logical_or.reduce([self.low_clock, *self.flags.values()]))
 
 
 def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:

@@ -266,8 +266,7 @@ class Judgement:
 
 
 def _inside(rows: Rows, burst: Baseline) -> Rows:
-    inside: Rows = rows[(rows["t_ns"] >= burst.from_s * NS) & (rows["t_ns"] < burst.to_s * NS)]
-    return inside
+    return np.asarray(rows[(rows["t_ns"] >= burst.from_s * NS) & (rows["t_ns"] < burst.to_s * NS)])
 
 
 def _stands(span: Span, stage: Stage) -> bool:

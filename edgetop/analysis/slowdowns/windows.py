@@ -106,8 +106,7 @@ def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
 
 def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
     """The logarithm of a latency, in whole millionths."""
-    whole: Ints = np.rint(np.log(np.maximum(latency_ns, 1)) * NEPER).astype(np.int64)
-    return whole
+    return np.asarray(np.rint(np.log(np.maximum(latency_ns, 1)) * NEPER).astype(np.int64))
 
 
 def median(values: Ints | Floats) -> float:

@@ -34,14 +34,12 @@ class Grid:
 
     def cell_of(self, t_ns: Ints) -> Ints:
         second, rest = np.divmod(t_ns, NS)
-        cell: Ints = (second * self.per_second + rest * self.per_second // NS) // self.seconds
-        return cell
+        return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
 
     def start_ns(self, cell: Ints) -> Ints:
         """The first ns of a cell."""
         second, part = np.divmod(cell * self.seconds, self.per_second)
-        start: Ints = second * NS - (-part * NS // self.per_second)
-        return start
+        return np.asarray(second * NS - (-part * NS // self.per_second))
 
 
 def grid_of(hz: float) -> Grid:
@@ -83,8 +81,7 @@ def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
 
 
 def service_ns(inferences: Inferences) -> Ints:
-    latency_ns: Ints = inferences["latency_ns"].astype(np.int64)
-    return latency_ns
+    return np.asarray(inferences["latency_ns"].astype(np.int64))
 
 
 def from_inferences(

@@ -160,9 +160,8 @@ def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
     counts = {name: trace.track(name, parent, "1/s") for name in ("count", "errors")}
     total = 0
     for seconds in selection.recording.rows("seconds", selection.span):
-        rows = seconds.rows
-        total += int(rows["count"].sum()) + int(rows["errors"].sum())
-        for row in rows:
+        total += seconds.runs
+        for row in seconds.rows:
             t_ns = int(row["t_ns"])
             for name, track in counts.items():
                 trace.count(track, t_ns, int(row[name]))

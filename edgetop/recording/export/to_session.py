@@ -77,7 +77,7 @@ class _Counts:
 
     def add(self, name: str, rows: Any) -> None:
         if name == "seconds":
-            self.measured += int(rows.rows["count"].sum() + rows.rows["errors"].sum())
+            self.measured += rows.runs
         elif name == "inferences":
             warmup = rows["phase"] == WARMUP
             self.by_stream += np.bincount(measured(rows)["stream"], minlength=256)
