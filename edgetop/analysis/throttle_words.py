@@ -75,7 +75,9 @@ def _data(span: ThrottleSpan, view: ThrottlesView) -> dict[str, JsonValue]:
 
 def _worst(clock: str, figures: Mapping[str, Any], best_mhz: float | None = None, upto: str = "") -> Iterator[str]:
     mhz, heat, ratio = (figures[name] for name in ("min_clock_mhz", "max_temp_c", "latency_ratio"))
-    if mhz is not None and (best_mhz is None or mhz <= FELL * best_mhz):
+    if mhz is not None and best_mhz is None:  # it need not have fallen
+        yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
+    elif mhz is not None and best_mhz is not None and mhz <= FELL * best_mhz:
         yield f"{clock} down to {reading(mhz, 'MHz')} MHz"
     if heat is not None:
         yield f"{reading(heat, 'C')} C at most"
@@ -104,12 +106,12 @@ def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None)
 
     >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
     >>> throttles_words([span] * 3, 0.12)
-    '3 times, 12 % of the time: thermal, clock down to 1037 MHz, 85.2 C at most, p50 up to +32 %'
+    '3 times, 12 % of the time: thermal, lowest clock 1037 MHz, 85.2 C at most, p50 up to +32 %'
     """
     if not throttles:
         return ""
     times = "once" if len(throttles) == 1 else f"{len(throttles)} times"
-    of_time = "" if share is None else f", {whole_percent(share)} of the time"
+    of_time = "" if not share else f", {whole_percent(share)} of the time"
     causes = dict.fromkeys(str(span["cause"]) for span in throttles)
     worst = {
         "min_clock_mhz": min(_known(throttles, "min_clock_mhz"), default=None),

@@ -34,6 +34,7 @@ STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
 FROM_START = " FROM THE START"
 SINCE_START = "since the start"
+BEFORE = ", before measuring"
 
 THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
 CONTENDED, SLOWED = "CONTENDED", "SLOWED"
@@ -414,7 +415,8 @@ def _past(seen: Evidence) -> Iterator[str]:
     throttled = _throttled_before(seen, is_over=is_over)
     if throttled:
         times, share, causes = throttled
-        yield f"was throttled {_times(times)}{_of_the_time(share)} ({', '.join(causes)})"
+        when = BEFORE if _is_before_measuring(seen) else _of_the_time(share)
+        yield f"was throttled {_times(times)}{when} ({', '.join(causes)})"
     overload = seen.promises.overload
     if overload and (is_over or overload.is_over):
         yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}"
@@ -455,6 +457,12 @@ def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | No
     return len(by_clock), _share(seen, by_clock), list(dict.fromkeys(s.cause for s in by_clock))
 
 
+def _is_before_measuring(seen: Evidence) -> bool:
+    """Whether the board was throttled in nothing but the warm-up, or what came before it."""
+    throttles = seen.throttles
+    return bool(throttles.spans) and throttles.measured_ns > 0 and not throttles.measured_total
+
+
 def _slowed_before(seen: Evidence, *, is_over: bool) -> dict[str, list[Slowdown]]:
     found: dict[str, list[Slowdown]] = {}
     for slowdown in seen.slowdowns.slowdowns:
@@ -491,7 +499,7 @@ def _findings_in_brief(seen: Evidence) -> Iterator[str]:
     """The gravest first."""
     if throttled := _throttled_before(seen, is_over=True):
         times, share, _ = throttled
-        yield f"throttled {times}x{_share_in_brief(share)}"
+        yield f"throttled {times}x{BEFORE if _is_before_measuring(seen) else _share_in_brief(share)}"
     if seen.promises.overload:
         yield "overloaded"
     for word, slowdowns in _slowed_before(seen, is_over=True).items():

@@ -133,3 +133,9 @@ def test_a_healthy_session_lists_none() -> None:
     document = report_document(analysis)
     assert (document["throttles"], document["throttled"]) == ([], False)
     assert throttles_words(document["throttles"], 0.0) == ""
+
+
+def test_a_clock_that_stayed_where_it_was_is_not_said_to_have_fallen() -> None:
+    span = {"cause": "thermal", "min_clock_mhz": 1800.0, "max_temp_c": 88.0, "latency_ratio": 1.0}
+    assert throttles_words([span], 0.3).startswith("once, 30 % of the time: thermal, lowest clock 1800 MHz")
+    assert throttles_words([span], 0.0).startswith("once: thermal")

@@ -1,5 +1,7 @@
 """The verdict: each word, and what it takes."""
 
+from dataclasses import replace
+
 import pytest
 
 from edgetop.analysis.analysis import Analysis
@@ -368,6 +370,14 @@ def test_a_throttling_that_is_over_is_told_in_the_past_tense() -> None:
     sensors = {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (40, 0.0))}
     verdict = analysed(stretch((120, 10.0)), sensors).view(10 * NS).verdict
     assert (verdict.word, verdict.past) == ("STEADY", ("was throttled once, 17 % of the time (thermal)",))
+
+
+def test_a_throttling_of_the_warm_up_is_none_of_the_measurement() -> None:
+    batch = session_of(stretch((90, 10.0)), {"throttle/thermal": stretch((5, 0.0), (10, 1.0), (75, 0.0))})
+    batch = replace(batch, events=(phase_event(0, "warmup", runs=400), phase_event(20 * NS, "measure")))
+    live, ended = folded([batch]).view(10 * NS).verdict, over(batch)
+    assert live.past == ended.past == ("was throttled once, before measuring (thermal)",)
+    assert ended.brief == "throttled 1x, before measuring"
 
 
 def test_what_the_board_says_to_be_over_is_not_throttling_now_though_it_is_still_slow() -> None:
