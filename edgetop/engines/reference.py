@@ -11,13 +11,14 @@ from edgetop.engines.spec import EngineSpec
 if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
-TIMEOUT_S = 60.0  # a large model on a slow board takes seconds for an inference without any delegate
+TIMEOUT_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
 
 
 def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = TIMEOUT_S) -> "RuntimeShapes | None":
     """The shape of each tensor, after one inference in a process of its own. None where the runtime cannot tell.
 
-    `python`: the interpreter that has the runtime; edgetop's own by default.
+    `python`: the interpreter that has the runtime; edgetop's own by default. The process has the niceness of the thread
+    that asks: beside an engine that is measured, the lowest priority.
     """
     from edgetop.models.inspection import RuntimeShapes  # noqa: PLC0415  a run imports it off its main thread
 

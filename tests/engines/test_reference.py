@@ -1,5 +1,6 @@
 """What a runtime is asked of a model's shapes, in a process of its own."""
 
+import os
 import sys
 
 import pytest
@@ -49,6 +50,19 @@ def test_a_model_that_ends_the_process_and_an_interpreter_without_a_runtime_tell
     script.chmod(0o755)
     assert measure_shapes(spec_for(model), str(script)) is None
     assert measure_shapes(spec_for(model), str(tmp_path / "none")) is None
+
+
+def test_on_a_busy_machine_the_answer_comes_too(model, tmp_path):
+    """With the scheduler's class for idle time (sched(7), SCHED_IDLE) it did not, where others took every CPU."""
+    policy, script = tmp_path / "policy", tmp_path / "python"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, os, pathlib\n"
+        f"atexit.register(lambda: pathlib.Path({str(policy)!r}).write_text(str(os.sched_getscheduler(0))))\n"
+    )
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    assert measure_shapes(spec_for(model, shapes={"x": (3, 8)}), str(script)) is not None
+    assert int(policy.read_text()) == os.SCHED_OTHER
 
 
 def test_one_that_takes_too_long_is_not_waited_for(model, tmp_path):

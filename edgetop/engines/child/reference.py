@@ -7,7 +7,6 @@ interpreter has the shapes of the file. In a process of its own, so that the mea
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any, Dict, Sequence
 
@@ -18,7 +17,6 @@ from .shapes import bound
 
 def main(argv: Sequence[str] = ()) -> int:  # noqa: ARG001  as the program has it
     """The spec comes on stdin, as the program's does by its control pipe. Exits with one line where it cannot be."""
-    _yield_the_cpus()
     try:
         answer = tensor_shapes(json.loads(sys.stdin.readline()))
     except EngineError as error:
@@ -27,18 +25,11 @@ def main(argv: Sequence[str] = ()) -> int:  # noqa: ARG001  as the program has i
     return 0
 
 
-def _yield_the_cpus() -> None:
-    """Run where nothing else would: an engine that is measured may run beside this (sched(7), SCHED_IDLE)."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    except (OSError, AttributeError):  # not Linux, or forbidden
-        os.nice(19)
-
-
 def tensor_shapes(spec: Dict[str, Any]) -> Dict[str, Any]:
     """{"runtime", "shapes": [[place in the file, shape], ...]}, with the inputs of `spec`. Raises EngineError."""
     adapter, _ = choose(spec["engine"], spec["format"])
-    infer = bound(adapter, dict(spec, delegates=[], providers=[], profile_every_ns=0, xnnpack=False))
+    plain = dict(spec, threads=1, delegates=[], providers=[], profile_every_ns=0, xnnpack=False)
+    infer = bound(adapter, plain)
     try:
         infer()
     except Exception as error:  # the runtime's own: any type it likes
