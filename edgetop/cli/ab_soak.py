@@ -13,13 +13,13 @@ import click
 from edgetop import formatting
 from edgetop.cli import comparison_text
 from edgetop.cli.child_run import ChildRun, run_to_end
-from edgetop.cli.compare import read_samples
+from edgetop.cli.compare import exit_code, read_samples
 from edgetop.cli.sweeping import heat_now
 from edgetop.cli.tell import tell
 from edgetop.comparison.compare import compare, comparison_document
 from edgetop.comparison.gates import judge_gates
 from edgetop.comparison.sample import grouped
-from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED, InputError, OutputError
+from edgetop.errors import EXIT_INTERRUPTED, InputError, OutputError
 from edgetop.paths import recordings_home
 from edgetop.session.turns import SIDES
 
@@ -98,10 +98,7 @@ def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
         click.echo(json.dumps(comparison_document(found) | {"gates": [one.to_json() for one in results] or None}))
     else:
         tell(comparison_text.comparison_text(found, results))
-    failed = [one for one in results if not one.ok]
-    for one in failed:
-        tell(f"edgetop: gate failed: {one.reason}", err=True)
-    return EXIT_GATE_FAILED if failed else EXIT_DONE
+    return exit_code(results)
 
 
 def as_written(command: click.Command, given: dict[str, Any], names: set[str]) -> Iterator[str]:

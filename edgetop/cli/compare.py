@@ -61,7 +61,7 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
     from edgetop.cli import comparison_text  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.agreement import judge_of  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
-    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
+    from edgetop.cli.tell import raise_problems, tell, write_csv  # noqa: PLC0415
     from edgetop.comparison.compare import compare, comparison_document  # noqa: PLC0415
     from edgetop.comparison.gates import judge_gates  # noqa: PLC0415
     from edgetop.comparison.sample import grouped  # noqa: PLC0415
@@ -85,17 +85,17 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
         write_comparison(page, found, results)
     with contextlib.suppress(ReaderLeftError):
         if place:
-            comparison_text.write_csv(found, place)
+            write_csv(place, comparison_text.csv_rows(found))
         if options["as_json"]:
             document = comparison_document(found) | {"gates": [one.to_json() for one in results] or None}
             click.echo(json.dumps(document, indent=1))
         elif options["csv_file"] != "-":
             tell(comparison_text.comparison_text(found, results))
     raise_problems(problems, "the rest is compared")
-    return _exit_code(results)
+    return exit_code(results)
 
 
-def _exit_code(results: "Sequence[RelativeResult]") -> int:
+def exit_code(results: "Sequence[RelativeResult]") -> int:
     """Tells which gates failed."""
     from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
 

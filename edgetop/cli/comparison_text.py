@@ -1,18 +1,16 @@
 """A comparison as text and as CSV."""
 
-import csv
-import io
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from edgetop import formatting
 from edgetop.cli.summary import wrapped
-from edgetop.cli.tell import table
+from edgetop.cli.tell import notice_lines, table
 from edgetop.comparison.compare import Comparison, Ratio, Row, Value
 from edgetop.comparison.gates import RelativeResult
 from edgetop.formatting import UNKNOWN, clean, shortened
-from edgetop.recording.export.protocol import NamedOutput, StreamOutput
 
 NAME_CELLS, WIDE_CELLS = 22, 40
 NARROW = 118  # columns, below which names are shorter
@@ -30,7 +28,7 @@ def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()
             _table(comparison),
             ranking_lines(comparison),
             gate_lines(gates),
-            wrapped(_fair(comparison)),
+            wrapped(notice_lines("unfair", comparison.fair)),
         )
         for line in part
     )
@@ -147,29 +145,15 @@ def gate_lines(gates: Sequence[RelativeResult]) -> Iterator[str]:
         yield f"gate       {'passed' if gate.ok else 'FAILED'}  {clean(gate.reason)}"
 
 
-def _fair(comparison: Comparison) -> Iterator[str]:
-    if comparison.fair:
-        yield ""
-    for notice in comparison.fair:
-        yield f"unfair     {clean(notice.message)}"
-        yield f"           {clean(notice.advice)}"
-
-
-def write_csv(comparison: Comparison, output: NamedOutput | StreamOutput) -> None:
-    """A line for each figure of each session; what is not known is empty. UTF-8, RFC 4180."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(
-        ("key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
-         "difference_high", "verdict")
+def csv_rows(comparison: Comparison) -> Iterator[Sequence[Any]]:
+    """A head, and a line for each figure of each session."""
+    yield (
+        "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
+        "difference_high", "verdict",
     )  # fmt: skip
     for row in comparison.rows:
         for name, value, one in zip(comparison.names, row.values, row.ratios, strict=True):
             against = () if one is None else (
                 one.value, *(one.ci95 or ("", "")), one.difference, *(one.difference_ci95 or ("", "")), one.verdict
             )  # fmt: skip
-            writer.writerow(
-                (row.key, row.unit, clean(name), clean(value) if isinstance(value, str) else value, *against)
-            )
-    with output.stream(is_text=True) as file:
-        file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+            yield row.key, row.unit, clean(name), clean(value) if isinstance(value, str) else value, *against

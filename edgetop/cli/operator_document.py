@@ -1,9 +1,7 @@
 """What `edgetop ops` prints as JSON, CSV and as a trace for Perfetto. The keys are a contract (`edgetop help ops`)."""
 
-import csv
-import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from edgetop.analysis.operator_hints import fell_back
@@ -14,7 +12,6 @@ from edgetop.analysis.roofline import why_unknown
 from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
 from edgetop.recording.export.protocol import NamedOutput
-from edgetop.recording.packing import encodable
 
 US_DIGITS = 3
 
@@ -98,15 +95,11 @@ def _us(ns: float | None) -> float | None:
     return None if ns is None else round(ns / 1e3, US_DIGITS)
 
 
-def write_csv(found: OperatorProfile, output: NamedOutput) -> None:
-    """A line an operator, in run order, with a head; what is not known is empty. UTF-8, RFC 4180."""
-    text = io.StringIO()
-    writer = csv.writer(text)
+def csv_rows(found: OperatorProfile) -> Iterator[Iterable[Any]]:
+    """A head, and a line an operator, in run order."""
     rows = [operator_fields(row) for row in found.rows]
-    writer.writerow(rows[0])
-    writer.writerows(map(_cell, row.values()) for row in rows)
-    with output.stream(is_text=True) as file:
-        file.write(encodable(text.getvalue()).encode())
+    yield rows[0]
+    yield from (map(_cell, row.values()) for row in rows)
 
 
 def _cell(value: Any) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from edgetop.cli import request
-from edgetop.cli.operator_document import operator_document, write_csv, write_trace
+from edgetop.cli.operator_document import csv_rows, operator_document, write_trace
 from edgetop.cli.operator_profile import put_together
 from edgetop.cli.operator_table import operator_tables
-from edgetop.cli.tell import tell
+from edgetop.cli.tell import tell, write_csv
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.spec import EngineSpec
@@ -47,7 +47,7 @@ def profile(options: Options) -> None:
     ceilings = _ceilings(options, spec, python, board, profiled)
     found = put_together(profiled, spec, ceilings, python)
     if csv:
-        write_csv(found, csv)
+        write_csv(csv, csv_rows(found))
     if trace:
         write_trace(found, trace)
     document = operator_document(str(model.path), found)

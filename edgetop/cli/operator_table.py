@@ -20,7 +20,9 @@ Cells = Sequence[str]
 
 
 def operator_tables(model: str, found: OperatorProfile) -> str:
-    parts = (_head(model, found), _run_order(found), _top(found), _types(found), _places(found), _hints(found))
+    top = sorted(found.rows, key=lambda row: -row.view.share)[:TOP]
+    sections = _section("in run order", found.rows), _section("by time", top)
+    parts = (_head(model, found), *sections, _types(found), _places(found), _hints(found))
     return "\n".join(line for part in parts for line in part)
 
 
@@ -60,15 +62,6 @@ def _doubts(found: OperatorProfile) -> Iterator[str]:
         yield f"  unsettled  {found.bursts} bursts with {found.runs} inferences: shares settle from {needed} on"
     elif not all(view.settled for view in found.views):
         yield "  unsettled  what is marked ?: the share may be anything in the 95 % interval"
-
-
-def _run_order(found: OperatorProfile) -> Iterator[str]:
-    yield from _section("in run order", found.rows)
-
-
-def _top(found: OperatorProfile) -> Iterator[str]:
-    rows = sorted(found.rows, key=lambda row: -row.view.share)[:TOP]
-    yield from _section("by time", rows)
 
 
 _HEADS = (

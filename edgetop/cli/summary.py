@@ -23,8 +23,8 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words
 from edgetop.analysis.verdict import Verdict
+from edgetop.cli.tell import notice_lines
 from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
-from edgetop.session.events import Notice
 from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
@@ -50,7 +50,7 @@ def summary_lines(report: Report) -> Iterator[str]:
         _board(report),
         _method(report.session),
         _operators(report),
-        _warnings(report.warnings),
+        notice_lines("warning", report.warnings),
     )
     return chain.from_iterable(parts)
 
@@ -548,11 +548,3 @@ def _ms(value: float | None) -> str:
 
 def _mib(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f} MiB"
-
-
-def _warnings(warnings: tuple[Notice, ...]) -> Iterator[str]:
-    if warnings:
-        yield ""
-    for warning in warnings:
-        yield f"warning    {clean(warning.message)}"
-        yield f"           {clean(warning.advice)}"

@@ -1,11 +1,10 @@
 """What came of a sweep: its table, the comparison of its combinations, and which of them to take."""
 
-import csv
-import io
 import json
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from edgetop.cli.agreement import judge_of, worst
 from edgetop.cli.compare import read_samples
 from edgetop.cli.comparison_text import ranking_lines, value_text
 from edgetop.cli.summary import wrapped
-from edgetop.cli.tell import raise_problems, table, tell
+from edgetop.cli.tell import notice_lines, raise_problems, table, tell, write_csv
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
@@ -45,7 +44,7 @@ def print_result(
     comparison = _comparison(plan, groups, ranked_by, problems) if len(groups) > 1 else None
     as_good = _as_good(plan, comparison, choice)
     if csv_file:
-        _write_csv(csv_file, candidates)
+        write_csv(csv_file, _csv_rows(candidates))
     if page and comparison:
         from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415  it loads Bokeh
 
@@ -145,9 +144,7 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
     yield ""
     yield from _ratios(comparison)
     yield from ranking_lines(comparison)
-    for notice in comparison.fair:
-        yield f"unfair     {clean(notice.message)}"
-        yield f"           {clean(notice.advice)}"
+    yield from islice(notice_lines("unfair", comparison.fair), 1, None)
     yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
 
 
@@ -258,12 +255,9 @@ def _document(
     }
 
 
-def _write_csv(output: NamedOutput, candidates: Sequence[Candidate]) -> None:
-    keys, written = ("model", "threads", "provider", "batch", "rate_hz"), io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow([*keys, "sessions", *KEYS, "failed"])
+def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[Any]]:
+    keys = ("model", "threads", "provider", "batch", "rate_hz")
+    yield [*keys, "sessions", *KEYS, "failed"]
     for one in candidates:
         named = [getattr(one.settings, key) for key in keys]
-        writer.writerow([*named, len(one.sessions), *(one.figures[key] for key in KEYS), clean(one.reason or "")])
-    with output.stream(is_text=True) as file:
-        file.write(written.getvalue().encode("utf-8", "backslashreplace"))
+        yield [*named, len(one.sessions), *(one.figures[key] for key in KEYS), clean(one.reason or "")]

@@ -1,11 +1,18 @@
 """Text for people, on stdout or stderr: the last place where foreign text could still act, and does not."""
 
-from collections.abc import Collection, Iterator, Sequence
+import csv
+import io
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+
+if TYPE_CHECKING:
+    from edgetop.recording.export.protocol import NamedOutput, StreamOutput
+    from edgetop.session.events import Notice
 
 
 def tell(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
@@ -32,3 +39,20 @@ def table(
             for cell, width, head in zip(line, widths, heads, strict=True)
         )
         yield (indent + "  ".join(cells)).rstrip()
+
+
+def notice_lines(word: str, notices: "Iterable[Notice]") -> Iterator[str]:
+    """An empty line, and each notice with its advice below; nothing where there are none."""
+    for number, notice in enumerate(notices):
+        if not number:
+            yield ""
+        yield f"{word:<10} {clean(notice.message)}"
+        yield f"           {clean(notice.advice)}"
+
+
+def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[Any]]) -> None:
+    """UTF-8, RFC 4180; what is None is empty. Raises OutputError."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    with output.stream(is_text=True) as file:
+        file.write(text.getvalue().encode("utf-8", "backslashreplace"))
