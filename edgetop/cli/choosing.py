@@ -42,12 +42,28 @@ def _chosen(found: list[tuple[Path, Manifest]], default: str | None) -> Path:
     tell(f"{len(found)} sessions run now:", err=True)
     for number, one in enumerate(found, 1):
         tell(f"{number:>3}  {_words(*one)}", err=True)
-    numbers = click.IntRange(1, len(found))
+    place = ask_which(len(found), default)
+    if place is None:
+        raise InputError("no session was chosen", "name one: edgetop sessions lists them")
+    return found[place][0]
+
+
+def ask_which(count: int, default: str | None = None) -> int | None:
+    """The place, from 0, of the one that the user chooses on the terminal; None: none (q, Esc, Ctrl+C)."""
+
+    def place(answer: str) -> int | None:
+        text = answer.strip().lower()
+        if text in ("q", "\x1b"):
+            return None
+        if not (text.isascii() and text.isdigit() and 1 <= int(text) <= count):
+            raise click.UsageError(f"a number from 1 to {count}, or q")
+        return int(text) - 1
+
     try:
-        chosen: int = click.prompt("Which one (Ctrl+C: none)", type=numbers, default=default, err=True)
+        chosen: int | None = click.prompt("Which one (q: none)", value_proc=place, default=default, err=True)
     except click.Abort:
-        raise InputError("no session was chosen", "name one: edgetop sessions lists them") from None
-    return found[chosen - 1][0]
+        return None
+    return chosen
 
 
 def _say(folder: Path, manifest: Manifest) -> Path:

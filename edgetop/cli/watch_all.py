@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from edgetop.cli.choosing import ask_which
 from edgetop.cli.privileges import with_sudo
 from edgetop.cli.tell import tell
 from edgetop.errors import InputError
@@ -34,11 +35,10 @@ def choose(*, as_json: bool) -> int | None:
         tell(f"edgetop: {note}", err=True)
     if not (found and may_choose):
         return None
-    try:
-        number = click.prompt("Which one (Ctrl+C: none)", type=click.IntRange(1, len(found)), err=True)
-    except click.Abort:
-        raise InputError("no process was chosen", "give one: edgetop watch --pid N") from None
-    return found[number - 1].pid
+    place = ask_which(len(found))
+    if place is None:
+        raise InputError("no process was chosen", "give one: edgetop watch --pid N")
+    return found[place].pid
 
 
 def _lines(found: list[ModelProcess]) -> list[str]:

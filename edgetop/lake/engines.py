@@ -58,7 +58,8 @@ def _duckdb(place: Place, sql: str, used: Mapping[str, Sequence[str]]) -> Answer
     except duckdb.Error as error:
         if "'pytz'" in str(error):  # how DuckDB refuses to hand over a time with a zone
             raise InputError("a column is a time with a zone", "cast it: now()::TIMESTAMP") from None
-        raise InputError(f"DuckDB: {_first(error)}", "edgetop help lake") from None
+        advice = "a file that was not pushed can be taken out" if ".parquet'" in str(error) else "edgetop help lake"
+        raise InputError(f"DuckDB: {_first(error)}", advice) from None
     finally:
         connection.close()
 

@@ -6,6 +6,7 @@ through edgetop, and no pipe to edgetop: it does not notice when edgetop dies. I
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -80,7 +81,7 @@ class WatchedProgram:
             self._process = self._spawn(self._folder)
         except OSError as error:
             self.close()
-            name = self.spec.command[0]
+            name = shlex.quote(self.spec.command[0])
             raise InputError(
                 f"{name}: cannot be started: {error.strerror}", "give a program and its arguments"
             ) from None

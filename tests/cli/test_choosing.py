@@ -86,7 +86,9 @@ def test_on_a_terminal_one_chooses(
     assert "  1  b, began 2026-11-03 10:00 UTC" in shown
 
 
-def test_to_choose_nothing_stops_nothing(two_run: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    types("", monkeypatch)
+@pytest.mark.parametrize("typed", ["", "q\n", "\x1b\n"], ids=["end of input", "q", "Esc"])
+@pytest.mark.usefixtures("two_run")
+def test_to_choose_nothing_stops_nothing(typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    types(typed, monkeypatch)
     with pytest.raises(InputError, match="no session was chosen"):
         running(None, newest=False)

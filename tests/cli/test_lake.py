@@ -25,6 +25,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake of fourteen boards, a recording, and one of a board that was warmed up in a box."""
     home = tmp_path_factory.mktemp("home")
     make_lake(home / "fleet", 14, 20)
+    foreign = home / "strange/sessions/date=2026-11-20/board=x/notes.parquet"
+    foreign.parent.mkdir(parents=True)
+    foreign.touch()
     shutil.copytree(GOLDEN, home / "finished.edgetop")
     board = heating(0, change="none", room="still", trip_c=85.0)
     (batch,) = board.batches(600)
@@ -62,6 +65,7 @@ def test_questions_in_words(home: Path) -> None:
     ("arguments", "code", "words"),
     [
         (["lake", "fleet", "sql"], 2, "sql needs a statement"),
+        (["lake", "strange", "fleet"], 2, "notes.parquet': Parquet file size is 0 bytes (a file that was not pushed"),
         (["lake", "fleet", "--since", "tomorrow"], 2, "is no day"),
         (["lake", "fleet", "--engine", "daft"], 2, "pip install 'edgetop[lake-distributed]'"),
         (["push", "finished", "nix://bucket", "--board-id", "pi-1"], 2, "fsspec"),

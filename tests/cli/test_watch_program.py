@@ -173,10 +173,11 @@ def test_what_ends_with_its_program_is_not_left_behind(tmp_path):
     assert [warning for warning in document["warnings"] if warning["code"] == "left-behind"] == []
 
 
-def test_a_program_that_cannot_be_started_is_refused(tmp_path):
-    done = edgetop("watch", "--headless", "--", "no-such-program", home=tmp_path)
+@pytest.mark.parametrize(("program", "named"), [("no-such-program", "no-such-program"), ("", "''")])
+def test_a_program_that_cannot_be_started_is_refused(program, named, tmp_path):
+    done = edgetop("watch", "--headless", "--", program, home=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("edgetop: no-such-program: cannot be started: No such file")
+    assert done.stderr.startswith(f"edgetop: {named}: cannot be started: ")
     assert not list(tmp_path.rglob("*.edgetop"))
 
 
