@@ -89,7 +89,7 @@ def watch(options: Options, terminal: Terminal) -> End:
     """Run the session that `options` describe. Raises InputError where it cannot begin."""
     settings = None
     if not (options["headless"] or options["detach"]):
-        require_screen("--headless prints lines instead, and --detach leaves it running")
+        require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
         settings = screen_settings(
             options["refresh"],
             options["theme"],
