@@ -84,7 +84,7 @@ def test_it_ends_with_its_viewer_whatever_it_is_busy_with(home):
             assert FrameParser().feed(relay.stdout.read(65_536))
             relay.stdin.write(wire.hello())
             relay.stdin.close()
-            assert relay.wait(60) == 0
+            assert relay.wait(scaled(60)) == 0
 
 
 def past_of(folder):

@@ -17,7 +17,7 @@ from edgetop.taps import perf
 from edgetop.taps.process import helper_command
 from edgetop.taps.ring import Ring
 from tests.support import onnx_models, tflite_models
-from tests.support.waiting import wait_until
+from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -70,10 +70,10 @@ class Attached:
 
     def end(self):
         self.program.stdin.close()
-        self.program.wait(20)
+        self.program.wait(scaled(20))
         self.hear()
         self.helper.stdin.close()
-        self.helper.wait(20)
+        self.helper.wait(scaled(20))
         self.helper.stdout.close()
         if CAN_SEE:
             self.read()
