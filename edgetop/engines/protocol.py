@@ -27,7 +27,7 @@ class Loaded:
     dropped_providers: tuple[str, ...]  # asked for, and silently left out by the runtime
     inputs: tuple[TensorInfo, ...]
     assumptions: tuple[str, ...]  # a sentence for each shape nobody gave
-    init_ns: int
+    init_ns: int | None  # None: a program had loaded it before it was watched
     left: str = ""  # that an accelerator does not run all of it, in a sentence; "": not known before it runs
     whole: bool = False  # they do: the runtime would not have taken the model otherwise
 

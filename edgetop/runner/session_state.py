@@ -330,7 +330,8 @@ class SessionState:
     def _loaded(self, loaded: Loaded) -> None:
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
-        text = f"{loaded.runtime} {loaded.version} on {', '.join(loaded.providers)} ({loaded.why})"
+        where = f"on {', '.join(loaded.providers)} " if loaded.providers else ""
+        text = f"{loaded.runtime} {loaded.version} {where}({loaded.why})"
         self.tell("engine-loaded", "info", "engine", text)
         if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
             text = f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s and {ceilings.bytes_per_s / 1e9:.1f} GB/s at most"

@@ -32,7 +32,7 @@ class Streams:
         self._threads: set[int] = set()
         self._longest_ns = 0  # of the calls so far, the older the less
         self._last_ns = 0  # begin of what was released last
-        self.load_ns = 0  # how long the first model took to load; 0: not seen
+        self.load_ns: int | None = None  # how long the first model took to load; None: not seen
         self._samples: Samples = {}
         self._threads_of: dict[tuple[int, int], int] = {}  # of a session, by ring and name in it; 0: by default
         self._inputs_of: dict[tuple[int, int], str] = {}  # of the first call, with their shapes
@@ -63,7 +63,7 @@ class Streams:
     def add(self, ring: Ring, calls: Calls) -> None:
         """Take calls in, as `Ring.read` gives them."""
         loads = calls[calls["kind"] == layout.LOAD]
-        if len(loads) and not self.load_ns:
+        if len(loads) and self.load_ns is None:
             self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
         for load in loads[loads["number"] > 0]:
             self._threads_of[id(ring), int(load["name"])] = int(load["number"]) - 1

@@ -76,6 +76,10 @@ def test_the_manifest_is_taken_at_first_and_where_it_changed() -> None:
     assert session_state.take_manifest() is session_state.manifest
 
 
+def test_what_is_not_known_of_loading_is_left_out() -> None:
+    assert heard(replace(LOADED, providers=(), why="seen by uprobe")).message == "onnxruntime 1.31.1 (seen by uprobe)"
+
+
 def test_what_was_loaded_stands_in_the_manifest() -> None:
     session_state, _ = state_and_clock()
     session_state.engine_said(LOADED)

@@ -66,6 +66,13 @@ def test_how_long_loading_took_is_no_inference():
     assert streams.load_ns == 250 * MS
 
 
+def test_how_long_loading_took_before_it_was_watched_is_not_known():
+    streams = Streams()
+    streams.add(RING, calls(30, 10))
+    streams.release(9_000 * MS)
+    assert streams.load_ns is None
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_calls_of_many_threads_come_in_order(seed):
     random, streams, now_ms, got = np.random.default_rng(seed), Streams(), 1_000.0, []
