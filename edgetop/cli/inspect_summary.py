@@ -40,7 +40,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
         inside = sum(graph["operators"] for graph in model["subgraphs"])
         yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators: {_WITHIN}"
     if model["functions"]:
-        yield f"  functions  {model['functions']} operators that the model defines itself: {_WITHIN}"
+        yield f"  functions  {model['functions']} operators that the model defines itself: counted by what they hold"
     for name in model["external_files"]:
         yield f"  weights in {shortened(name, 100)}"
 

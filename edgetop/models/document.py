@@ -46,7 +46,7 @@ def _model(model: Model) -> dict[str, Any]:
         "graph": model.graph.name or None,
         "metadata": dict(model.metadata),
         "signatures": list(model.signatures),
-        "functions": len(model.functions),
+        "functions": model.functions,
         "subgraphs": [{"name": graph.name, "operators": len(graph.operators)} for graph in model.subgraphs],
         "external_files": list(model.external_files),
     }

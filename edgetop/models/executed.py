@@ -4,6 +4,7 @@ Where that does not follow from what is known of the runtime, it is not known: n
 from names that merely look alike.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,6 +64,10 @@ _SCALE = re.compile(r"_(bn|mul)$")  # of a normalisation or product that runs as
 _TOKEN = re.compile(r"(.+)_token_\d+$")
 _FUSION = re.compile(r"(.+)/\w+Fusion/?$")
 _NUMBERED = re.compile(r"(\w+)_(\d+)$")
+_FUSED = "fused "  # a product with its activation (core/optimizer/gemm_activation_fusion.cc)
+# Nodes and tensors of a function in each call of it, the second and later ones numbered (core/graph/function_utils.cc).
+_FUNCTION = "_inlfunc_"
+_CALL = re.compile(rf"({_FUNCTION}.+?)_token_\d+_")
 
 _MATRIX_PRODUCTS = {"Gemm", "MatMul", "MatMulNBits", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul"}
 
@@ -71,19 +76,51 @@ def _kind(op_type: str) -> str:
     """
     >>> _kind("FusedConv"), _kind("QLinearConv"), _kind("QGemm"), _kind("Gather")
     ('Conv', 'Conv', 'MatMul', 'Gather')
+    >>> _kind("FusedGemm"), _kind("FusedMatMul"), _kind("Upsample")
+    ('MatMul', 'MatMul', 'Resize')
     """
     short = op_type.removeprefix("QLinear").removeprefix("Fused")
+    if short == "Upsample":  # what Resize is on blocked channels
+        return "Resize"
     return "MatMul" if short in _MATRIX_PRODUCTS or short == "QGemm" else short
+
+
+class _Named:
+    """Operators by their names; of several of one name none is found.
+
+    Of those in several calls of a function it is the next one, where their work is the same: then it does not matter
+    which call it is.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
+        self._found: dict[str, list[OperatorCost]] = {}
+        for name, cost in named:
+            self._found.setdefault(_in_any_call(name), []).append(cost)
+        self._found.pop("", None)
+
+    def __contains__(self, name: str) -> bool:
+        return _in_any_call(name) in self._found
+
+    def get(self, name: str) -> OperatorCost | None:
+        found = self._found.get(_in_any_call(name), [])
+        if name.startswith(_FUNCTION):
+            return found.pop(0) if len({(cost.flops, cost.bytes) for cost in found}) == 1 else None
+        return found[0] if len(found) == 1 else None
+
+
+def _in_any_call(name: str) -> str:
+    return _CALL.sub(r"\1_", name)
 
 
 class _OnnxRuntime:
     def __init__(self, inspection: Inspection) -> None:
         graph = inspection.model.graph
-        self._costs = inspection.operators
-        names = Counter(cost.operator.name for cost in self._costs)
-        self._named = {c.operator.name: c for c in self._costs if c.operator.name and names[c.operator.name] == 1}
-        self._makers = {place: cost for cost in self._costs for place in cost.operator.outputs if place != OMITTED}
-        self._by_output = {graph.tensors[place].name: cost for place, cost in self._makers.items()}
+        # By position, which ONNX Runtime's numbers are; those of nodes of functions come behind all others.
+        self._costs: Sequence[OperatorCost] = () if inspection.model.functions else inspection.operators
+        self._named = _Named((cost.operator.name, cost) for cost in inspection.operators)
+        written = ((place, cost) for cost in inspection.operators for place in cost.operator.outputs)
+        self._makers = {place: cost for place, cost in written if place != OMITTED}
+        self._by_output = _Named((graph.tensors[place].name, cost) for place, cost in self._makers.items())
 
     def origins(self, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
         last = [self._last(info) for info in infos]
@@ -94,7 +131,7 @@ class _OnnxRuntime:
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
         """The one that it is named after: alone, or the last of those merged into it."""
-        name = info.name
+        name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
             name = token[1] if token[1].endswith("_nchwc") or name not in self._named else name
         if blocked := _NCHWC.match(name):
@@ -109,6 +146,8 @@ class _OnnxRuntime:
 
     def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
         """Back from the last one to the one that the result is of the kind of."""
+        if info.op_type == "QuickGelu":
+            return self._swish(last)
         chain = [last]
         while _kind(chain[0].operator.op_type) != _kind(info.op_type):
             first = chain[0].operator.inputs[:1]
@@ -119,6 +158,20 @@ class _OnnxRuntime:
             chain.insert(0, before)
         was, became = chain[0].operator.op_type, info.op_type
         return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
+
+    def _swish(self, product: OperatorCost) -> Origin | None:
+        """x * sigmoid(x), or x * sigmoid(a * x) (onnxruntime/core/optimizer/quick_gelu_fusion.cc)."""
+        for x, gated in itertools.permutations(product.operator.inputs, 2):
+            gate = self._makers.get(gated)
+            if product.operator.op_type != "Mul" or gate is None or gate.operator.op_type != "Sigmoid":
+                continue
+            of = gate.operator.inputs[0]
+            scale = self._makers.get(of)
+            if of == x:
+                return Origin((gate, product))
+            if scale is not None and scale.operator.op_type == "Mul" and x in scale.operator.inputs:
+                return Origin((scale, gate, product))
+        return None
 
 
 # XNNPACK's names of operators (XNNPACK, src/enums/operator-type.c) up to the bracket, and TFLite's types.

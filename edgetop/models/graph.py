@@ -84,7 +84,7 @@ class Model:
     subgraphs: tuple[Graph, ...] = ()  # branches, loop bodies, TFLite's further graphs
     version: int | None = None  # ONNX: the IR version; TFLite: the schema's
     opsets: Mapping[str, int] = field(default_factory=dict)  # ONNX: domain to version; "" is its own
-    functions: tuple[Graph, ...] = ()  # ONNX: the bodies of operators that the model defines itself
+    functions: int = 0  # ONNX: how many operators it defines itself; their nodes stand where they are called
     producer: str = ""
     description: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)

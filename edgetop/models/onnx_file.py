@@ -1,17 +1,39 @@
 """Reads an ONNX file: the fields of onnx/onnx.proto that say what runs and on what, and nothing else.
 
 Weights are stepped over, those in files beside it are not opened. `Constant` nodes become
-constant tensors, as ONNX Runtime makes initialisers of them when it loads a model
-(onnxruntime/core/graph/graph.cc).
+constant tensors, as ONNX Runtime makes initialisers of them when it loads a model, and a call
+of a function that the model defines becomes the function's nodes, as there
+(onnxruntime/core/graph/graph.cc, core/graph/function_utils.cc).
 """
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetop.models import onnx_values as values
 from edgetop.models import protobuf as wire
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor
 from edgetop.models.limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS, PART_STEPS, Budget, MalformedError
+
+
+@dataclass(slots=True)
+class Function:
+    """An operator that the model defines by other operators (FunctionProto)."""
+
+    name: str = ""
+    domain: str = ""
+    overload: str = ""
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    nodes: list[memoryview] = field(default_factory=list)
+    defaults: dict[str, Any] = field(default_factory=dict)  # of attributes that a call may leave out
+    constants: set[str] = field(default_factory=set)  # what is the same in every call
+
+    @property
+    def prefix(self) -> str:
+        """What ONNX Runtime puts before the names of its nodes, before the number of the call."""
+        return f"_inlfunc_{self.name}"
 
 
 class Drafts:
@@ -38,8 +60,8 @@ class Drafts:
             self._tensors[place] = Tensor(name, dtype, shape)
         return place
 
-    def define(self, name: str, constant: Tensor) -> None:
-        self._tensors[self.place(name)] = replace(constant, name=name)
+    def define(self, place: int, constant: Tensor) -> None:
+        self._tensors[place] = replace(constant, name=self._tensors[place].name)
 
     def name(self, place: int) -> str:
         return self._tensors[place].name
@@ -47,18 +69,45 @@ class Drafts:
     def has(self, name: str) -> bool:
         return name in self._places
 
-    def tensor(self, name: str) -> Tensor:
-        """As far as it is known by now. Raises KeyError where no tensor has that name."""
-        return self._tensors[self._places[name]]
-
-    def is_constant(self, place: int) -> bool:
-        return self._tensors[place].is_constant
+    def at(self, place: int) -> Tensor:
+        """The tensor as far as it is known by now."""
+        return self._tensors[place]
 
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(self._tensors)
 
+    @property
+    def graph(self) -> "Drafts":
+        return self
 
-Scopes = tuple[Drafts, ...]  # the tensors of a graph, behind those of the graphs that it stands in
+
+class Call:
+    """The names of a function in one call of it, as tensors of the graph that it is called in."""
+
+    def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
+        """`number`: how many calls there were before, whose tensors have other names."""
+        self.graph = graph
+        self.function = function
+        self.arguments: Mapping[str, Any] = {**function.defaults, **operator.attributes}
+        self._prefix = f"{function.prefix}_token_{number}" if number else function.prefix
+        written = zip(function.outputs, operator.outputs, strict=False)
+        given = (*operator.inputs, *[OMITTED] * len(function.inputs))
+        self._places = {name: place for name, place in written if place != OMITTED}
+        self._places.update(zip(function.inputs, given, strict=False))
+
+    def place(self, name: str) -> int:
+        place = self._places.get(name)
+        if place is None:
+            prefix = self.function.prefix if name in self.function.constants else self._prefix
+            place = self._places[name] = self.graph.place(f"{prefix}_{name}")
+        return place
+
+    def has(self, name: str) -> bool:
+        return self._places.get(name, OMITTED) != OMITTED
+
+
+Scope = Drafts | Call
+Scopes = tuple[Scope, ...]  # the names of a graph or function, behind those of the graphs that it stands in
 
 MAIN_DOMAINS = {"", "ai.onnx"}  # one and the same (onnx/docs/IR.md)
 
@@ -74,6 +123,9 @@ class _ModelReader:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._subgraphs: list[Graph] = []
+        self._functions: dict[tuple[str, str, str], Function] = {}  # by domain, name and overload
+        self._calls: Counter[str] = Counter()  # of functions by name
+        self._depth = 0  # of graphs and functions within each other
         self._operators = 0
         self._external: dict[str, None] = {}  # in the order in which they were met
 
@@ -83,7 +135,6 @@ class _ModelReader:
         producer = {2: "", 3: ""}
         opsets: dict[str, int] = {}
         metadata: dict[str, str] = {}
-        functions: list[Graph] = []
         for number, value in wire.fields(data, self._budget):
             if number == 1:
                 known["version"] = wire.signed(value)
@@ -98,7 +149,8 @@ class _ModelReader:
             elif number == 14:
                 metadata.update([values.pair(wire.message(value), self._budget)])
             elif number == 25:
-                functions.append(self._function(wire.message(value)))
+                function = self._function(wire.message(value))
+                self._functions[function.domain, function.name, function.overload] = function
         if graph is None:
             raise MalformedError("no graph")
         return Model(
@@ -106,7 +158,7 @@ class _ModelReader:
             self._graph(graph),
             subgraphs=tuple(self._subgraphs),
             opsets=opsets,
-            functions=tuple(functions),
+            functions=len(self._functions),
             producer=" ".join(part for part in producer.values() if part),
             metadata=metadata,
             external_files=tuple(self._external),
@@ -122,28 +174,43 @@ class _ModelReader:
                 version = wire.signed(value)
         return {_domain(domain): version}
 
-    def _function(self, data: memoryview) -> Graph:
-        """A FunctionProto: its weights are `Constant` nodes, its inputs and outputs mere names."""
-        name, drafts = "", Drafts()
-        ends: dict[int, list[int]] = {4: [], 5: []}
-        nodes: list[memoryview] = []
+    def _function(self, data: memoryview) -> Function:
+        function = Function()
         for number, value in wire.fields(data, self._budget):
             self._budget.spend(PART_STEPS)
             if number == 1:
-                name = wire.text(value, self._budget)
-            elif number in ends:
-                ends[number].append(drafts.place(wire.text(value, self._budget)))
+                function.name = wire.text(value, self._budget)
+            elif number in {4, 5}:
+                (function.inputs if number == 4 else function.outputs).append(wire.text(value, self._budget))
             elif number == 7:
-                self._count_operator()
-                nodes.append(wire.message(value))
-        operators = self._nodes(nodes, (drafts,))
-        return Graph(name, drafts.tensors(), operators, tuple(ends[4]), tuple(ends[5]))
+                self._count_operators(1)
+                node = wire.message(value)
+                function.nodes.append(node)
+                function.constants.update(self._same_in_every_call(node))
+            elif number == 10:
+                function.domain = _domain(wire.text(value, self._budget))
+            elif number == 11:
+                attribute = values.read_attribute(wire.message(value), self._budget)
+                function.defaults[attribute.name] = attribute.value
+            elif number == 13:
+                function.overload = wire.text(value, self._budget)
+        return function
+
+    def _same_in_every_call(self, node: memoryview) -> list[str]:
+        """The output of a `Constant` that is no attribute of the call."""
+        is_constant, names = False, []
+        for number, value in wire.fields(node, self._budget):
+            if number == 2:
+                names.append(wire.text(value, self._budget))
+            elif number == 4:
+                is_constant = wire.text(value, self._budget) == "Constant"
+            elif number == 5 and values.read_attribute(wire.message(value), self._budget).reference:
+                return []
+        return names if is_constant else []
 
     def _graph(self, data: memoryview, around: Scopes = ()) -> Graph:
         """`around`: the graphs that it stands in, the outermost first."""
-        depth = len(around)
-        if depth > MAX_DEPTH:
-            raise MalformedError("graphs within graphs without end")
+        self._enter()
         name = ""
         drafts = Drafts()
         inputs: list[int] = []
@@ -152,7 +219,7 @@ class _ModelReader:
         for number, value in wire.fields(data, self._budget):
             self._budget.spend(PART_STEPS)
             if number == 1:
-                self._count_operator()
+                self._count_operators(1)
                 nodes.append(wire.message(value))
             elif number == 2:
                 name = wire.text(value, self._budget)
@@ -167,8 +234,9 @@ class _ModelReader:
                     (inputs if number == 11 else outputs).append(place)
         operators = self._nodes(nodes, (*around, drafts))
         # Up to IR version 3 initialisers are listed among the inputs too (onnx/docs/IR.md).
-        fed = tuple(place for place in inputs if not drafts.is_constant(place))
+        fed = tuple(place for place in inputs if not drafts.at(place).is_constant)
         captures = self._captures(drafts, operators, set(inputs), outputs, around)
+        self._depth -= 1
         return Graph(name, drafts.tensors(), operators, fed, tuple(outputs), captures)
 
     def _captures(
@@ -184,38 +252,56 @@ class _ModelReader:
             self._budget.spend(PART_STEPS)
             name = drafts.name(place)
             holder = next((outer for outer in reversed(around) if outer.has(name)), None)
-            if holder is not None and not drafts.is_constant(place):
-                drafts.define(name, holder.tensor(name))
+            if holder is not None and not drafts.at(place).is_constant:
+                drafts.define(place, holder.graph.at(holder.place(name)))
                 found[place] = around[-1].place(name)
         return found
 
-    def _add_constant(self, drafts: Drafts, constant: values.Constant) -> None:
-        drafts.define(constant.name, constant.tensor)
-        if constant.external_file is not None:
-            self._external[constant.external_file] = None
-
-    def _nodes(self, nodes: list[memoryview], scopes: Scopes) -> tuple[Operator, ...]:
-        found: list[Operator] = []
-        for data in nodes:
-            operator = self._node(data, len(found), scopes)
-            if operator.op_type != "Constant" or operator.domain or not self._becomes_tensor(operator, scopes[-1]):
-                found.append(operator)
-        return tuple(found)
-
-    def _count_operator(self) -> None:
-        self._operators += 1
+    def _count_operators(self, number: int) -> None:
+        self._operators += number
         if self._operators > MAX_OPERATORS:
             raise MalformedError("more operators than any model has")
 
-    def _becomes_tensor(self, operator: Operator, drafts: Drafts) -> bool:
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise MalformedError("graphs within graphs without end")
+
+    def _add_constant(self, drafts: Drafts, constant: values.Constant) -> None:
+        drafts.define(drafts.place(constant.name), constant.tensor)
+        if constant.external_file is not None:
+            self._external[constant.external_file] = None
+
+    def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
+        """`first`: the position of the first of them."""
+        found: list[Operator] = []
+        for data in nodes:
+            operator, function = self._node(data, first + len(found), scopes)
+            if function is not None:
+                found += self._inlined(operator, function, scopes[-1].graph)
+            elif operator.op_type != "Constant" or operator.domain or not self._becomes_tensor(operator, scopes[-1]):
+                found.append(operator)
+        return tuple(found)
+
+    def _inlined(self, operator: Operator, function: Function, graph: Drafts) -> tuple[Operator, ...]:
+        self._enter()
+        self._count_operators(len(function.nodes))
+        call = Call(graph, function, self._calls[function.name], operator)
+        self._calls[function.name] += 1
+        made = self._nodes(function.nodes, (call,), operator.position)
+        self._depth -= 1
+        return made
+
+    def _becomes_tensor(self, operator: Operator, scope: Scope) -> bool:
         constant = values.constant_of(operator.attributes)
         if constant is None or len(operator.outputs) != 1 or operator.outputs[0] == OMITTED:
             return False
-        self._add_constant(drafts, constant.named(drafts.name(operator.outputs[0])))
+        self._add_constant(scope.graph, constant.named(scope.graph.name(operator.outputs[0])))
         return True
 
-    def _node(self, data: memoryview, position: int, scopes: Scopes) -> Operator:
-        texts = {3: "", 4: "", 7: ""}
+    def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
+        """An operator, and the function of the model that it calls where it is a call."""
+        texts = {3: "", 4: "", 7: "", 8: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}
         attributes: dict[str, Any] = {}
         graphs: list[memoryview] = []
@@ -228,13 +314,20 @@ class _ModelReader:
                 texts[number] = wire.text(value, self._budget)
             elif number == 5:
                 attribute = values.read_attribute(wire.message(value), self._budget)
-                attributes[attribute.name] = attribute.value
+                if attribute.reference and isinstance(scopes[0], Call):  # to an attribute of the call
+                    attributes[attribute.name] = scopes[0].arguments.get(attribute.reference)
+                else:
+                    attributes[attribute.name] = attribute.value
                 graphs += attribute.graphs
         own = tuple(self._add_subgraph(graph, scopes) for graph in graphs)
         captures = tuple(sorted({place for number in own for place in self._subgraphs[number].captures.values()}))
-        return Operator(
-            position, texts[3], texts[4], _domain(texts[7]), tuple(sides[1]), tuple(sides[2]), attributes, own, captures
+        name, op_type, domain = texts[3], texts[4], _domain(texts[7])
+        if isinstance(scopes[-1], Call):
+            name = f"{scopes[-1].function.prefix}_{name or op_type}"
+        operator = Operator(
+            position, name, op_type, domain, tuple(sides[1]), tuple(sides[2]), attributes, own, captures
         )
+        return operator, self._functions.get((domain, op_type, texts[8]))
 
     def _add_subgraph(self, data: memoryview, scopes: Scopes) -> int:
         graph = self._graph(data, scopes)

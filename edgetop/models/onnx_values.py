@@ -44,6 +44,7 @@ class Constant:
 class Attribute:
     name: str = ""
     value: Any = None  # int, float, str, a tuple of these, or a Constant
+    reference: str = ""  # of a node in a function: the attribute of the call that it is
     graphs: list[memoryview] = field(default_factory=list)
 
 
@@ -180,6 +181,8 @@ def read_attribute(data: memoryview, budget: Budget) -> Attribute:
             lists.setdefault(number, []).extend(_items(number, value, budget))
         elif number == 20:
             kind = wire.whole(value)
+        elif number == 21:
+            found.reference = wire.text(value, budget)
     if lists:
         found.value = tuple(lists[max(lists)])
     elif found.value is None:

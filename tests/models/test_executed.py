@@ -91,6 +91,41 @@ def test_a_product_that_took_in_a_sum_is_found() -> None:
     ]
 
 
+def test_a_product_that_took_in_its_activation_is_found() -> None:
+    """Names as ONNX Runtime 1.31 gave them."""
+    model = inspection_of(onnx_models.onnx_ladder())
+    assert names(model, ran("FusedGemm", "fused rung3/MatMulAddFusion"), ran("FusedGemm", "fused rung1")) == [
+        "rung3",
+        "rung1",
+    ]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_activation_of_several_operators_is_found(turned: bool) -> None:
+    """SiLU, as in most detectors of objects, with and without a factor. Names as ONNX Runtime 1.31 gave them."""
+    factor = np.full((), 1.702, np.float32)
+    model = onnx(
+        make_node("Sigmoid", ["x"], ["g"], "gate"),
+        make_node("Mul", ["g", "x"] if turned else ["x", "g"], ["s"], "silu"),
+        make_node("Mul", ["s", "factor"], ["f"], "scale"),
+        make_node("Sigmoid", ["f"], ["h"], "gate2"),
+        make_node("Mul", ["s", "h"], ["y"], "quick"),
+        factor=factor,
+    )
+    found = origins(model, [ran("QuickGelu", "silu/QuickGeluFusion/"), ran("QuickGelu", "quick/QuickGeluFusion/")])
+    assert [origin and origin.name for origin in found] == ["gate + silu", "scale + gate2 + quick"]
+    assert found[0] is not None
+    assert found[0].bytes == 2 * 4 * 256
+    assert found[0].flops == sum(cost.flops or 0 for cost in model.operators[:2])
+    assert names(model, ran("QuickGelu", "scale/QuickGeluFusion/")) == [None]
+
+
+def test_on_blocked_channels_a_resize_has_another_type() -> None:
+    sizes = np.array([1, 1, 2, 2], np.float32)
+    model = onnx(make_node("Resize", ["x", "", "sizes"], ["y"], "grow"), sizes=sizes)
+    assert names(model, ran("Upsample", "y_nchwc")) == ["grow"]
+
+
 def test_of_what_was_quantised_within_the_graph_the_bytes_are_not_known() -> None:
     model = onnx(make_node("Conv", ["x", "w"], ["y"], "stem"))
     (info,) = with_work(model, [ran("QLinearConv", "stem")])

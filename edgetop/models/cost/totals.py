@@ -65,11 +65,11 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Of the main graph, of those within operators and of functions. `model` is what `with_shapes` gives."""
+    """Of the main graph and of those within operators. `model` is what `with_shapes` gives."""
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    graphs = (model.graph, *model.subgraphs, *model.functions)
+    graphs = (model.graph, *model.subgraphs)
     stored = [StoredForms(graph) for graph in graphs]
     captured = _captured(graphs)
     folded = {cost.operator.position for cost in operators if cost.is_folded}

@@ -67,8 +67,8 @@ def test_weights_within_a_function_count():
     function = helper.make_function("own", "Own", ["a"], ["b"], nodes, [helper.make_opsetid("", 17)])
     calls = [helper.make_node("Own", ["x"], ["t"], domain="own"), helper.make_node("Own", ["t"], ["y"], domain="own")]
     found = inspection_of(calls, [], [function])
-    assert (found.weights.parameters, found.totals.macs_unknown) == (16, 2)
-    assert [graph.name for graph in found.model.functions] == ["Own"]
+    assert (found.weights.parameters, found.totals.macs, found.totals.macs_unknown) == (16, 64, 0)
+    assert found.model.functions == 1
 
 
 def test_a_branchs_own_weights_are_not_those_of_the_same_name_around_it():
