@@ -35,11 +35,17 @@ def relayed(home, *arguments: str, said: bytes) -> subprocess.CompletedProcess[b
 def test_it_streams_the_newest_session_and_ends_with_its_input(home):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2)
     live = LiveRecording(home / "state/edgetop/soak.edgetop", script.batches)
-    done = relayed(home, said=wire.hello())
-    frames = list(FrameParser().feed(done.stdout))
+    argv, pipe, parser = [sys.executable, "-m", "edgetop", "relay"], subprocess.PIPE, FrameParser()
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=environment(home)) as relay:
+        relay.stdin.write(wire.hello())
+        frames = []
+        while len(frames) < 3 and (said := relay.stdout.read(65_536)):
+            frames += parser.feed(said)
+        relay.stdin.close()
+        errors = relay.stderr.read()
     assert [frame.kind for frame in frames[:3]] == [wire.HELLO, wire.BEGIN, wire.BATCH]
     assert frames[1].text("session") == str(live.folder)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (relay.returncode, errors) == (0, b"")
 
 
 @pytest.mark.parametrize("name", ["soak", "soak.edgetop", "0b9c8f7e"])

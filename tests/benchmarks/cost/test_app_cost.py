@@ -1,16 +1,21 @@
 """What edgetop itself costs on a terminal, beside other monitors of the same terminal, in one run.
 
 A refresh a second, all panes, a board of 17 sensors, recording. Peers are measured where they are installed: s-tui and
-glances (`pip install s-tui glances`), btop and htop. The engine's process is not counted, and runs beside no peer.
+glances (`pip install s-tui glances`), btop and htop. The engine's process is not counted. Each peer runs alone, and
+beside a plain loop of the same model: on a busy machine a monitor finds its code and data in no cache.
 """
 
+import contextlib
 import shutil
 import statistics
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import onnx_models
 from tests.support.terminal import Terminal
 from tests.support.watched import Cost, cost_of, end
 
@@ -20,6 +25,7 @@ SECONDS, WARM_S = 60.0, 12.0
 REFRESH_S = 1.0
 BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"
 RUN = [sys.executable, "-m", "edgetop", "run", "--sysroot", str(BOARD)]
+BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 PEERS = {
     "s-tui": ["s-tui", "-r", "1"],
     "glances": ["glances", "-t", "1"],
@@ -54,31 +60,50 @@ def test_a_session_in_which_everything_changes(size, table, tmp_path):
     table.row(f"{size[0]}x{size[1]}: the same while all changes", f"{cost.sent_kb(REFRESH_S):.1f} KB")
 
 
-@pytest.mark.timeout(1200)
-def test_no_dearer_than_its_peers(table, tmp_path, capsys):
+@pytest.mark.timeout(2400)
+def test_no_dearer_than_its_peers(table, tmp_path):
     """In turns, so that the machine's own course falls on all of them."""
+    model = tmp_path / "model.onnx"
+    model.write_bytes(onnx_models.onnx_ten_ms())
     environment = {"XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path)}
     (tmp_path / "btop").mkdir()
     (tmp_path / "btop/btop.conf").write_text("update_ms = 1000\n")
     programs = {name: command for name, command in PEERS.items() if shutil.which(command[0])}
-    costs: dict[str, list[Cost]] = {name: [] for name in ("edgetop", *programs)}
+    alone: dict[str, list[Cost]] = {name: [] for name in programs}
+    beside: dict[str, list[Cost]] = {name: [] for name in ("edgetop", *programs)}
     for turn in range(2):
-        costs["edgetop"].append(_edgetop((160, 50), tmp_path / f"turn{turn}"))
+        beside["edgetop"].append(_edgetop((160, 50), tmp_path / f"turn{turn}", str(model)))
         for name, command in programs.items():
-            costs[name].append(_cost(command, (160, 50), environment))
-    cpu = {name: statistics.mean(cost.cpu_percent for cost in found) for name, found in costs.items()}
-    for name, found in costs.items():
-        sent, rss = found[-1].sent_kb(REFRESH_S), found[-1].rss_mib
+            alone[name].append(_cost(command, (160, 50), environment))
+            with _loop(model):
+                beside[name].append(_cost(command, (160, 50), environment))
+    cpu = {name: statistics.mean(cost.cpu_percent for cost in found) for name, found in beside.items()}
+    for name, found in beside.items():
         is_judged = name == "edgetop" and "s-tui" in cpu
-        budget = "CPU no more than s-tui's" if is_judged else ""
-        measured = f"{cpu[name]:.1f} %, {rss:.0f} MiB, {sent:.1f} KB"
+        measured = f"{cpu[name]:.1f} %, {found[-1].rss_mib:.0f} MiB, {found[-1].sent_kb(REFRESH_S):.1f} KB"
+        if name in alone:
+            measured += f"; alone {statistics.mean(cost.cpu_percent for cost in alone[name]):.1f} %"
         is_met = not is_judged or cpu["edgetop"] <= cpu["s-tui"]
-        table.row(f"160x50, CPU, RSS, sent per refresh: {name}", measured, budget, is_met=is_met)
+        budget = "CPU no more than s-tui's" if is_judged else ""
+        row = f"160x50, beside the model, CPU, RSS, sent per refresh: {name}"
+        table.row(row, measured, budget, is_met=is_met)
     assert cpu["edgetop"] <= cpu.get("s-tui", 100)
 
 
-def _edgetop(size: tuple[int, int], folder: Path) -> Cost:
-    return _cost([*RUN, "-o", str(folder)], size, {})
+@contextlib.contextmanager
+def _loop(model: Path) -> Iterator[None]:
+    """The same load without edgetop: the model on all cores, without a pause."""
+    command = [sys.executable, str(BARE_LOOP), str(model), "600", "0", str(model.with_suffix(".npy"))]
+    loop = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        loop.kill()
+        loop.wait()
+
+
+def _edgetop(size: tuple[int, int], folder: Path, *model: str) -> Cost:
+    return _cost([*RUN, *model, "-o", str(folder)], size, {})
 
 
 def _cost(command: list[str], size: tuple[int, int], environment: dict[str, str]) -> Cost:
