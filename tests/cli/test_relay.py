@@ -1,6 +1,7 @@
 """`edgetop relay`: frames on stdout and nothing else, and an end when its viewer goes."""
 
 import fcntl
+import math
 import subprocess
 import sys
 
@@ -26,46 +27,53 @@ def home(tmp_path):
     return tmp_path
 
 
-def relayed(home, *arguments: str, said: bytes) -> subprocess.CompletedProcess[bytes]:
-    """A relay to which that is said, and then nothing more."""
-    argv = [sys.executable, "-m", "edgetop", "relay", *arguments]
-    return subprocess.run(argv, input=said, capture_output=True, timeout=scaled(60), env=environment(home), check=False)
+class Relayed:
+    """A relay whose viewer stays until it has seen enough, for the relay waits for none that has gone.
+
+    That it is still at work is said at any time, and tells nothing here.
+    """
+
+    def __init__(self, home, *arguments: str):
+        argv, pipe = [sys.executable, "-m", "edgetop", "relay", *arguments], subprocess.PIPE
+        self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=environment(home))
+        self.process.stdin.write(wire.hello())
+        self.frames: list[wire.Frame] = []
+
+    def read(self, at_most: float = math.inf) -> list[wire.Frame]:
+        parser = FrameParser()
+        while len(self.frames) < at_most and (said := self.process.stdout.read(65_536)):
+            self.frames += (frame for frame in parser.feed(said) if frame.kind != wire.ALIVE)
+        return self.frames
+
+    def close(self) -> tuple[int, bytes]:
+        """The exit code, and what it said to a person."""
+        errors = self.process.communicate(timeout=scaled(60))[1]
+        return self.process.returncode, errors
 
 
 def test_it_streams_the_newest_session_and_ends_with_its_input(home):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2)
     live = LiveRecording(home / "state/edgetop/soak.edgetop", script.batches)
-    argv, pipe, parser = [sys.executable, "-m", "edgetop", "relay"], subprocess.PIPE, FrameParser()
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=environment(home)) as relay:
-        relay.stdin.write(wire.hello())
-        frames = []
-        while len(frames) < 3 and (said := relay.stdout.read(65_536)):
-            frames += parser.feed(said)
-        relay.stdin.close()
-        errors = relay.stderr.read()
+    relay = Relayed(home)
+    frames = relay.read(at_most=3)
     assert [frame.kind for frame in frames[:3]] == [wire.HELLO, wire.BEGIN, wire.BATCH]
     assert frames[1].text("session") == str(live.folder)
-    assert (relay.returncode, errors) == (0, b"")
+    assert relay.close() == (0, b"")
 
 
 @pytest.mark.parametrize("name", ["soak", "soak.edgetop", "0b9c8f7e"])
 def test_a_finished_session_can_be_named_and_is_streamed_to_its_end(home, name):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2).end()
     LiveRecording(home / "state/edgetop/soak.edgetop").finish(*script.batches)
-    argv = [sys.executable, "-m", "edgetop", "relay", "--", name]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, bufsize=0, env=environment(home)) as relay:
-        relay.stdin.write(wire.hello())
-        said = b"".join(iter(lambda: relay.stdout.read(65_536), b""))
-    assert relay.returncode == 0
-    assert [frame.kind for frame in FrameParser().feed(said)][-1] == wire.END
+    relay = Relayed(home, "--", name)
+    assert relay.read()[-1].kind == wire.END
+    assert relay.close() == (0, b"")
 
 
 def test_why_it_cannot_is_a_message_to_the_viewer_and_no_words_here(home):
-    done = relayed(home, "--", "--soak", said=wire.hello())
-    frames = list(FrameParser().feed(done.stdout))
-    assert frames[-1].text("message").startswith("--soak: no such recording")
-    assert (done.returncode, done.stderr) == (0, b"")
+    relay = Relayed(home, "--", "--soak")
+    assert relay.read()[-1].text("message").startswith("--soak: no such recording")
+    assert relay.close() == (0, b"")
 
 
 def test_to_a_person_it_says_what_it_is(home):
