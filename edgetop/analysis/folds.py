@@ -357,7 +357,7 @@ class Folds:
 
     def thermal_view(self, axis: Axis) -> ThermalView:
         """Heat, clocks and limits, with their timelines along `axis`."""
-        return view_thermal(self.tracks, axis, self.manifest.board.model if self.manifest else None)
+        return view_thermal(self.tracks, axis)
 
     def events_view(self) -> EventsView:
         """What happened, with what analysis makes of it."""

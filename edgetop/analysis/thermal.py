@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
-from edgetop.session.trips import throttles_at_c
 
 GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
 STICKY = "-sticky"
@@ -39,8 +38,6 @@ class LimitView:
 class ThermalView:
     zones: tuple[TrackView, ...]  # hottest first; zones that cannot be read last
     hottest: TrackView | None
-    headroom_c: float | None  # from the zone nearest to its throttling trip; None: no such trip
-    nearest: TrackView | None  # that zone
     clocks: tuple[ClockView, ...]
     limits: tuple[LimitView, ...]  # every one whose flag the board has
     cooling: tuple[TrackView, ...]  # devices that slow the computation now
@@ -53,29 +50,25 @@ class ThermalView:
     cap_points: Points | None = None  # and its cap
 
 
-def view_thermal(tracks: Tracks, axis: Axis, board_model: str | None = None) -> ThermalView:
+def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
     zones = sorted(tracks.views("temp"), key=_heat, reverse=True)
     hottest = zones[0] if zones and _heat(zones[0]) > _UNREAD else None
-    near = [(margin, zone) for zone in zones if (margin := headroom_c(zone)) is not None]
-    headroom, nearest = min(near, key=lambda pair: pair[0]) if near else (None, None)
     groups = tuple(_clock_groups(tracks.views("freq")))
     throttling = [track for track in tracks.views("cooling") if track.info.throttles]
     limits = tuple(_limits(tracks.views("throttle")))
-    trips = [(zone, trip) for zone in zones if not zone.is_lost and (trip := throttles_at_c(zone.info, board_model))]
     # By the highest ever read, which seldom changes: a course that is of another zone each second cannot be read.
-    zone, trip_c = min(trips, key=lambda pair: pair[1] - (pair[0].max or 0.0), default=(hottest, None))
+    throttling_zones = (zone for zone in zones if zone.trip_c is not None and not zone.is_lost)
+    zone = min(throttling_zones, key=_nearest_c, default=hottest)
     view = ThermalView(
         zones=tuple(zones),
         hottest=hottest,
-        headroom_c=headroom,
-        nearest=nearest,
         clocks=tuple(_clock(tracks, group) for group in groups),
         limits=limits,
         cooling=tuple(track for track in throttling if track.value and track.value > 0 and not track.is_lost),
         tells_limits=bool(limits or throttling),
         leading=_leading(tracks, groups),
         zone=zone,
-        trip_c=trip_c,
+        trip_c=zone.trip_c if zone else None,
     )
     return along(view, tracks, axis)
 
@@ -121,10 +114,14 @@ def _heat(zone: TrackView) -> float:
 
 def headroom_c(zone: TrackView) -> float | None:
     """How far the zone is below the trip at which it throttles; None where it has no such trip."""
-    trips = zone.info.trips or {}
-    if zone.value is None or zone.is_lost or "passive" not in trips:
+    if zone.value is None or zone.is_lost or zone.trip_c is None:
         return None
-    return trips["passive"] - zone.value
+    return zone.trip_c - zone.value
+
+
+def _nearest_c(zone: TrackView) -> float:
+    """How near it came to its trip."""
+    return (zone.trip_c or 0.0) - (zone.max or 0.0)
 
 
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:

@@ -12,7 +12,7 @@ import numpy as np
 from edgetop.analysis.slowdowns.causes import AT_TRIP_C, SET, Cause, cause_of_count, cause_of_flag, is_flag
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.trips import OVER_CURRENT_PERCENT, throttles_at_c
+from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c
 
 COUNTED = 1e-9  # of a rate: something was counted
 _LEAST_COUNTS = {
@@ -51,11 +51,7 @@ class Board:
 
 def board_of(manifest: Manifest) -> Board:
     infos = manifest.sensors
-    trips = {
-        place: trip_c
-        for place, info in enumerate(infos)
-        if (trip_c := throttles_at_c(info, manifest.board.model)) is not None
-    }
+    trips = trips_c(manifest)
     least = np.array([np.nan if (value := least_in_force(info)) is None else value for info in infos], np.float64)
     is_signal = ~np.isnan(least)
     for place, trip_c in trips.items():

@@ -15,6 +15,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import FOLDED_AT_ONCE, Readings, Stretches, in_pieces
 from edgetop.session.seconds import NS
+from edgetop.session.trips import trips_c
 
 BRIDGED_S = 5  # sources are read every 1 to 5 s, those of power at jittered times
 HOLD_S = 12  # a value stands for so long where it is looked up
@@ -62,6 +63,7 @@ class TrackView:
     is_lost: bool  # its last read failed
     reason: str  # why it is lost, or why it was never read
     read_ns: int | None = None
+    trip_c: float | None = None  # of a zone: at how much it throttles, where that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class Tracks:
     def __init__(self, *, has_timeline: bool = True) -> None:
         """`has_timeline`: without one there are no points and no blocks."""
         self.infos: tuple[SensorInfo, ...] = ()
+        self.trips_c: dict[int, float] = {}  # of the zones that have one, by their places
         self._has_timeline = has_timeline
         self._kinds: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
@@ -145,6 +148,7 @@ class Tracks:
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
             self._register(batch.manifest.sensors)
+            self.trips_c = trips_c(batch.manifest)
         self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self.infos)])
         for event in batch.events:
             what = event.source.removeprefix("sensor ")
@@ -286,15 +290,15 @@ class Tracks:
     def _all(self) -> Iterator[TrackView]:
         known = self._figures
         columns = (known.value, known.t_ns, known.min, known.max, known.sum, known.count)
-        for info, value, t_ns, low, high, total, count in zip(
-            self.infos, *map(np.ndarray.tolist, columns), strict=False
-        ):
+        rows = zip(self.infos, *map(np.ndarray.tolist, columns), strict=False)
+        for place, (info, value, t_ns, low, high, total, count) in enumerate(rows):
+            trip_c = self.trips_c.get(place)
             is_lost, reason = info.id in self._lost_because, self._lost_because.get(info.id, "")
             if count:
                 age_s = max(0.0, (self._now_ns - t_ns) / NS)
-                yield TrackView(info, value, age_s, low, total / count, high, count, is_lost, reason, t_ns)
+                yield TrackView(info, value, age_s, low, total / count, high, count, is_lost, reason, t_ns, trip_c)
             else:
-                yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet")
+                yield TrackView(info, None, None, None, None, None, 0, is_lost, reason or "not read yet", None, trip_c)
 
 
 class TracksReader:

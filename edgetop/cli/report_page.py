@@ -65,12 +65,11 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
     yield "latency; throttled spans are shaded", "ms", [(name, latency, column) for name, column in names], []
     thermal = view_thermal(tracks, axis)
     zones = [zone.info for zone in thermal.zones]
-    trips = sorted({trip for info in zones for kind, trip in (info.trips or {}).items() if kind == "passive"})
     yield (
         "temperature, with its throttling trips",
         "°C",
         [(z.id, tracks.points(z.id, axis), "high") for z in zones],
-        trips,
+        sorted({zone.trip_c for zone in thermal.zones if zone.trip_c is not None}),
     )
     clocks: list[Line] = []
     for clock in thermal.clocks:

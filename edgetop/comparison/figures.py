@@ -12,6 +12,7 @@ import numpy as np
 
 from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.sample import Sample
+from edgetop.session.trips import trips_c
 
 Number = float | None
 Interval = Sequence[float | None] | None
@@ -159,9 +160,9 @@ def hottest_end_c(sample: Sample) -> Number:
 
 def _headroom_c(sample: Sample) -> Number:
     """Of the zone nearest to the trip at which it throttles, at the end."""
-    trips = {info.id: (info.trips or {}).get("passive") for info in sample.session.sensors}
+    trips = {sample.session.sensors[place].id: trip for place, trip in trips_c(sample.session).items()}
     zones = sample.report.temperature.items()
-    left = [trip - zone.end for name, zone in zones if zone.end is not None and (trip := trips.get(name)) is not None]
+    left = [trips[name] - zone.end for name, zone in zones if zone.end is not None and name in trips]
     return min(left, default=None)
 
 

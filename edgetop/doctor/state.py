@@ -2,15 +2,15 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
+from edgetop.sensors.hwmon import CHIP_MARK
 from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.processes import TICK_S, Use, percent_by_name
-from edgetop.sensors.root import is_compatible
-from edgetop.session.trips import PI_C
+from edgetop.session.trips import throttles_at_c
 
 # How far the board is from its next limit, and whether one is in force.
 
@@ -23,35 +23,34 @@ def check_heat(facts: Facts) -> list[Check]:
 
 
 def _headroom(facts: Facts) -> Check:
-    """To the nearest trip that throttles, or that shuts down where none throttles."""
+    """To the nearest trip that throttles; where no zone has one, to that at which the kernel shuts the board down.
+
+    What is critical to other chips does not count: a drive's limit slows the drive, and inputs of a mainboard's
+    monitor that are wired to nothing read 127 °C for ever.
+    """
     name = "headroom"
-    rows = {row.info.id: row for row in facts.rows}
     values = facts.values("temp/")
     if not values:
         return unknown(name, "no temperature can be read", "edgetop sensors says why")
-    is_pi = is_compatible(facts.root, "raspberrypi,")
-    limits = {sensor: _limit(rows[sensor].info.trips or {}, is_pi=is_pi) for sensor in values}
-    margins = [(limit - values[sensor], sensor) for sensor, limit in limits.items() if limit is not None]
-    hottest = max(values, key=lambda sensor: values[sensor])
-    if not margins:
+    infos = [row.info for row in facts.rows if row.info.id in values]
+    limits = {info.id: trip for info in infos if (trip := throttles_at_c(info, facts.board.model)) is not None}
+    does = "throttles"
+    if not limits:
+        zones = [info for info in infos if CHIP_MARK not in info.label]
+        limits = {info.id: info.trips["critical"] for info in zones if info.trips and "critical" in info.trips}
+        does = "is shut down"
+    if not limits:
+        hottest = max(values, key=lambda sensor: values[sensor])
         finding = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is told"
         return unknown(name, finding, "the firmware may throttle without one: compare with the board's data sheet")
-    margin, sensor = min(margins)
-    finding = (
-        f"{clean(sensor)} is at {values[sensor]:.1f} °C, {margin:.0f} °C from its limit of {limits[sensor]:.0f} °C"
-    )
+    margin, sensor = min((limit - values[sensor], sensor) for sensor, limit in limits.items())
+    where = f"{abs(margin):.0f} °C {'below' if margin >= 0 else 'above'} the {limits[sensor]:.0f} °C"
+    finding = f"{clean(sensor)} is at {values[sensor]:.1f} °C, {where} at which the board {does}"
     if margin < HOT_C:
-        return problem(name, finding, "it will throttle at once: let it cool, or cool it as production does")
+        return problem(name, finding, "too near: let it cool, or cool it as production does")
     if margin < WARM_C:
         return warning(name, finding, "let it cool to where production starts from")
     return ok(name, finding)
-
-
-def _limit(trips: Mapping[str, float], *, is_pi: bool) -> float | None:
-    """Where it throttles; where none is reported, where it shuts down."""
-    if is_pi and "passive" not in trips:
-        return PI_C
-    return trips.get("passive", trips.get("critical"))
 
 
 def _throttling(facts: Facts) -> Check:

@@ -2,7 +2,7 @@
 
 ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. The kernel
 mirrors thermal zones here (drivers/thermal/thermal_hwmon.c, with every dash of the type an
-underscore): those are left to the zones. Labels hold a colon, which those of zones never do.
+underscore): those are left to the zones. Labels hold a colon, which those of zones do not.
 
 Power is `power*_input`, or `power*_average` where there is no other, in µW. Jetson's INA3221 has no such file: its
 rails are read elsewhere. Batteries come as hwmon devices too (drivers/power/supply/power_supply_hwmon.c): these are
@@ -19,6 +19,7 @@ from edgetop.sensors.root import CHIPS, File, Root
 from edgetop.sensors.thermal import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
 
+CHIP_MARK = ":"  # in labels, between a chip and its input
 _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
 _POWER = re.compile(r"power([0-9]+)_(input|average)")
 _NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
@@ -97,7 +98,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
     files = [name for name in root.names(folder) if _INPUT.fullmatch(name)]
     prefixes = [name.removesuffix("_input") for name in files]
     texts = [root.line(f"{folder}/{prefix}_label") or prefix for prefix in prefixes]
-    names = distinct([f"{label}:{text}" for text in texts])
+    names = distinct([f"{label}{CHIP_MARK}{text}" for text in texts])
     tcc_offset_c = _tcc_offset_c(root) if chip == "coretemp" else 0.0
     for prefix, text, name in zip(prefixes, texts, names, strict=True):
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:

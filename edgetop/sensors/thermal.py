@@ -22,7 +22,9 @@ PREFIX = "cooling_device"
 
 # In this order: drivers/thermal/{cpufreq,devfreq,cpuidle}_cooling.c, on older kernels numbered as in
 # thermal-cpufreq-0; drivers/acpi/processor_thermal.c; drivers/thermal/intel/intel_powerclamp.c;
-# drivers/gpu/drm/etnaviv/etnaviv_gpu.c, named by its device, which halves its clock with each state;
+# drivers/gpu/drm/etnaviv/etnaviv_gpu.c, a GPU or an NPU named by its device, which halves its clock with each state;
+# Amlogic's drivers/amlogic/thermal/{cpu,gpu}core_cooling.c (numbered or not) and Qualcomm's
+# drivers/thermal/qcom/cpu_hotplug.c, whose state is how many cores are taken away;
 # NVIDIA's device trees of JetPack 5 to 7 (an alert for each block) and of JetPack 4 (the "balanced" steps
 # of all clocks, and the heavy one of the hardware). Not among them: tegra-dram, CORE-floor, CORE-cap, the
 # scaling of voltages with cold, and hot-surface-alert.
@@ -31,7 +33,9 @@ _THROTTLING = re.compile(
     r"|(thermal-)?idle-.+"
     r"|Processor"
     r"|intel_powerclamp"
-    r"|[0-9a-f]+\.gpu"
+    r"|[0-9a-f]+\.[gn]pu"
+    r"|thermal-[cg]pucore(-.+)?"
+    r"|cpu-hotplug.+"
     r"|.+-throttle-alert"
     r"|(cpu|gpu|emergency)-balanced"
     r"|tegra_heavy"

@@ -1,6 +1,6 @@
 """From when on a board slows down: the trip of a zone, told by the kernel or known of the firmware, and lost time."""
 
-from edgetop.session.manifest import SensorInfo
+from edgetop.session.manifest import Manifest, SensorInfo
 
 # A Raspberry Pi's firmware begins to lower the ARM clock there, and tells the kernel of no trip
 # (raspberrypi/documentation, "Frequency management and thermal control").
@@ -29,3 +29,9 @@ def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
     if info.label == _PI_ZONE and (board_model or "").startswith(_PI):
         return PI_3_PLUS_C if "3 Model B Plus" in (board_model or "") else PI_C
     return None
+
+
+def trips_c(manifest: Manifest) -> dict[int, float]:
+    """Of every zone that is known to throttle: its place in the manifest, and at how many degrees."""
+    found = (throttles_at_c(info, manifest.board.model) for info in manifest.sensors)
+    return {place: celsius for place, celsius in enumerate(found) if celsius is not None}

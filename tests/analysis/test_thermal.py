@@ -8,18 +8,19 @@ from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.manifest import SensorInfo
+from edgetop.session.manifest import Board, SensorInfo
 from tests.support.sessions import make_manifest, make_readings, make_sensor
 
 AXIS = Axis(0, 60)
 
 
-def view(sensors: list[SensorInfo], *values: float | None, lost: tuple[str, ...] = ()) -> ThermalView:
+def view(sensors: list[SensorInfo], *values: float | None, lost: tuple[str, ...] = (), board: str = "") -> ThermalView:
     """After one reading of each sensor; None: not read."""
     tracks = Tracks()
     rows = [(place, place, value) for place, value in enumerate(values) if value is not None]
     events = tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
-    tracks.fold(Batch(manifest=make_manifest(*sensors), readings=make_readings(*rows), events=events))
+    manifest = make_manifest(*sensors, board=Board(model=board))
+    tracks.fold(Batch(manifest=manifest, readings=make_readings(*rows), events=events))
     return view_thermal(tracks, AXIS)
 
 
@@ -47,30 +48,36 @@ def test_zones_that_cannot_be_read_come_last_and_are_never_the_hottest() -> None
 
 def test_without_a_zone_that_reads_there_is_no_hottest() -> None:
     for thermal in (view([]), view([zone("a")]), view([zone("a")], 50.0, lost=("temp/a",))):
-        assert thermal.hottest is thermal.headroom_c is thermal.nearest is thermal.hottest_points is None
+        assert thermal.hottest is thermal.zone is thermal.trip_c is thermal.hottest_points is None
 
 
-def test_headroom_is_to_the_nearest_passive_trip_not_of_the_hottest_zone() -> None:
+def test_the_zone_that_matters_is_nearest_to_its_passive_trip_not_the_hottest() -> None:
     thermal = view([zone("cpu", passive=85.0), zone("gpu", passive=70.0)], 65.0, 60.0)
-    assert thermal.headroom_c == 10.0
-    assert thermal.nearest is not None
-    assert thermal.nearest.info.label == "gpu"
+    assert thermal.zone is not None
+    assert (thermal.zone.info.label, thermal.trip_c, headroom_c(thermal.zone)) == ("gpu", 70.0, 10.0)
     assert thermal.hottest is not None
     assert thermal.hottest.info.label == "cpu"
 
 
 def test_only_a_trip_that_throttles_makes_headroom() -> None:
     thermal = view([zone("a", critical=105.0), zone("b")], 50.0, 60.0)
-    assert thermal.headroom_c is thermal.nearest is None
+    assert [headroom_c(each) for each in thermal.zones] == [None, None]
+    assert thermal.trip_c is None
 
 
 def test_headroom_is_negative_above_the_trip() -> None:
-    assert view([zone("a", passive=80.0)], 83.5).headroom_c == -3.5
+    assert headroom_c(view([zone("a", passive=80.0)], 83.5).zones[0]) == -3.5
+
+
+def test_the_zone_of_a_raspberry_pi_has_the_trip_of_its_firmware() -> None:
+    thermal = view([zone("cpu-thermal", critical=110.0), zone("rp1_adc")], 70.0, 71.0, board="Raspberry Pi 5")
+    assert [(each.info.label, each.trip_c) for each in thermal.zones] == [("rp1_adc", None), ("cpu-thermal", 80.0)]
+    assert headroom_c(thermal.zones[1]) == 10.0
 
 
 def test_a_lost_zone_has_no_headroom() -> None:
     thermal = view([zone("a", passive=80.0), zone("b", passive=99.0)], 79.0, 50.0, lost=("temp/a",))
-    assert thermal.headroom_c == 49.0
+    assert thermal.trip_c == 99.0
     assert headroom_c(thermal.zones[-1]) is None
 
 

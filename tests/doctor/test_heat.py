@@ -8,6 +8,7 @@ from edgetop.doctor import state
 from edgetop.doctor.check import Check
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.survey import Row
+from edgetop.session.manifest import Board
 from tests.support.facts import facts, row
 
 TRIPS = {"passive": 85.0, "critical": 105.0}
@@ -29,15 +30,28 @@ def test_the_distance_to_the_trip_that_throttles(tmp_path: Path, celsius: float,
 def test_the_nearest_limit_counts_not_the_hottest_zone(tmp_path: Path) -> None:
     rows = (row("temp/cpu", 90.0, trips={"critical": 120.0}), row("temp/dram", 82.0, trips=TRIPS), row("temp/x", 99.0))
     headroom, _ = judged(tmp_path, *rows)
-    assert headroom.found == "temp/dram is at 82.0 °C, 3 °C from its limit of 85 °C"
+    assert headroom.found == "temp/dram is at 82.0 °C, 3 °C below the 85 °C at which the board throttles"
 
 
 def test_a_raspberry_pi_throttles_long_before_its_only_trip(tmp_path: Path) -> None:
-    pi = {"proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"}
-    headroom, _ = state.check_heat(
-        facts(tmp_path, pi, rows=(row("temp/cpu-thermal", 77.0, trips={"critical": 110.0}),))
-    )
-    assert headroom.status == "problem"
+    rows = (row("temp/cpu-thermal", 57.0, trips={"critical": 110.0}),)
+    margins = {"Raspberry Pi 5 Model B Rev 1.0": "ok", "Raspberry Pi 3 Model B Plus Rev 1.3": "problem"}
+    for model, status in margins.items():
+        headroom, _ = state.check_heat(facts(tmp_path, rows=rows, board=Board(model=model)))
+        assert headroom.status == status
+
+
+def test_where_no_zone_throttles_it_is_the_distance_to_the_end(tmp_path: Path) -> None:
+    headroom, _ = judged(tmp_path, row("temp/acpitz", 93.0, trips={"critical": 105.0}))
+    assert headroom.found == "temp/acpitz is at 93.0 °C, 12 °C below the 105 °C at which the board is shut down"
+
+
+def test_the_critical_temperature_of_another_chip_is_not_the_boards(tmp_path: Path) -> None:
+    open_input = row("temp/nct6798:AUXTIN1", 127.0, trips={"critical": 125.0})
+    headroom, _ = judged(tmp_path, open_input, row("temp/nvme:Sensor 1", 79.0, trips={"critical": 80.0}))
+    assert headroom.found.startswith("unknown")
+    headroom, _ = judged(tmp_path, open_input, row("temp/cpu", 60.0, trips=TRIPS))
+    assert headroom.status == "ok"
 
 
 def test_no_temperature_or_no_trip_is_unknown(tmp_path: Path) -> None:

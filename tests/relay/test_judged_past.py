@@ -227,6 +227,6 @@ def board_in_a_slowdown() -> tuple[dict[str, Any], Any, SlowdownsView]:
     signals = Signals(Tracks())
     assert whole.manifest
     signals.register(whole.manifest)
-    known = channels(signals.infos)
+    known = channels(signals.infos, signals.trips_c)
     assert import_state(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
     return document, known, folded([whole]).slowdowns.view()

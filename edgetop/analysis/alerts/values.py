@@ -1,7 +1,7 @@
 """What rules are about, as a value a second: of the sensors, and of the inferences."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy.typing as npt
 from edgetop.analysis.alerts.rules import Bools, Floats
 from edgetop.analysis.power import accuracy_rank
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Tracks, hold_last
-from edgetop.session.manifest import SensorInfo
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 
 LATE_S = 4  # a reading may come so much later than others of its time
@@ -41,7 +40,7 @@ class SensorValues:
 
     def register(self) -> None:
         """The sensors are known, or more of them."""
-        of = _places(self._tracks.infos)
+        of = _places(self._tracks)
         self._places = {name: places for name, places in of.items() if name in self._wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
@@ -62,19 +61,20 @@ class SensorValues:
     def _series(self, name: str, places: list[int], begin: int, end: int) -> Floats:
         values, _ = self._tracks.held(places, begin, end)
         if name == "headroom":
-            trips = [(self._tracks.infos[place].trips or {})["passive"] for place in places]
+            trips = [self._tracks.trips_c[place] for place in places]
             return np.asarray(np.fmin.reduce(np.reshape(trips, (-1, 1)) - values, axis=0, initial=np.nan))
         if name == "power":  # of several instruments the best that was read
             return hold_last(values[::-1].T)[:, -1] if places else np.full(end - begin, np.nan)
         return np.asarray(np.fmax.reduce(values, axis=0, initial=np.nan))
 
 
-def _places(infos: Sequence[SensorInfo]) -> dict[str, list[int]]:
+def _places(tracks: Tracks) -> dict[str, list[int]]:
     """Of which sensors each series is made."""
+    infos = tracks.infos
     totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
     return {
         "temp": [place for place, info in enumerate(infos) if info.kind == "temp"],
-        "headroom": [place for place, info in enumerate(infos) if "passive" in (info.trips or {})],
+        "headroom": sorted(tracks.trips_c),
         "power": sorted(totals, key=lambda place: accuracy_rank(infos[place])),
         "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
     }

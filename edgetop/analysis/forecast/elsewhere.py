@@ -17,7 +17,7 @@ from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.seconds import NS
-from edgetop.session.trips import throttles_at_c
+from edgetop.session.trips import trips_c
 
 FARTHEST_C = 15.0  # from where it was measured
 ERROR_SHARE = 0.1  # of the change
@@ -101,8 +101,7 @@ class _Crossings:
     """When each zone was first as warm, in the measured phase, as its trip is less each shift."""
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
-        trips = ((info.id, throttles_at_c(info, manifest.board.model)) for info in manifest.sensors)
-        self._trips = {place: (name, trip) for place, (name, trip) in enumerate(trips) if trip is not None}
+        self._trips = {place: (manifest.sensors[place].id, trip) for place, trip in trips_c(manifest).items()}
         self._shifts = shifts
         self._first: dict[tuple[str, int], int] = {}
         self.began_ns = 0

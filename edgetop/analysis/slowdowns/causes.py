@@ -4,7 +4,7 @@ A signal by itself is never a slowdown; what it must do to be evidence of one st
 `evidence`. Ids with a fixed meaning are those of the session format (`edgetop help format`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,7 +48,7 @@ class Channel:
     share: float = 0.0  # and by so large a part of it
     weight: float = 0.9  # how well it proves its cause alone
     unit: str = ""
-    passive_c: tuple[float, ...] = ()  # of `margin`: the trips of the rows
+    trips_c: tuple[float, ...] = ()  # of `margin`: the trips of the rows
     is_blind: bool = False  # of clocks: a cap of the firmware does not show in it
 
     def values(self, held: Floats) -> Floats:
@@ -57,7 +57,7 @@ class Channel:
         if self.reduction == "others":
             rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
         if self.reduction == "margin":
-            rows = rows - np.asarray(self.passive_c)[:, None]
+            rows = rows - np.asarray(self.trips_c)[:, None]
         if len(rows) == 1:
             return np.asarray(rows[0])
         known = ~np.isnan(rows).all(axis=0)
@@ -66,10 +66,10 @@ class Channel:
         return np.asarray(np.where(known, filled.min(axis=0) if lowest else filled.max(axis=0), np.nan))
 
 
-def channels(infos: Sequence[SensorInfo]) -> tuple[Channel, ...]:
-    """Every signal that these sensors make."""
+def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
+    """Every signal that these sensors make. `trips_c`: at which temperature zones throttle, by their places here."""
     row = {info.id: place for place, info in enumerate(infos)}
-    return (*_flags(infos), *_counts(row), *_heat(infos), *_clocks(infos), *_load(row), *_inputs(infos))
+    return (*_flags(infos), *_counts(row), *_heat(trips_c), *_clocks(infos), *_load(row), *_inputs(infos))
 
 
 def is_flag(info: SensorInfo) -> bool:
@@ -141,13 +141,10 @@ def _counts(row: dict[str, int]) -> Iterator[Channel]:
         )
 
 
-def _heat(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
-    zones = [
-        (place, info.trips["passive"]) for place, info in enumerate(infos) if info.trips and "passive" in info.trips
-    ]
-    if zones:
-        rows, trips = zip(*zones, strict=True)
-        yield Channel("zone at its trip", "thermal", rows, "trip", "margin", fixed=AT_TRIP_C, passive_c=trips)
+def _heat(trips_c: Mapping[int, float]) -> Iterator[Channel]:
+    if trips_c:
+        rows, trips = zip(*trips_c.items(), strict=True)
+        yield Channel("zone at its trip", "thermal", rows, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
 
 
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:

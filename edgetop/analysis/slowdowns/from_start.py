@@ -4,7 +4,7 @@ That is so where a flag of a limit holds for most of the first seconds, or where
 comes near to what its governor allows although the engine keeps one busy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -48,7 +48,7 @@ class Limits:
 
 def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
     held, _ = signals.held(begin_s, end_s)
-    at_trip = _at_trip(signals.infos, held)
+    at_trip = _at_trip(signals.trips_c, held)
     low, clock, allowed = _low_clock(signals.infos, held, signals.machine.governor, at_trip)
     is_full = (clock >= FULL * allowed) & (not hides_caps(signals.infos))  # False where not known
     flags: dict[str, Bools] = {}
@@ -138,12 +138,11 @@ def _is_firm(info: SensorInfo) -> bool:
     return is_flag(info) and not info.label.endswith("-alarm")
 
 
-def _at_trip(infos: Sequence[SensorInfo], held: Floats) -> Bools:
+def _at_trip(trips_c: Mapping[int, float], held: Floats) -> Bools:
     """In which seconds a zone sits at the trip at which it throttles."""
     is_there = np.zeros(held.shape[1], np.bool_)
-    for info, values in zip(infos, held, strict=True):
-        if info.trips and "passive" in info.trips:
-            is_there |= values - info.trips["passive"] >= AT_TRIP_C
+    for row, trip_c in trips_c.items():
+        is_there |= held[row] - trip_c >= AT_TRIP_C
     return is_there
 
 

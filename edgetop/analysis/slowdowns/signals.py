@@ -7,6 +7,7 @@ from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.tracks import Bools, Floats, Tracks
 from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.trips import trips_c
 
 KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
 IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", "load/steal"})
@@ -45,7 +46,7 @@ def machine_of(manifest: Manifest) -> Machine:
 
 
 def _matters(info: SensorInfo) -> bool:
-    return info.kind in KINDS or info.id in IDS or "passive" in (info.trips or {})
+    return info.kind in KINDS or info.id in IDS
 
 
 class Signals:
@@ -53,6 +54,7 @@ class Signals:
 
     def __init__(self, tracks: Tracks) -> None:
         self.infos: tuple[SensorInfo, ...] = ()  # of the rows
+        self.trips_c: dict[int, float] = {}  # of the zones that have one, by their rows
         self.channels: tuple[Channel, ...] = ()
         self.events = EventIndex()
         self.machine = Machine()
@@ -62,9 +64,11 @@ class Signals:
     def register(self, manifest: Manifest) -> None:
         """The sensors as the manifest has them now: more than before, or the same."""
         self.machine = machine_of(manifest)
-        self._places = [place for place, info in enumerate(manifest.sensors) if _matters(info)]
+        trips = trips_c(manifest)
+        self._places = [place for place, info in enumerate(manifest.sensors) if _matters(info) or place in trips]
         self.infos = tuple(manifest.sensors[place] for place in self._places)
-        self.channels = channels(self.infos)
+        self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}
+        self.channels = channels(self.infos, self.trips_c)
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
         """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).

@@ -135,7 +135,7 @@ def _sentences(cause: Cause, evidence: Evidence) -> Iterator[str]:
             yield _sentence(channel, tally)
     for channel, tally in pairs:
         if channel.role == "trip" and channel.cause == cause and tally.beyond:
-            yield f"a zone was {abs(tally.most):.1f} °C {'below' if tally.most < 0 else 'above'} its passive trip"
+            yield f"a zone was {abs(tally.most):.1f} °C {'below' if tally.most < 0 else 'above'} its trip"
 
 
 def _sentence(channel: Channel, tally: Tally) -> str:

@@ -179,7 +179,7 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
             _zone_figures(zone, area),
             view.sensor_series.get(zone.info.id),
             "C",
-            limit=(zone.info.trips or {}).get("passive"),
+            limit=zone.trip_c,
         )
         for zone in ranked
     ]
@@ -202,7 +202,7 @@ def _zone_figures(zone: TrackView, area: Area) -> Line:
     name = (f"{_name(zone, area):<{ZONE_CELLS[0]}} ", "text")
     if zone.value is None or zone.is_lost:
         return line(name, (f"{UNKNOWN} {area.clean(zone.reason)}", "dim"))
-    trip = f", {_headroom(margin)} at {_celsius((zone.info.trips or {}).get('passive'))}" if margin is not None else ""
+    trip = f", {_headroom(margin)} at {_celsius(zone.trip_c)}" if margin is not None else ""
     return as_fits(
         area.width, name, (f"{_celsius(zone.value):>6} C", _level(margin)), (f"  max {_celsius(zone.max)}", "dim"),
         (trip, _level(margin)),
@@ -309,12 +309,11 @@ def _zone(zone: TrackView, area: Area) -> list[Piece]:
         reason = area.clean(zone.reason)
         return [(name, "dim"), UNKNOWN, _celsius(zone.max), (reason, "dim")]
     headroom = headroom_c(zone)
-    trip = (zone.info.trips or {}).get("passive")
     return [
         name,
         (_celsius(zone.value), _level(headroom)),
         _celsius(zone.max),
-        _celsius(trip),
+        _celsius(zone.trip_c),
         (_celsius(headroom), _level(headroom)),
     ]
 

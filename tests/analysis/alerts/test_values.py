@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.alerts.values import LATE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Tracks
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import SensorInfo
+from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, make_inferences, make_manifest, make_readings, make_sensor, seconds_of
@@ -42,9 +42,9 @@ def joined(pieces: Iterable[Piece], name: str, seconds: int) -> list[float]:
 class Values:
     """Of a session with these sensors."""
 
-    def __init__(self, infos: Sequence[SensorInfo] = SENSORS) -> None:
+    def __init__(self, infos: Sequence[SensorInfo] = SENSORS, board: str = "") -> None:
         self._tracks = Tracks()
-        self._tracks.fold(Batch(manifest=make_manifest(*infos)))
+        self._tracks.fold(Batch(manifest=make_manifest(*infos, board=Board(model=board))))
         self._values = SensorValues(self._tracks)
 
     def fold(self, readings: Readings, until_ns: int, ended_ns: int | None = None) -> Iterator[Piece]:
@@ -63,6 +63,12 @@ def test_the_hottest_zone_counts_and_the_nearest_trip() -> None:
     values = read(6, (0.5, CPU, 60.0), (0.6, GPU, 70.0), (1.5, CPU, 80.0))
     assert values["temp"] == [70.0, 80.0]
     assert values["headroom"] == [25.0, 5.0]
+
+
+def test_a_raspberry_pi_has_headroom_though_its_kernel_has_no_trip() -> None:
+    values = Values([make_sensor("temp/cpu-thermal")], "Raspberry Pi 4 Model B")
+    pieces = values.fold(make_readings((NS // 2, 0, 76.5)), 6 * NS)
+    assert joined(pieces, "headroom", 2) == [3.5, 3.5]
 
 
 def test_a_value_stands_until_it_is_too_old() -> None:

@@ -84,7 +84,7 @@ def test_the_evidence_is_told_in_sentences() -> None:
     assert the_one(sensors).evidence == (
         "throttle/thermal was set at 00:01:10, and in 100.0 % of the slow time",
         "freq/cpu0 fell from 1800 to 1200 MHz at 00:01:10",
-        "a zone was 0.0 °C above its passive trip",
+        "a zone was 0.0 °C above its trip",
     )
 
 

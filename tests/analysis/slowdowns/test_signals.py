@@ -3,6 +3,7 @@
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
+from edgetop.session.manifest import Board
 from edgetop.session.seconds import NS
 from tests.support.sessions import make_manifest, make_readings, make_sensor
 
@@ -21,3 +22,16 @@ def test_the_sensors_that_can_tell_why_are_the_rows() -> None:
     assert held.tolist() == [[1800.0], [1.0]]
     assert was_read.tolist() == [[False], [True]]
     assert signals.held(2, 3, [1])[0].tolist() == [[1.0]]
+
+
+def test_the_zone_of_a_raspberry_pi_counts_at_the_temperature_of_its_firmware() -> None:
+    tracks = Tracks()
+    signals = Signals(tracks)
+    sensors = make_sensor("mem/rss"), make_sensor("temp/cpu-thermal"), make_sensor("temp/rp1_adc")
+    manifest = make_manifest(*sensors, board=Board(model="Raspberry Pi 5 Model B"))
+    signals.register(manifest)
+    tracks.fold(Batch(2 * NS, readings=make_readings((NS, 0, 9.0), (NS, 1, 79.5)), manifest=manifest))
+    assert [info.id for info in signals.infos] == ["temp/cpu-thermal"]
+    [channel] = signals.channels
+    held, _ = signals.held(1, 2)
+    assert (channel.name, channel.values(held).tolist()) == ("zone at its trip", [-0.5])
