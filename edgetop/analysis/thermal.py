@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.session.trips import zones_of_interest
 
 GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
 STICKY = "-sticky"
@@ -37,7 +38,7 @@ class LimitView:
 @dataclass(frozen=True, slots=True)
 class ThermalView:
     zones: tuple[TrackView, ...]  # hottest first; zones that cannot be read last
-    hottest: TrackView | None
+    hottest: TrackView | None  # of what computes, where that is known
     clocks: tuple[ClockView, ...]
     limits: tuple[LimitView, ...]  # every one whose flag the board has
     cooling: tuple[TrackView, ...]  # devices that slow the computation now
@@ -52,7 +53,8 @@ class ThermalView:
 
 def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
     zones = sorted(tracks.views("temp"), key=_heat, reverse=True)
-    hottest = zones[0] if zones and _heat(zones[0]) > _UNREAD else None
+    of_interest = {info.id for info in zones_of_interest(zone.info for zone in zones if _heat(zone) > _UNREAD)}
+    hottest = next((zone for zone in zones if zone.info.id in of_interest), None)
     groups = tuple(_clock_groups(tracks.views("freq")))
     throttling = [track for track in tracks.views("cooling") if track.info.throttles]
     limits = tuple(_limits(tracks.views("throttle")))

@@ -12,7 +12,7 @@ import numpy as np
 from edgetop.analysis.slowdowns.causes import AT_TRIP_C, SET, Cause, cause_of_count, cause_of_flag, is_flag
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c
+from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c, zones_of_interest
 
 COUNTED = 1e-9  # of a rate: something was counted
 _LEAST_COUNTS = {
@@ -59,7 +59,7 @@ def board_of(manifest: Manifest) -> Board:
     clocks, clock = _clocks(infos)
     labels = {infos[place].label for place in clocks} | ({"cpu0"} if clock == "cpu" else set())
     caps = tuple(place for place, info in enumerate(infos) if info.kind == "freqcap" and info.label in labels)
-    zones = tuple(trips) or tuple(place for place, info in enumerate(infos) if info.kind == "temp")
+    zones = tuple(trips) or tuple(map(infos.index, zones_of_interest(infos)))
     is_cap = np.array([info.kind == "freqcap" for info in infos], np.bool_)
     return Board(
         infos=infos,

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
-from edgetop.sensors.hwmon import CHIP_MARK
 from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.processes import TICK_S, Use, percent_by_name
-from edgetop.session.trips import throttles_at_c
+from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
 
 # How far the board is from its next limit, and whether one is in force.
 
@@ -33,14 +32,14 @@ def _headroom(facts: Facts) -> Check:
     if not values:
         return unknown(name, "no temperature can be read", "edgetop sensors says why")
     infos = [row.info for row in facts.rows if row.info.id in values]
-    limits = {info.id: trip for info in infos if (trip := throttles_at_c(info, facts.board.model)) is not None}
+    trips = {info.id: throttles_at_c(info, facts.board.model) for info in infos}
     does = "throttles"
-    if not limits:
-        zones = [info for info in infos if CHIP_MARK not in info.label]
-        limits = {info.id: info.trips["critical"] for info in zones if info.trips and "critical" in info.trips}
+    if not any(trips.values()):
+        trips = {info.id: (info.trips or {}).get("critical") for info in infos if is_zone(info)}
         does = "is shut down"
+    limits = {sensor: trip for sensor, trip in trips.items() if trip is not None}
     if not limits:
-        hottest = max(values, key=lambda sensor: values[sensor])
+        hottest = max((info.id for info in zones_of_interest(infos)), key=lambda sensor: values[sensor])
         finding = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is told"
         return unknown(name, finding, "the firmware may throttle without one: compare with the board's data sheet")
     margin, sensor = min((limit - values[sensor], sensor) for sensor, limit in limits.items())

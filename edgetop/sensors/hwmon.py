@@ -18,8 +18,8 @@ from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, disti
 from edgetop.sensors.root import CHIPS, File, Root
 from edgetop.sensors.thermal import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.trips import CHIP_MARK
 
-CHIP_MARK = ":"  # in labels, between a chip and its input
 _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
 _POWER = re.compile(r"power([0-9]+)_(input|average)")
 _NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
@@ -27,6 +27,9 @@ _NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs abo
 FASTEST_S = 0.1  # of power, where the chip does not tell its update interval
 # What the firmware of a chip says of the chip itself (drivers/gpu/drm/amd/pm, drivers/hwmon/fam15h_power.c).
 _ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
+# The highest value of a mainboard's monitor chip, of 8 bits or 9: what an input gives to which nothing is wired
+# (lm-sensors/lm-sensors#461, frankcrawford/it87#59).
+_OPEN_C = (127.0, 127.5)
 # Measured elsewhere by a module of its own.
 _RAILS = ("ina3221", "ina3221x")
 
@@ -44,7 +47,10 @@ class Input:
         if self._fault and self._fault.line() == "1":
             return Gap("the chip reports a fault of this input")
         if self.info.kind == "temp":
-            return read_celsius(self._file)
+            celsius = read_celsius(self._file)
+            return (
+                Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if celsius in _OPEN_C else celsius
+            )
         rounds = self._file.read_int()
         return float(rounds) if rounds >= 0 else Gap(f"reads {rounds} rpm")
 

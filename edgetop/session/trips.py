@@ -1,5 +1,8 @@
 """From when on a board slows down: the trip of a zone, told by the kernel or known of the firmware, and lost time."""
 
+import re
+from collections.abc import Iterable
+
 from edgetop.session.manifest import Manifest, SensorInfo
 
 # A Raspberry Pi's firmware begins to lower the ARM clock there, and tells the kernel of no trip
@@ -11,6 +14,15 @@ PI_3_PLUS_C = 60.0
 # An over-current event of a Jetson Orin halves its clocks for a millisecond, and NVIDIA expects some in the largest
 # power mode: so much of the time, in percent, must be lost to them before the board counts as throttled.
 OVER_CURRENT_PERCENT = 1.0
+
+# hwmon chips that measure a CPU, a GPU or a whole SoC, as their drivers name them; `-2` is the second one of its name.
+# Others measure a drive, a network card, memory or a mainboard, whose open inputs read anything from -60 to 127 °C
+# (lm-sensors/lm-sensors#441 and #461).
+_COMPUTES = re.compile(
+    r"(coretemp|k8temp|k10temp|zenpower|via_cputemp|amdgpu|radeon|nouveau|i915|xe|apex|sfctemp|scpi_sensors|scmi_sensors)"
+    r"(-\d+)?"
+)
+CHIP_MARK = ":"  # in labels, between an hwmon chip and its input; those of thermal zones have none
 
 _PI, _PI_ZONE = "Raspberry Pi", "cpu-thermal"
 
@@ -35,3 +47,19 @@ def trips_c(manifest: Manifest) -> dict[int, float]:
     """Of every zone that is known to throttle: its place in the manifest, and at how many degrees."""
     found = (throttles_at_c(info, manifest.board.model) for info in manifest.sensors)
     return {place: celsius for place, celsius in enumerate(found) if celsius is not None}
+
+
+def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
+    """Temperatures of what computes; where none is known to be that, all of them.
+
+    >>> infos = [SensorInfo(f"temp/{label}", "C", "a file") for label in ("nvme:Composite", "k10temp:Tctl", "soc")]
+    >>> [info.label for info in zones_of_interest(infos)]
+    ['k10temp:Tctl', 'soc']
+    """
+    zones = [info for info in infos if info.kind == "temp"]
+    return [info for info in zones if is_zone(info) or _COMPUTES.fullmatch(info.label.partition(CHIP_MARK)[0])] or zones
+
+
+def is_zone(info: SensorInfo) -> bool:
+    """Whether the temperature is of a thermal zone, or of a driver of its own, not of an hwmon chip."""
+    return CHIP_MARK not in info.label

@@ -39,6 +39,17 @@ def test_zones_are_hottest_first() -> None:
     assert thermal.hottest.value == 60.0
 
 
+def test_a_drive_or_a_mainboard_is_not_the_hottest_where_the_processor_is_known() -> None:
+    known = view([zone("nct6798:AUXTIN0"), zone("k10temp:Tctl"), zone("nvme:Sensor 1")], 92.0, 61.0, 71.0)
+    assert known.hottest is known.zone
+    assert known.hottest is not None
+    assert known.hottest.info.label == "k10temp:Tctl"
+    assert labels(known) == ["nct6798:AUXTIN0", "nvme:Sensor 1", "k10temp:Tctl"]
+    unknown = view([zone("lm75:temp1"), zone("nvme:Sensor 1")], 42.0, 71.0).hottest
+    assert unknown is not None
+    assert unknown.info.label == "nvme:Sensor 1"
+
+
 def test_zones_that_cannot_be_read_come_last_and_are_never_the_hottest() -> None:
     thermal = view([zone("lost"), zone("cold"), zone("unread")], 99.0, -20.0, None, lost=("temp/lost",))
     assert labels(thermal)[0] == "cold"

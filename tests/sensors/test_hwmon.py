@@ -141,6 +141,8 @@ def test_an_input_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
     [
         ({"temp1_input": "0"}, "reads exactly 0 °C"),
         ({"temp1_input": "-128000"}, "reads -128 °C"),
+        ({"temp1_input": "127000"}, "to which nothing is wired"),
+        ({"temp1_input": "127500", "temp1_fault": "0"}, "to which nothing is wired"),
         ({"temp1_input": "127000", "temp1_fault": "1"}, "a fault of this input"),
     ],
 )
