@@ -6,6 +6,7 @@ are joined one by one in their order, so that the same values give the same pict
 last bit, however they were batched. They are kept in single precision, which no chart can show.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,11 +73,14 @@ class Points:
         is_after = np.arange(POINTS) * span >= (second - self.axis.from_s) * POINTS
         return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
 
-    def since(self, second: float) -> "Points":
-        """The same without what came before."""
-        place = np.arange(POINTS) * (self.axis.to_s - self.axis.from_s)
-        is_before = place < (second - self.axis.from_s) * POINTS
-        return Points(self.axis, *(np.where(is_before, np.nan, values) for values in self._figures))
+    def extremes(self, from_s: float) -> tuple[float, float]:
+        """The lowest and the highest value from that second on; NaN where there is none."""
+        span = self.axis.to_s - self.axis.from_s
+        first = math.ceil(min(max(from_s - self.axis.from_s, 0.0), span) * POINTS / span)
+        lowest, highest = (
+            join.reduce(values[first:], initial=np.nan) for join, values in ((np.fmin, self.low), (np.fmax, self.high))
+        )
+        return float(lowest), float(highest)
 
     def bridged(self, seconds: float) -> "Points":
         """Without holes of at most so long between two values: what was before stands there."""

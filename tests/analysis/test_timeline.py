@@ -293,9 +293,11 @@ def test_short_holes_between_values_are_bridged_and_longer_ones_stay() -> None:
     assert Points(axis, empty, empty, empty, empty).bridged(60).is_empty
 
 
-def test_points_since_a_second_have_nothing_of_before() -> None:
-    axis = Axis(0, 60)
+def test_extremes_are_of_what_is_known_from_a_second_on() -> None:
     ramp = np.repeat(np.arange(60.0), POINTS // 60)
-    kept = Points(axis, ramp, ramp, ramp, ramp).since(30)
-    assert np.isnan(kept.middle[: POINTS // 2]).all()
-    assert kept.middle[POINTS // 2 :].tolist() == ramp[POINTS // 2 :].tolist()
+    ramp[POINTS // 2 : POINTS // 2 + 20] = np.nan
+    points = Points(Axis(100, 160), ramp - 1.0, ramp, ramp + 1.0, ramp)
+    assert points.extremes(0) == (-1.0, 60.0)
+    assert points.extremes(130) == (31.0, 60.0)
+    assert np.isnan(points.extremes(160)).all()
+    assert np.isnan(points.extremes(999)).all()

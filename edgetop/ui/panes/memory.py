@@ -96,7 +96,7 @@ def moves(view: MonitorView) -> bool:
     if points is None or measured_ns is None:
         return False
     since_s = (view.progress.now_ns - measured_ns) / NS + SETTLING_S
-    return not is_flat(points.since(since_s), "MiB")
+    return not is_flat(points, "MiB", since_s)
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:

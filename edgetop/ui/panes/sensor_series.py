@@ -56,13 +56,13 @@ def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
     return {of.height - 1: (low, "dim"), 0: (high, "dim")}
 
 
-def is_flat(points: Points | None, unit: str) -> bool:
-    """Whether a course has nothing to see: a number says as much."""
-    if points is None or points.is_empty:
+def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
+    """Whether a course has nothing to see, from that second on: a number says as much."""
+    if points is None:
         return True
-    lowest, highest = float(np.nanmin(points.low)), float(np.nanmax(points.high))
+    lowest, highest = points.extremes(from_s)
     moves, share = FLAT[unit]
-    return highest - lowest < max(moves, share * abs(highest))
+    return not highest - lowest >= max(moves, share * abs(highest))
 
 
 def course(
