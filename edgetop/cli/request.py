@@ -256,16 +256,7 @@ def first_manifest(
         model=_model(model),
         engine=_engine(options, spec),
         load=load_of(options, spec),
-        methodology=Methodology(
-            cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
-            cooldown_to_c=cooldown.target_c if cooldown else None,
-            cooldown_c=cooldown.reached.celsius if cooldown and cooldown.reached else None,
-            idle_baseline_s=options["idle_baseline"] / 1e9 or None,
-            ambient_c=options["ambient"],
-            enclosure=options["enclosure"],
-            notes=tuple(options["notes"]),
-            battery=options["battery"],
-        ),
+        methodology=_methodology(options, cooldown),
         constraints=Constraints(
             memory_bytes=limit.memory_bytes,
             quota_pct=limit.quota_pct,
@@ -274,6 +265,20 @@ def first_manifest(
         labels=dict(options["labels"]),
         ab=_ab(options) if "variants" in options else None,
         command=typed(sys.argv[1:]),
+    )
+
+
+def _methodology(options: Options, cooldown: Cooldown | None) -> Methodology:
+    """What was asked for of how it is measured, and what the cool-down came to."""
+    return Methodology(
+        cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
+        cooldown_to_c=cooldown.target_c if cooldown else None,
+        cooldown_c=cooldown.reached.celsius if cooldown and cooldown.reached else None,
+        idle_baseline_s=options["idle_baseline"] / 1e9 or None,
+        ambient_c=options["ambient"],
+        enclosure=options["enclosure"],
+        notes=tuple(options["notes"]),
+        battery=options["battery"],
     )
 
 

@@ -170,6 +170,7 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
 def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib.ExitStack) -> LiveSession:
     """Everything the session is made of, ready to start.
 
+    In one function, however long: the parts know one another, and the order in which they are made matters.
     From the moment that there is a recording until `signals` is left, a signal ends the session in order.
     """
     clock = SystemClock()
