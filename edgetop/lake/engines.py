@@ -56,7 +56,7 @@ def _duckdb(place: Place, sql: str, used: Mapping[str, Sequence[str]]) -> Answer
         names = tuple(one[0] for one in found.description or ())
         return Answer(names, tuple(map(tuple, found.fetchall())))
     except duckdb.Error as error:
-        if "'pytz'" in str(error):  # how DuckDB refuses to hand over a time with a zone
+        if "'pytz'" in str(error):  # how DuckDB up to 2.0.0 refuses to hand over a time with a zone
             raise InputError("a column is a time with a zone", "cast it: now()::TIMESTAMP") from None
         advice = "a file that was not pushed can be taken out" if ".parquet'" in str(error) else "edgetop help lake"
         raise InputError(f"DuckDB: {_first(error)}", advice) from None

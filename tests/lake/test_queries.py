@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from click import BadParameter
@@ -128,16 +129,22 @@ def test_a_statement_of_ones_own_sees_the_lake_alone(place: Place, tmp_path: Pat
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize(
-    ("statement", "words"),
-    [("", "asks nothing"), ("-- all", "asks nothing"), ("SELECT now() AS t", "time with a zone")],
-)
-def test_a_statement_without_an_answer_is_refused(
-    place: Place, statement: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pytz", None)  # not installed
-    with pytest.raises(InputError, match=words):
+@pytest.mark.parametrize("statement", ["", "-- all"])
+def test_a_statement_that_asks_nothing_is_refused(place: Place, statement: str) -> None:
+    with pytest.raises(InputError, match="asks nothing"):
         ask(place, statement)
+
+
+def test_a_time_with_a_zone_is_refused_where_duckdb_cannot_give_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pytz", None)  # not installed: needed up to DuckDB 2.0.0
+    sql = "SELECT now() AS t"
+    if tuple(map(int, duckdb.__version__.split(".")[:3])) > (2, 0, 0):
+        assert ask(place, sql).rows[0][0].tzinfo is not None
+    else:
+        with pytest.raises(InputError, match="time with a zone"):
+            ask(place, sql)
 
 
 def test_a_folder_that_is_no_lake(tmp_path: Path) -> None:
