@@ -86,4 +86,6 @@ def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
     outlet.close(last=True)
     assert said == ["nobody has taken the last ones within 0 s"]
     released.set()
+    outlet._waiting.put(None)
     outlet._thread.join(20)
+    assert not outlet._thread.is_alive()
