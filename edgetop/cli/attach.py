@@ -12,7 +12,7 @@ from edgetop.cli.companions import Companion, needs
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
-    from edgetop.recording.files import HeldFolder
+    from edgetop.recording.files import FolderHandle
     from edgetop.ui.settings import ScreenSettings
 
 EXAMPLES = """\b
@@ -103,7 +103,7 @@ def command(
     return EXIT_DONE
 
 
-def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "HeldFolder":
+def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "FolderHandle":
     """`how`: as `follow` takes it."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.headless import follow  # noqa: PLC0415
@@ -117,7 +117,7 @@ def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "HeldFolder"
     return feed.folder
 
 
-def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> "HeldFolder":
+def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> "FolderHandle":
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.viewing import noted_signals, require_screen  # noqa: PLC0415
     from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
@@ -134,7 +134,7 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
     return feed.folder
 
 
-def _say_what_goes_on(folder: "HeldFolder") -> None:
+def _say_what_goes_on(folder: "FolderHandle") -> None:
     from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415

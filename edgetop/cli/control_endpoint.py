@@ -6,7 +6,7 @@ from edgetop.control.server import ControlServer
 from edgetop.control.wire import Answer
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
-from edgetop.recording.files import HeldFolder
+from edgetop.recording.files import FolderHandle
 from edgetop.recording.registry import register
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.session_state import SessionState
@@ -20,11 +20,11 @@ class ControlEndpoint:
         self._feed = feed
         self._conductor: Conductor | None = None
         self._server: ControlServer | None = None
-        self._folder: HeldFolder | None = None
+        self._folder: FolderHandle | None = None
         self._session_state: SessionState | None = None
         self._known_as: Path | None = None
 
-    def open(self, folder: HeldFolder, conductor: Conductor, session_state: SessionState) -> None:
+    def open(self, folder: FolderHandle, conductor: Conductor, session_state: SessionState) -> None:
         """What cannot be had is told as an event: the run does not depend on it."""
         self._conductor, self._folder, self._session_state = conductor, folder, session_state
         self._register(folder.name)
@@ -36,7 +36,7 @@ class ControlEndpoint:
         else:
             self._server.start()
 
-    def follow(self, folder: HeldFolder) -> None:
+    def follow(self, folder: FolderHandle) -> None:
         """The session goes on as another, in that folder."""
         assert self._conductor
         assert self._session_state

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edgetop.feeds.live import LiveFeed
-from edgetop.recording.files import HeldFolder
+from edgetop.recording.files import FolderHandle
 from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_state import SessionState
 
@@ -26,7 +26,7 @@ class LiveSession:
     analysis: "Analysis"
 
     def __init__(
-        self, conductor: Conductor, feed: LiveFeed, folder: HeldFolder | None, session_state: SessionState
+        self, conductor: Conductor, feed: LiveFeed, folder: FolderHandle | None, session_state: SessionState
     ) -> None:
         """`folder`: where it is recorded, or None."""
         self.conductor = conductor

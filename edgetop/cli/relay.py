@@ -17,7 +17,7 @@ from edgetop.errors import EXIT_DONE, EdgetopError, InputError
 
 if TYPE_CHECKING:
     from edgetop.analysis.summary import Summaries
-    from edgetop.recording.files import HeldFolder
+    from edgetop.recording.files import FolderHandle
     from edgetop.relay.wire import Frame
 
 GRACE_S = 10.0  # for an end in order
@@ -102,7 +102,7 @@ def _write_past(folder: Path, sink: int) -> None:
             to.write(wire.pack_message(wire.FAILED, message=str(error)))
 
 
-def _read_past(folder: "HeldFolder") -> Iterator["Frame"]:
+def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
     """In a process of its own, whose memory is free again when it ends: it loads Arrow and the analysis."""
     from edgetop.relay import wire  # noqa: PLC0415
 

@@ -12,7 +12,7 @@ from edgetop.cli import completion
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetop.recording.files import HeldFolder
+    from edgetop.recording.files import FolderHandle
 
 ENDING_PATIENCE_S = 10.0  # for one that takes no orders any more, since it is ending
 SWEEP_PATIENCE_S = 30.0
@@ -37,12 +37,12 @@ def command(session: str | None) -> int:
     from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.control.wire import NotRunningError, give  # noqa: PLC0415  --help needs none of it
-    from edgetop.recording.files import held, is_live  # noqa: PLC0415
+    from edgetop.recording.files import is_live, open_folder  # noqa: PLC0415
     from edgetop.session.orders import Order  # noqa: PLC0415
 
     if (sweep := sweep_meant(session)) is not None:
         return _stop_sweep(sweep)
-    folder = held(running(session, newest=False))  # it may be moved while its end is waited for
+    folder = open_folder(running(session, newest=False))  # it may be moved while its end is waited for
     if not is_live(folder.path):
         raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
     exit_code, error = 0, ""
@@ -99,7 +99,7 @@ def _stop_sweep(folder: Path) -> int:
     return 0
 
 
-def _await_end(folder: "HeldFolder") -> None:
+def _await_end(folder: "FolderHandle") -> None:
     """Of a session that is ending already. Raises InputError where that is not so."""
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
@@ -110,14 +110,14 @@ def _await_end(folder: "HeldFolder") -> None:
         time.sleep(LOOK_S)
 
 
-def _how_it_ended(folder: "HeldFolder") -> str:
+def _how_it_ended(folder: "FolderHandle") -> str:
     from edgetop import formatting  # noqa: PLC0415
     from edgetop.analysis.verdict import final_verdict  # noqa: PLC0415
     from edgetop.recording.files import read_manifest  # noqa: PLC0415
 
     where = formatting.clean(str(folder.name))
-    if folder.fate:
-        return f"over; {where} cannot be read: {folder.fate}"
+    if folder.why_gone:
+        return f"over; {where} cannot be read: {folder.why_gone}"
     manifest = read_manifest(folder.path)
     if manifest.end_reason is None:
         return f"over, and not complete: edgetop report {where}"

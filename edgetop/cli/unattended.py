@@ -56,8 +56,8 @@ class Successors:
 
     def _taken(self, recorder: Recorder) -> None:
         if self.session:
-            self.session.folder = recorder.held
-        self._endpoint.follow(recorder.held)
+            self.session.folder = recorder.handle
+        self._endpoint.follow(recorder.handle)
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:

@@ -40,7 +40,7 @@ from edgetop.errors import (
 )
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
-from edgetop.recording.files import LOG, HeldFolder
+from edgetop.recording.files import LOG, FolderHandle
 from edgetop.recording.outcome import write_outcome
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.table_writer import ChildTableWriter
@@ -218,8 +218,8 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     feed.connect(conductor)
     board.live(partial(session_state.tell, "virtual-board", "info", "virtual board"))
     if recorder:
-        control_endpoint.open(recorder.held, conductor, session_state)
-    session = successors.session = LiveSession(conductor, feed, recorder.held if recorder else None, session_state)
+        control_endpoint.open(recorder.handle, conductor, session_state)
+    session = successors.session = LiveSession(conductor, feed, recorder.handle if recorder else None, session_state)
     for number in early:
         session.heed(number)
     return session
@@ -351,8 +351,8 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
         prints(log=session.folder.path / LOG if session.folder else None)
 
 
-def _but(folder: HeldFolder) -> str:
-    return f", but {folder.fate}" if folder.fate else ""
+def _but(folder: FolderHandle) -> str:
+    return f", but {folder.why_gone}" if folder.why_gone else ""
 
 
 def _await_beginning(session: LiveSession) -> None:
@@ -365,7 +365,7 @@ def _await_beginning(session: LiveSession) -> None:
             return
 
 
-def _go_on_alone(session: LiveSession, folder: HeldFolder, terminal: Terminal, options: Options) -> None:
+def _go_on_alone(session: LiveSession, folder: FolderHandle, terminal: Terminal, options: Options) -> None:
     """Give the terminal back to whoever has it next."""
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
@@ -391,7 +391,7 @@ def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
     return show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
 
 
-def _print_result(result: "Report", folder: HeldFolder | None, options: Options) -> None:
+def _print_result(result: "Report", folder: FolderHandle | None, options: Options) -> None:
     from edgetop.analysis.report import to_json  # noqa: PLC0415
     from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.summary import brief_summary, summary, wrapped  # noqa: PLC0415

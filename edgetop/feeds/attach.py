@@ -12,7 +12,7 @@ from edgetop.control.wire import give
 from edgetop.errors import EdgetopError, InputError
 from edgetop.feeds.protocol import Can, Refusal
 from edgetop.recording.by_time import RecordingByTime
-from edgetop.recording.files import SOCKET, held
+from edgetop.recording.files import SOCKET, open_folder
 from edgetop.recording.journal import FellBehindError, JournalTail
 from edgetop.recording.reader import Recording
 from edgetop.recording.registry import successor
@@ -29,7 +29,7 @@ class AttachFeed:
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         """Reads what there is. Raises InputError where there is no session."""
-        self.folder = held(folder)
+        self.folder = open_folder(folder)
         self._clock = clock
         self._tail: JournalTail | None = None  # None: nothing more will come
         self._refusal = Refusal(clock)
@@ -41,7 +41,7 @@ class AttachFeed:
         try:
             recording = Recording(self.folder.path)
         except InputError as error:
-            raise InputError(self.folder.in_words(str(error)), self.folder.fate) from None
+            raise InputError(self.folder.with_name(str(error)), self.folder.why_gone) from None
         batch = RecordingByTime(recording).whole()
         self._tail = JournalTail(self.folder, recording.follow(), self._clock) if recording.is_live else None
         return batch
@@ -84,7 +84,7 @@ class AttachFeed:
         if self._tail.is_over:
             self._tail = None
             if following := successor(self.folder.name):
-                self.folder = held(following)
+                self.folder = open_folder(following)
                 return self._anew()
         return sound_batch(batch) if batch else None
 

@@ -1,4 +1,4 @@
-"""Rows of the journal into the tables: now and then while a run goes on, at its end, and when it is recovered."""
+"""Move rows of the journal into the tables: now and then during a run, at its end, and at recovery."""
 
 import errno
 import os
@@ -17,8 +17,6 @@ from edgetop.recording.columns import to_arrow
 from edgetop.recording.files import (
     JOURNAL,
     Descriptor,
-    HeldFolder,
-    WriterLock,
     open_regular,
     read_manifest,
     set_aside,
@@ -27,7 +25,7 @@ from edgetop.recording.files import (
 from edgetop.recording.journal import SegmentReader, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
-from edgetop.recording.table_writer import Done, Order
+from edgetop.recording.table_writer import Progress, TableJob
 from edgetop.recording.tables import ROW_GROUP_ROWS, Tables, settle
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
@@ -51,10 +49,10 @@ def compact(
 
 
 class WaitingRows:
-    """Rows on their way into row groups of the size that these should have."""
+    """Collects rows into row groups of the right size."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """`source`: the file of the journal that they come from. `sensor_ids`: of their readings."""
+        """`source`: the journal file that the rows come from. `sensor_ids`: of their readings."""
         self._tables = tables
         self._source = source
         self._sensor_ids = list(sensor_ids)
@@ -75,8 +73,8 @@ class WaitingRows:
     def put(self, name: str, rows: Any) -> None:
         """Rows of one table. Raises OSError."""
         if name == "readings":
-            known = (rows["sensor"] < len(self._sensor_ids)) & ~np.isnan(rows["value"])
-            rows = rows if known.all() else rows[known]
+            valid = (rows["sensor"] < len(self._sensor_ids)) & ~np.isnan(rows["value"])
+            rows = rows if valid.all() else rows[valid]
         if not len(rows):
             return
         self._pieces[name].append(rows)
@@ -91,7 +89,7 @@ class WaitingRows:
             self.put(name, between(rows, whole, len(rows)))
 
     def flush(self, *names: str) -> None:
-        """What waits for these tables, for all where none is named, into row groups. Raises OSError."""
+        """Write the rows that wait for these tables (default: all) as row groups. Raises OSError."""
         for name in names or TABLES:
             if self._pieces[name]:
                 self._append(name, self._taken(name))
@@ -116,53 +114,48 @@ def _size(rows: Any) -> int:
     return int(rows.nbytes)
 
 
-def carry_out(folder: Path, order: Order) -> Done:
-    """Complete segments become table rows; with the last manifest, the tables are published.
+def run_job(folder: Path, job: TableJob) -> Progress:
+    """Turn complete segments into table rows; with the final manifest, publish the tables.
 
-    Raises OSError; what has not become table rows is in the journal then.
+    Raises OSError; what has not become table rows is still in the journal then.
     """
     journal = folder / JOURNAL
-    done = order.done
+    done = job.progress
     try:
-        tables = Tables(journal, order.piece_bytes)
-        missing = Snapshot(folder, order.manifest or read_manifest(folder)).missing_seconds()
-        left = {}
+        tables = Tables(journal, job.piece_bytes)
+        missing = Snapshot(folder, job.manifest or read_manifest(folder)).missing_seconds()
+        sources = {}
         for number in segments(journal):
-            if order.manifest is None and number >= order.before:
+            if job.manifest is None and number >= job.before:
                 break
             path = journal / segment_name(number)
             segment = SegmentReader(Descriptor(open_regular(path)), before=done.tally)
-            _append(segment, path.name, tables, missing)
+            try:
+                compact(segment, path.name, tables, (), missing)
+                tables.commit()
+            except OSError:
+                tables.rollback()
+                raise
             done = replace(done, tally=segment.tally, missing=done.missing.with_more(segment.missing))
-            if order.manifest is not None:
-                left[path.name] = segment.is_spoilt
-                continue
-            if segment.is_spoilt:
+            if job.manifest is not None:
+                sources[path.name] = segment.is_spoilt
+            elif segment.is_spoilt:
                 set_aside(folder, path.name)
             else:
                 path.unlink()
-        if order.manifest is None:
-            return replace(done, dropped_bytes=done.dropped_bytes + _make_room(journal, tables, order.room_bytes))
-        manifest = replace(order.manifest, lost=lost_in_all(order.manifest.lost, done.missing.lost(done.tally)))
+        if job.manifest is None:
+            return replace(done, dropped_bytes=done.dropped_bytes + _make_room(journal, tables, job.room_bytes))
+        manifest = replace(job.manifest, lost=lost_in_all(job.manifest.lost, done.missing.lost(done.tally)))
         tables.commit()
         write_manifest(folder, manifest)
-        settle(folder, tables, left)
-    except ValueError as error:  # what lies there is not sound
+        settle(folder, tables, sources)
+    except ValueError as error:  # the files are damaged
         raise OSError(errno.EIO, str(error)) from None
     return replace(done, manifest=manifest)
 
 
-def _append(segment: SegmentReader, source: str, tables: Tables, missing: MissingSeconds) -> None:
-    try:
-        compact(segment, source, tables, (), missing)
-        tables.commit()
-    except OSError:
-        tables.rollback()
-        raise
-
-
 def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
-    """Drop the oldest inferences until so much is there; how many bytes went."""
+    """Drop the oldest inferences until the folder is small enough; returns how many bytes that freed."""
     dropped = 0
     left = sum((journal / segment_name(number)).stat().st_size for number in segments(journal))
     while room_bytes is not None and tables.size_bytes + left > room_bytes:
@@ -173,45 +166,16 @@ def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
     return dropped
 
 
-class HereTableWriter:
-    """In this process, and at once."""
-
-    def __init__(self) -> None:
-        self._done: Done | OSError | None = None
-
-    def prepare(self, folder: HeldFolder, lock: WriterLock) -> None:
-        """Nothing to prepare."""
-
-    def begin(self, folder: HeldFolder, lock: WriterLock, order: Order) -> None:  # noqa: ARG002  held anyway
-        try:
-            self._done = carry_out(folder.path, order)
-        except OSError as error:
-            self._done = error
-
-    def result(self, *, wait: bool) -> Done | None:  # noqa: ARG002  it is there
-        done, self._done = self._done, None
-        if isinstance(done, OSError):
-            raise done
-        return done
-
-    @property
-    def is_busy(self) -> bool:
-        return self._done is not None
-
-    def close(self) -> None:
-        """Nothing is under way."""
-
-
 def main() -> None:
     """The process of a `ChildTableWriter`."""
     try:
-        folder, order = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
+        folder, job = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
     except EOFError:
         return
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    done: Done | OSError
+    done: Progress | OSError
     try:
-        done = carry_out(Path(folder), order)
+        done = run_job(Path(folder), job)
     except OSError as error:
         done = OSError(error.errno or errno.EIO, error.strerror or str(error))
     usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -221,7 +185,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """The kernel closes the pipe however that one ends: nobody would be told, and another may write the session."""
+    """The kernel closes the pipe however the parent ends; after that, another process may write the session."""
     while os.read(0, 1):
         continue
     os._exit(1)

@@ -1,4 +1,4 @@
-"""The folder of a session: its place, its manifest, its lock, and who may read it (nobody else)."""
+"""The folder of a session: its place, its manifest and its lock. Only its owner may read it."""
 
 import errno
 import fcntl
@@ -15,23 +15,21 @@ from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_json
 
-FSYNC_INTERVAL_NS = 5_000_000_000  # SD cards wear with each
-
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    raw: bool = True  # single inferences
-    max_bytes: int | None = None  # of the folder: beyond it the oldest single inferences go
-    fsync_interval_ns: int = FSYNC_INTERVAL_NS
+    raw: bool = True  # whether single inferences are recorded
+    max_bytes: int | None = None  # of the folder: above it the oldest single inferences are dropped
+    fsync_interval_ns: int = 5_000_000_000  # SD cards wear with each fsync
 
 
 SUFFIX = ".edgetop"
 MANIFEST = "session.json"
 LOCK = "session.json.lock"
 JOURNAL = "journal"
-SOCKET = "control.sock"  # of a live session, where it takes orders
-DAMAGED = ".damaged"  # behind the name of a file of the journal of which not all could be read
-LOG = "run.log"  # what a run said that went on without a terminal
+SOCKET = "control.sock"  # of a live session, which takes orders there
+DAMAGED = ".damaged"  # suffix of a journal file that could not be read completely
+LOG = "run.log"  # output of a run that went on without a terminal
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 MIN_FREE_BYTES = 16 * 1024 * 1024
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -43,7 +41,7 @@ def session_folder(output: Path) -> Path:
 
 
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
-    """A new session's folder. Raises InputError where it exists or cannot be, or the disk is full."""
+    """Create a new session's folder. Raises InputError if it exists or cannot be created, or the disk is full."""
     try:
         folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         folder.mkdir(mode=FOLDER_MODE)
@@ -63,10 +61,9 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Atomically: a reader sees the old one or the new one, whole. Raises OSError."""
+    """Write it atomically: a reader sees the old manifest or the new one. Raises OSError."""
     temporary = folder / f"{MANIFEST}.tmp"
-    fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
+    with os.fdopen(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
         json.dump(to_json(manifest), file, indent=1)
         file.flush()
         os.fsync(file.fileno())
@@ -75,10 +72,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file. Raises OSError for whatever else lies there.
+    """Open a regular file; raises OSError for anything else.
 
     Sessions come from other people too: a link would lead reads and writes out of the session,
-    and a pipe would make its reader wait for ever.
+    and a pipe would block its reader for ever.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -88,7 +85,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 class Descriptor:
-    """A file descriptor that is closed with the last one who uses it."""
+    """A file descriptor that is closed with its last user."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -98,45 +95,34 @@ class Descriptor:
 
 
 def set_aside(folder: Path, name: str) -> None:
-    """Keep a file of the journal, of which not all could be read, beside the tables. Raises OSError."""
+    """Move a damaged file of the journal beside the tables. Raises OSError."""
     (folder / JOURNAL / name).replace(folder / f"{name}{DAMAGED}")
 
 
-class HeldFolder:
-    """A folder, held by its descriptor: it stays this one wherever it is moved, and whatever takes its place."""
+class FolderHandle:
+    """A folder, referred to by a descriptor: a move or a replacement of the path does not change which folder it is."""
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError."""
         self._file = Descriptor(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        self.fd = self._file.fd
+        self.path = Path(f"/proc/self/fd/{self.fd}")  # where this process reaches its files (proc_pid_fd(5))
         self._name = folder.absolute()
 
     @property
-    def fd(self) -> int:
-        """For a process that is to have it too."""
-        return self._file.fd
-
-    @property
-    def path(self) -> Path:
-        """What this process finds its files by (proc_pid_fd(5)); nothing that a person should read."""
-        return Path(f"/proc/self/fd/{self._file.fd}")
-
-    @property
     def name(self) -> Path:
-        """Where it is now; where it was last, if it is nowhere any more."""
-        self._locate()
+        """The present path of the folder for people; the last one if it has none any more."""
+        _ = self.why_gone
         return self._name
 
     @property
-    def fate(self) -> str:
-        """Why no name leads to it any more, in words; "": one does."""
-        return self._locate()
-
-    def _locate(self) -> str:
+    def why_gone(self) -> str:
+        """Why no path leads to the folder any more; "" if one does."""
         if self._is_at(self._name):
             return ""
         try:
             now = self.path.readlink()
-        except OSError:  # without /proc nothing is known
+        except OSError:  # without /proc it cannot be determined
             return ""
         if self._is_at(now):
             self._name = now
@@ -147,35 +133,35 @@ class HeldFolder:
 
     def _is_at(self, name: Path) -> bool:
         try:
-            return os.path.samestat(name.stat(), os.fstat(self._file.fd))
+            return os.path.samestat(name.stat(), os.fstat(self.fd))
         except OSError:
             return False
 
-    def in_words(self, text: str) -> str:
-        """With its name in place of the path."""
+    def with_name(self, text: str) -> str:
+        """The text with the folder's name in place of its /proc path."""
         return text.replace(str(self.path), str(self.name))
 
 
-def held(folder: Path) -> HeldFolder:
-    """Raises InputError where there is none."""
+def open_folder(folder: Path) -> FolderHandle:
+    """Raises InputError if there is no such folder."""
     try:
-        return HeldFolder(folder)
+        return FolderHandle(folder)
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def names_in(folder: Path) -> set[str]:
-    """Raises OSError where it cannot be listed."""
+    """Raises OSError if the folder cannot be listed."""
     return {path.name for path in folder.iterdir()}
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether something was left to be done: a writer lives, or died. One that has not locked it yet is none."""
+    """Whether the session is unfinished: its writer lives, or died. A writer without the lock does not count yet."""
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
 
 def is_real_folder(path: Path) -> bool:
-    """A folder, and no link to one."""
+    """Whether it is a folder and not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -183,7 +169,7 @@ def is_real_folder(path: Path) -> bool:
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Raises OSError where not all of it was taken: near the end of a disk, write(2) takes a part."""
+    """Write all bytes or raise OSError: on a nearly full disk, write(2) accepts only a part."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
@@ -192,7 +178,7 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in it last (fsync(2): a file's name is the folder's data)."""
+    """Make renames in the folder durable (fsync(2): a file's name is the folder's data)."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -204,7 +190,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises InputError where there is none, or it is garbage or of a newer format."""
+    """Raises InputError if there is no manifest, or it is damaged or of a newer format."""
     path = folder / MANIFEST
     try:
         with os.fdopen(open_regular(path), encoding="utf-8") as file:
@@ -228,25 +214,35 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 class WriterLock:
-    """Held while a writer lives: the kernel lets go of it however the writer ends.
+    """Held while a writer lives: the kernel releases it however the writer ends.
 
-    The descriptor is close-on-exec, so no child has it (flock(2)) but the one that writes the tables.
-    Raises RecordingError where another lives.
+    The descriptor is close-on-exec, so no child inherits it (flock(2)) but the one that writes the tables.
+    Raises RecordingError if another writer lives.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
+        """`for_recovery`: to complete the session of a dead writer; waits for other processes that do so.
+
+        A byte in the file distinguishes the two kinds of holders: a recovery writes it under the shared lock, which it
+        can only get if no writer holds the lock, and before it takes the exclusive lock. No session gets a second
+        writer, so the byte stays.
+        """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
-            self._take(self.fd)
+            if for_recovery:
+                try:
+                    fcntl.flock(self.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    os.pwrite(self.fd, b"\n", 0)
+                except BlockingIOError:
+                    if not _is_recovery(self.fd):
+                        raise
+            fcntl.flock(self.fd, fcntl.LOCK_EX | (0 if for_recovery else fcntl.LOCK_NB))
         except BlockingIOError:
-            os.close(self.fd)
+            self.release()
             raise RecordingError(f"{folder}: another edgetop is writing it") from None
         except OSError:
-            os.close(self.fd)
+            self.release()
             raise
-
-    def _take(self, fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         if self.fd >= 0:
@@ -254,25 +250,8 @@ class WriterLock:
             self.fd = -1
 
 
-class RecoveryLock(WriterLock):
-    """Held by who completes what a dead writer left. Others who would do that are waited for.
-
-    A byte in the file tells its holders apart: it is written while the lock is shared, which it can be only where
-    no writer holds it, and before it is held alone. No session gets a second writer, so it stays.
-    """
-
-    def _take(self, fd: int) -> None:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            os.pwrite(fd, b"\n", 0)
-        except BlockingIOError:
-            if not _is_left(fd):
-                raise
-        fcntl.flock(fd, fcntl.LOCK_EX)
-
-
 def is_live(folder: Path) -> bool:
-    """Whether a writer lives. Looks at its lock alone: nothing is read, nothing recovered."""
+    """Whether a writer lives. Checks only its lock: reads and recovers nothing."""
     if not has_journal(folder):
         return False
     try:
@@ -282,12 +261,12 @@ def is_live(folder: Path) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return not _is_left(fd)
+        return not _is_recovery(fd)
     finally:
         os.close(fd)
     return False
 
 
-def _is_left(fd: int) -> bool:
-    """Whether its writer is known to be dead."""
+def _is_recovery(fd: int) -> bool:
+    """Whether the writer is dead and the lock belongs to a recovery."""
     return os.fstat(fd).st_size > 0

@@ -38,7 +38,7 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.arrow_frames import EarlierFrames
-from edgetop.recording.files import HeldFolder, is_live
+from edgetop.recording.files import FolderHandle, is_live
 from edgetop.session.batch import merge
 from edgetop.session.clock import Clock
 
@@ -418,7 +418,7 @@ SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its loc
 
 
 class JournalTail:
-    def __init__(self, folder: HeldFolder, follower: Follower, clock: Clock) -> None:
+    def __init__(self, folder: FolderHandle, follower: Follower, clock: Clock) -> None:
         self._folder, self._follower, self._clock = folder, follower, clock
         self.has_ended = False  # the session; its tables may not be complete yet
         self.is_over = False  # and they are: all of the journal was read

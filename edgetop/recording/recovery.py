@@ -20,7 +20,7 @@ from edgetop.recording import soundness
 from edgetop.recording.catalog import CATALOG
 from edgetop.recording.files import (
     JOURNAL,
-    RecoveryLock,
+    WriterLock,
     has_journal,
     open_regular,
     read_manifest,
@@ -64,7 +64,7 @@ def recover(folder: Path) -> Recovered:
     "unwritable": the medium, or what lies there, does not allow it (now), and no row has been lost.
     """
     try:
-        lock = RecoveryLock(folder)
+        lock = WriterLock(folder, for_recovery=True)
     except RecordingError:
         return "live"
     except OSError:

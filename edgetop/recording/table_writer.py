@@ -1,8 +1,8 @@
-"""Who turns the journal into tables: for a run that lasts, a process of its own.
+"""Run the work of turning the journal into tables: in a process of its own for runs that last, else in this one.
 
-Arrow takes 40 MiB, which a run of days would hold for work of seconds. The process lives for one order: it gets it over
-a pipe, answers over another, and ends with whoever started it. It has the writer's lock too, so that nobody
-takes the session for left while it writes. Killed at any moment, it leaves what a writer that was killed leaves.
+Arrow takes 40 MiB, which a run of days would hold for work of seconds. The process lives for one job: it receives it
+over a pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
+process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was killed.
 """
 
 import os
@@ -11,9 +11,8 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from edgetop.recording.files import HeldFolder, WriterLock
+from edgetop.recording.files import FolderHandle, WriterLock
 from edgetop.recording.journal import Missing
 from edgetop.recording.packing import Tally
 from edgetop.session import helper_load
@@ -25,52 +24,64 @@ _LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What has become table rows by now."""
+class Progress:
+    """What has become table rows so far."""
 
-    tally: Tally | None = field(default_factory=Tally)  # of it; None: not known
-    missing: Missing = field(default_factory=Missing)  # of what was journalled
-    dropped_bytes: int = 0  # of inferences, to keep the limit
-    manifest: Manifest | None = None  # the last one, with what is lost: all is done
+    tally: Tally | None = field(default_factory=Tally)  # None: unknown
+    missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
+    dropped_bytes: int = 0  # of inferences, to respect the limit
+    manifest: Manifest | None = None  # the final one, with what is lost: the tables are published
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TableJob:
     before: int  # the number of the first segment that is still written
-    done: Done = field(default_factory=Done)
-    piece_bytes: int | None = None  # from where on inferences go into another piece of their table; None: never
-    room_bytes: int | None = None  # the journal's folder: the oldest single inferences go until it is that small
-    manifest: Manifest | None = None  # the last one: publish the tables
+    progress: Progress = field(default_factory=Progress)
+    piece_bytes: int | None = None  # the size from which on inferences go into a new piece of their table; None: never
+    room_bytes: int | None = None  # drop the oldest single inferences until the journal's folder is that small
+    manifest: Manifest | None = None  # the final one: publish the tables
 
 
-class TableWriter(Protocol):
-    def prepare(self, folder: HeldFolder, lock: WriterLock) -> None:
-        """An order will come soon."""
+class InlineTableWriter:
+    """Does each job in this process, at once."""
 
-    def begin(self, folder: HeldFolder, lock: WriterLock, order: Order) -> None:
-        """Raises OSError where it cannot begin."""
-
-    def result(self, *, wait: bool) -> Done | None:
-        """Of the order that was given, once; None: there is none yet.
-
-        Raises OSError: what was not done stays in the journal. InterruptedError: it was killed, and may be asked again.
-        """
+    def __init__(self) -> None:
+        self._result: Progress | OSError | None = None
 
     @property
-    def is_busy(self) -> bool: ...
+    def is_busy(self) -> bool:
+        return self._result is not None
+
+    def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
+        """Nothing needs preparation."""
+
+    def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:  # noqa: ARG002  it is held anyway
+        from edgetop.recording.compaction import run_job  # noqa: PLC0415  loads Arrow
+
+        try:
+            self._result = run_job(folder.path, job)
+        except OSError as error:
+            self._result = error
+
+    def result(self, *, wait: bool) -> Progress | None:  # noqa: ARG002  the job has ended
+        result, self._result = self._result, None
+        if isinstance(result, OSError):
+            raise result
+        return result
 
     def close(self) -> None:
-        """Whatever it does."""
+        """Nothing is under way."""
 
 
 class ChildTableWriter:
-    """In a process for each order, which gives way to the model while the run goes on."""
+    """Does each job in a process, which has low priority while the run goes on."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.is_busy = False
 
-    def prepare(self, folder: HeldFolder, lock: WriterLock) -> None:
+    def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
+        """Start the process: a job will come soon."""
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, *filter(None, sys.path)],
@@ -82,37 +93,42 @@ class ChildTableWriter:
                 start_new_session=True,  # neither Ctrl+C nor a terminal that hangs up ends it
             )
 
-    def begin(self, folder: HeldFolder, lock: WriterLock, order: Order) -> None:
+    def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:
+        """Raises OSError if the process cannot be started."""
         self.prepare(folder, lock)
         process = self._process
         assert process
         assert process.stdin
         self.is_busy = True
-        if order.manifest is None:
+        if job.manifest is None:
             os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
         try:
-            pickle.dump((str(folder.path), order), process.stdin)
+            pickle.dump((str(folder.path), job), process.stdin)
             process.stdin.flush()
-        except BrokenPipeError:  # it was killed, as its result will say
+        except BrokenPipeError:  # it was killed; `result` reports that
             return
 
-    def result(self, *, wait: bool) -> Done | None:
+    def result(self, *, wait: bool) -> Progress | None:
+        """The result of the job, once; None if there is none yet.
+
+        Raises OSError: what was not done stays in the journal. InterruptedError: it was killed, and can be tried again.
+        """
         process = self._process
-        if process is None or not self.is_busy:
-            return None
-        if not wait and process.poll() is None:
+        if process is None or not self.is_busy or (not wait and process.poll() is None):
             return None
         assert process.stdout
         assert process.stderr
-        answer, words = process.stdout.read(), process.stderr.read()  # both are short
+        answer, errors = process.stdout.read(), process.stderr.read()  # both are short
         status = self._end(process)
         if not answer:
-            raise _death(status, words)
+            how = f"killed by {signal.Signals(-status).name}" if status < 0 else "ended by itself"
+            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise InterruptedError(": ".join([f"the process that writes the tables was {how}", *last]))
         done, cpu_s = pickle.loads(answer)  # noqa: S301  of our own process
         helper_load.add(cpu_s)
         if isinstance(done, OSError):
             raise done
-        assert isinstance(done, Done)
+        assert isinstance(done, Progress)
         return done
 
     def _end(self, process: "subprocess.Popen[bytes]") -> int:
@@ -120,7 +136,7 @@ class ChildTableWriter:
             if pipe:
                 try:
                     pipe.close()
-                except OSError:  # an order that it did not read any more
+                except OSError:  # a job that it did not read
                     continue
         self._process, self.is_busy = None, False
         return process.wait()
@@ -131,7 +147,4 @@ class ChildTableWriter:
             self._end(self._process)
 
 
-def _death(status: int, words: bytes) -> OSError:
-    last = words.decode("utf-8", "replace").strip().splitlines()[-1:]
-    how = f"killed by {signal.Signals(-status).name}" if status < 0 else "ended by itself"
-    return InterruptedError(": ".join([f"the process that writes the tables was {how}", *last]))
+TableWriter = InlineTableWriter | ChildTableWriter

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
-from edgetop.recording.files import JOURNAL, HeldFolder, held
+from edgetop.recording.files import JOURNAL, FolderHandle, open_folder
 from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
 from edgetop.recording.registry import successor
 from edgetop.recording.rows import give_memory_back
@@ -35,7 +35,7 @@ PATIENCE_NS = 60 * NS  # with a viewer that says nothing, or takes nothing
 MAX_ORDERS = 16  # under way at once
 _PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it takes something (pipe(7): PIPE_BUF)
 
-Past = Callable[[HeldFolder], Iterator[Frame]]  # of a session: PLACE, and its batches; ALIVE where that takes long
+Past = Callable[[FolderHandle], Iterator[Frame]]  # of a session: PLACE, and its batches; ALIVE where that takes long
 Give = Callable[[Path, Order], Answer]  # raises EdgetopError where the order is refused
 
 
@@ -187,7 +187,7 @@ class _Relay:
     ) -> None:  # fmt: skip
         self._link = link
         self._summaries = summaries
-        self._folder = held(folder)
+        self._folder = open_folder(folder)
         self._past = past
         self._encoder = Encoder()
         self._orders = _Orders(self._folder, give, link)
@@ -226,7 +226,7 @@ class _Relay:
         following = successor(self._folder.name)
         if following is None:
             return None
-        self._folder = held(following)
+        self._folder = open_folder(following)
         self._orders.folder = self._folder
         return self._send_past()
 
@@ -288,7 +288,7 @@ class _Relay:
 class _Orders:
     """Orders under way. Each has a thread: a stop is done when the recording is final."""
 
-    def __init__(self, folder: HeldFolder, give: Give, link: Link) -> None:
+    def __init__(self, folder: FolderHandle, give: Give, link: Link) -> None:
         self.folder, self._give, self._link = folder, give, link
         self._under_way: set[int] = set()
         self._done: deque[tuple[int, Answer]] = deque()

@@ -250,8 +250,8 @@ def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
     return int(runs[0]), int(runs[-1]), int(runs.max())
 
 
-class BegunSecond:
-    """The inferences that no complete second holds yet."""
+class PartialSecond:
+    """The second that is not complete yet."""
 
     def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False) -> None:
         self._deadline_ns = deadline_ns
@@ -260,9 +260,9 @@ class BegunSecond:
         self._inferences: Inferences = NO_INFERENCES
         self._last: Inferences = NO_INFERENCES
 
-    def on_event(self, batch_inferences: Inferences, seconds: Seconds) -> None:
-        """What came, and the seconds that this completed."""
-        inferences = np.concatenate([self._inferences, batch_inferences])
+    def add(self, inferences: Inferences, seconds: Seconds) -> None:
+        """New inferences, and the seconds that they completed."""
+        inferences = np.concatenate([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
             before = measured(inferences[inferences["t_ns"] < self._begin_ns])

@@ -9,7 +9,7 @@ import pytest
 
 from edgetop.cli import relay
 from edgetop.errors import EdgetopError
-from edgetop.recording.files import LOCK, held
+from edgetop.recording.files import LOCK, open_folder
 from edgetop.relay import wire
 from edgetop.relay.wire import FrameParser
 from tests.support.commands import environment
@@ -102,7 +102,7 @@ def test_it_ends_with_its_viewer_whatever_it_is_busy_with(home):
 
 
 def past_of(folder):
-    held_folder = held(folder)  # its path leads nowhere once it is let go
+    held_folder = open_folder(folder)  # its path leads nowhere once it is let go
     return list(relay._read_past(held_folder))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import RecordingError
-from edgetop.recording.files import LOCK, RecoveryLock, WriterLock
+from edgetop.recording.files import LOCK, WriterLock
 from tests.support.waiting import scaled
 
 HOLD = """
@@ -73,9 +73,9 @@ def test_a_child_does_not_hold_the_lock(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_writer_left_is_completed_by_one_at_a_time(tmp_path: Path) -> None:
-    first = RecoveryLock(tmp_path)
+    first = WriterLock(tmp_path, for_recovery=True)
     taken: queue.SimpleQueue[WriterLock] = queue.SimpleQueue()
-    second = threading.Thread(target=lambda: taken.put(RecoveryLock(tmp_path)))
+    second = threading.Thread(target=lambda: taken.put(WriterLock(tmp_path, for_recovery=True)))
     second.start()
     with pytest.raises(queue.Empty):
         taken.get(timeout=0.1)
@@ -88,7 +88,7 @@ def test_a_lock_refused_a_moment_before_its_holder_could_be_told_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever completes a session holds it alone only after saying so."""
-    other = RecoveryLock(tmp_path)
+    other = WriterLock(tmp_path, for_recovery=True)
     (tmp_path / LOCK).write_bytes(b"")
     flock, asked = fcntl.flock, []
 
@@ -101,7 +101,7 @@ def test_a_lock_refused_a_moment_before_its_holder_could_be_told_is_asked_again(
         flock(fd, operation)
 
     monkeypatch.setattr(fcntl, "flock", told_meanwhile)
-    RecoveryLock(tmp_path).release()
+    WriterLock(tmp_path, for_recovery=True).release()
     assert asked == [fcntl.LOCK_SH | fcntl.LOCK_NB, fcntl.LOCK_EX]
 
 
@@ -109,6 +109,6 @@ def test_a_live_writer_is_not_waited_for(tmp_path: Path) -> None:
     lock = WriterLock(tmp_path)
     for _ in range(2):
         with pytest.raises(RecordingError):
-            RecoveryLock(tmp_path)
+            WriterLock(tmp_path, for_recovery=True)
     assert (tmp_path / LOCK).read_bytes() == b""
     lock.release()

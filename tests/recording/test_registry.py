@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, RecoveryLock, WriterLock, is_live, write_manifest
+from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, WriterLock, is_live, write_manifest
 from edgetop.recording.registry import REGISTER, known, live, locate, register
 from tests.support.recordings import first_manifest
 
@@ -87,7 +87,7 @@ def test_a_session_lives_as_long_as_its_lock_is_held_and_looking_does_not_take_i
     assert is_live(folder)
     lock.release()
     assert not is_live(folder)
-    lock = RecoveryLock(folder)
+    lock = WriterLock(folder, for_recovery=True)
     assert not is_live(folder)
     lock.release()
     assert not is_live(folder)

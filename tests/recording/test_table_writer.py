@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import RecordingError
-from edgetop.recording.compaction import HereTableWriter
 from edgetop.recording.files import Retention, WriterLock, is_live
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.table_writer import ChildTableWriter, TableWriter
+from edgetop.recording.table_writer import ChildTableWriter, InlineTableWriter, TableWriter
 from edgetop.session import helper_load
 from edgetop.session.batch import merge
 from tests.support.recordings import back_to_back, first_manifest, played, record, session
@@ -23,7 +22,7 @@ WHOLE = merge(BATCHES)
 LAST = next(batch.manifest for batch in reversed(BATCHES) if batch.manifest)
 
 
-@pytest.fixture(params=[HereTableWriter, ChildTableWriter])
+@pytest.fixture(params=[InlineTableWriter, ChildTableWriter])
 def writer(request: pytest.FixtureRequest) -> TableWriter:
     made: TableWriter = request.param()
     return made
@@ -116,7 +115,7 @@ def test_a_process_that_is_killed_while_the_run_goes_on_delays_the_tables(tmp_pa
     recorder._journal_file.segment_bytes = 2_000
     events = [event for batch in BATCHES for event in written(recorder, batch)]
     assert [event.kind for event in events] == ["tables-delayed"]
-    recorder._tables = HereTableWriter()
+    recorder._tables = InlineTableWriter()
     recorder.finish(LAST)
     assert played(tmp_path / "s.edgetop").inferences.tobytes() == WHOLE.inferences.tobytes()
 

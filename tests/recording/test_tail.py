@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.recording.files import JOURNAL, held
+from edgetop.recording.files import JOURNAL, open_folder
 from edgetop.recording.journal import SILENT_NS, FellBehindError, JournalTail, follow_from
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import merge
@@ -31,7 +31,7 @@ def clock() -> ManualClock:
 
 
 def tail_of(live: LiveRecording, clock: ManualClock) -> JournalTail:
-    return JournalTail(held(live.folder), Recording(live.folder).follow(), clock)
+    return JournalTail(open_folder(live.folder), Recording(live.folder).follow(), clock)
 
 
 def test_what_is_appended_comes_once(script: Script, live: LiveRecording, clock: ManualClock) -> None:
@@ -51,7 +51,7 @@ def test_who_was_away_goes_on_from_a_place(script: Script, live: LiveRecording, 
     script.batches.clear()
     live.put(*script.measure(20).batches)
     number, offset = first.place
-    batch = JournalTail(held(live.folder), follow_from(live.folder / JOURNAL, number, offset), clock).read()
+    batch = JournalTail(open_folder(live.folder), follow_from(live.folder / JOURNAL, number, offset), clock).read()
     assert batch
     whole = merge(script.batches)
     for name in ("seconds", "readings", "events", "inferences", "until_ns"):

@@ -16,7 +16,7 @@ from edgetop.session.seconds import (
     NS,
     PERCENTILE_FIELDS,
     QUANTILES,
-    BegunSecond,
+    PartialSecond,
     SecondAggregator,
     Seconds,
     concatenate,
@@ -210,16 +210,16 @@ def test_seconds_joined_are_the_same_as_seconds_whole(inferences: Inferences, cu
 @settings(max_examples=60, deadline=None)
 @given(inference_runs(), st.lists(st.integers(0, 60)).map(sorted))
 def test_a_begun_second_is_what_it_would_be_if_the_session_ended_now(inferences: Inferences, cuts: list[int]) -> None:
-    aggregator, begun, done = SecondAggregator(), BegunSecond(), []
+    aggregator, begun, done = SecondAggregator(), PartialSecond(), []
     for piece in np.split(inferences, [cut for cut in cuts if cut < len(inferences)]):
         complete = aggregator.add(piece)
         done.append(complete)
-        begun.on_event(piece, complete)
+        begun.add(piece, complete)
     assert differences(concatenate([*done, begun.seconds()]), seconds_of(inferences)) == []
 
 
 def test_nothing_is_begun_before_the_first_inference() -> None:
-    assert len(BegunSecond().seconds()) == 0
+    assert len(PartialSecond().seconds()) == 0
 
 
 @settings(deadline=None, max_examples=50)

@@ -13,7 +13,7 @@ from edgetop.analysis.summary import Summaries
 from edgetop.control.wire import Answer
 from edgetop.errors import InputError
 from edgetop.feeds.conversation import LinkEndedError
-from edgetop.recording.files import HeldFolder
+from edgetop.recording.files import FolderHandle
 from edgetop.recording.recorder import Recorder
 from edgetop.relay import serve
 from edgetop.relay.past import past_frames
@@ -60,12 +60,12 @@ class LiveRecording:
         self._recorder._lock.release()
 
 
-def past_of(folder: HeldFolder) -> Iterator[Frame]:
+def past_of(folder: FolderHandle) -> Iterator[Frame]:
     """In this process, where a relay starts another one."""
     try:
         yield from past_frames(folder.path, judged)
     except InputError as error:
-        raise InputError(folder.in_words(str(error)), folder.fate) from None
+        raise InputError(folder.with_name(str(error)), folder.why_gone) from None
 
 
 class PipeLink:
