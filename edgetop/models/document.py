@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from edgetop.models.cost.operators import OperatorCost
-from edgetop.models.cost.totals import Totals, by_type
+from edgetop.models.cost.operators import OperatorCost, Totals, by_type
 from edgetop.models.graph import OMITTED, Graph, Model, Tensor, input_names
 from edgetop.models.hints import hints
 from edgetop.models.inspection import Inspection

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.models.cost.memory import MemoryPlan, plan
-from edgetop.models.cost.operators import OperatorCost, costs
-from edgetop.models.cost.totals import Totals, Weights, totals, weights
+from edgetop.models.cost.operators import OperatorCost, Totals, Weights, costs, totals, weights
 from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
 from edgetop.models.limits import MalformedError
 from edgetop.models.onnx_file import read_onnx

@@ -37,44 +37,34 @@ class Function:
 
 
 class Drafts:
-    """Tensors of a graph while its file is read: found by name, declared and defined in any order."""
+    """Tensors of a graph while its file is read: by name, declared and defined in any order."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._tensors: list[Tensor] = []
+        self.places: dict[str, int] = {}
+        self.tensors: list[Tensor] = []
 
     def place(self, name: str) -> int:
-        """Where the tensor of that name stands; a name not met before gets a place."""
-        place = self._places.get(name)
+        """Where the tensor of that name stands; a new name gets a place."""
+        place = self.places.get(name)
         if place is None:
-            if len(self._tensors) >= MAX_TENSORS:
+            if len(self.tensors) >= MAX_TENSORS:
                 raise MalformedError("more tensors than any model has")
-            place = self._places[name] = len(self._tensors)
-            self._tensors.append(Tensor(name, None, None))
+            place = self.places[name] = len(self.tensors)
+            self.tensors.append(Tensor(name, None, None))
         return place
 
     def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
-        """What the file says of a tensor; a constant knows better itself."""
+        """Set what the file says of a tensor, unless a constant has defined it."""
         place = self.place(name)
-        if not self._tensors[place].is_constant:
-            self._tensors[place] = Tensor(name, dtype, shape)
+        if not self.tensors[place].is_constant:
+            self.tensors[place] = Tensor(name, dtype, shape)
         return place
 
     def define(self, place: int, constant: Tensor) -> None:
-        self._tensors[place] = replace(constant, name=self._tensors[place].name)
-
-    def name(self, place: int) -> str:
-        return self._tensors[place].name
+        self.tensors[place] = replace(constant, name=self.tensors[place].name)
 
     def has(self, name: str) -> bool:
-        return name in self._places
-
-    def at(self, place: int) -> Tensor:
-        """The tensor as far as it is known by now."""
-        return self._tensors[place]
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        return tuple(self._tensors)
+        return name in self.places
 
     @property
     def graph(self) -> "Drafts":
@@ -109,8 +99,6 @@ class Call:
 Scope = Drafts | Call
 Scopes = tuple[Scope, ...]  # the names of a graph or function, behind those of the graphs that it stands in
 
-MAIN_DOMAINS = {"", "ai.onnx"}  # one and the same (onnx/docs/IR.md)
-
 
 def read_onnx(data: memoryview) -> Model:
     """The model in the bytes of a .onnx file. Raises MalformedError."""
@@ -127,7 +115,7 @@ class _ModelReader:
         self._calls: Counter[str] = Counter()  # of functions by name
         self._depth = 0  # of graphs and functions within each other
         self._operators = 0
-        self._external: dict[str, None] = {}  # in the order in which they were met
+        self._external: dict[str, None] = {}  # in the order of the file
 
     def read(self, data: memoryview) -> Model:
         known: dict[str, Any] = {}
@@ -166,13 +154,8 @@ class _ModelReader:
         )
 
     def _opset(self, data: memoryview) -> dict[str, int]:
-        domain, version = "", 0
-        for number, value in wire.fields(data, self._budget):
-            if number == 1:
-                domain = wire.text(value, self._budget)
-            elif number == 2:
-                version = wire.signed(value)
-        return {_domain(domain): version}
+        known = wire.singles(data, self._budget, {1: wire.text, 2: wire.signed})
+        return {_domain(known.get(1, "")): known.get(2, 0)}
 
     def _function(self, data: memoryview) -> Function:
         function = Function()
@@ -234,28 +217,28 @@ class _ModelReader:
                     (inputs if number == 11 else outputs).append(place)
         operators = self._nodes(nodes, (*around, drafts))
         # Up to IR version 3 initialisers are listed among the inputs too (onnx/docs/IR.md).
-        fed = tuple(place for place in inputs if not drafts.at(place).is_constant)
+        fed = tuple(place for place in inputs if not drafts.tensors[place].is_constant)
         captures = self._captures(drafts, operators, set(inputs), outputs, around)
         self._depth -= 1
-        return Graph(name, drafts.tensors(), operators, fed, tuple(outputs), captures)
+        return Graph(name, tuple(drafts.tensors), operators, fed, tuple(outputs), captures)
 
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
     ) -> dict[int, int]:
-        """What is read here and made in a graph around this one, known here as it is there."""
+        """The tensors that are read here and made in a graph around this one, whose description they get."""
         if not around:
             return {}
         made = given.union(*(operator.outputs for operator in operators))
         read = set(outputs).union(*((*operator.inputs, *operator.captures) for operator in operators))
-        found: dict[int, int] = {}
+        captured: dict[int, int] = {}
         for place in sorted(read - made - {OMITTED}):
             self._budget.spend(PART_STEPS)
-            name = drafts.name(place)
+            name = drafts.tensors[place].name
             holder = next((outer for outer in reversed(around) if outer.has(name)), None)
-            if holder is not None and not drafts.at(place).is_constant:
-                drafts.define(place, holder.graph.at(holder.place(name)))
-                found[place] = around[-1].place(name)
-        return found
+            if holder is not None and not drafts.tensors[place].is_constant:
+                drafts.define(place, holder.graph.tensors[holder.place(name)])
+                captured[place] = around[-1].place(name)
+        return captured
 
     def _count_operators(self, number: int) -> None:
         self._operators += number
@@ -274,14 +257,14 @@ class _ModelReader:
 
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
         """`first`: the position of the first of them."""
-        found: list[Operator] = []
+        operators: list[Operator] = []
         for data in nodes:
-            operator, function = self._node(data, first + len(found), scopes)
+            operator, function = self._node(data, first + len(operators), scopes)
             if function is not None:
-                found += self._inlined(operator, function, scopes[-1].graph)
+                operators += self._inlined(operator, function, scopes[-1].graph)
             elif operator.op_type != "Constant" or operator.domain or not self._becomes_tensor(operator, scopes[-1]):
-                found.append(operator)
-        return tuple(found)
+                operators.append(operator)
+        return tuple(operators)
 
     def _inlined(self, operator: Operator, function: Function, graph: Drafts) -> tuple[Operator, ...]:
         self._enter()
@@ -296,7 +279,8 @@ class _ModelReader:
         constant = values.constant_of(operator.attributes)
         if constant is None or len(operator.outputs) != 1 or operator.outputs[0] == OMITTED:
             return False
-        self._add_constant(scope.graph, constant.named(scope.graph.name(operator.outputs[0])))
+        name = scope.graph.tensors[operator.outputs[0]].name
+        self._add_constant(scope.graph, replace(constant, name=name))
         return True
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
@@ -319,21 +303,19 @@ class _ModelReader:
                 else:
                     attributes[attribute.name] = attribute.value
                 graphs += attribute.graphs
-        own = tuple(self._add_subgraph(graph, scopes) for graph in graphs)
+        own = []
+        for graph in graphs:
+            self._subgraphs.append(self._graph(graph, scopes))  # behind those that stand in it
+            own.append(len(self._subgraphs) - 1)
         captures = tuple(sorted({place for number in own for place in self._subgraphs[number].captures.values()}))
         name, op_type, domain = texts[3], texts[4], _domain(texts[7])
         if isinstance(scopes[-1], Call):
             name = f"{scopes[-1].function.prefix}_{name or op_type}"
         operator = Operator(
-            position, name, op_type, domain, tuple(sides[1]), tuple(sides[2]), attributes, own, captures
+            position, name, op_type, domain, tuple(sides[1]), tuple(sides[2]), attributes, tuple(own), captures
         )
         return operator, self._functions.get((domain, op_type, texts[8]))
 
-    def _add_subgraph(self, data: memoryview, scopes: Scopes) -> int:
-        graph = self._graph(data, scopes)
-        self._subgraphs.append(graph)
-        return len(self._subgraphs) - 1
-
 
 def _domain(name: str) -> str:
-    return "" if name in MAIN_DOMAINS else name
+    return "" if name == "ai.onnx" else name  # one and the same (onnx/docs/IR.md)

@@ -1,6 +1,6 @@
 """The smaller messages of an ONNX file: tensors, their types, attributes of operators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,12 +18,12 @@ DTYPES = {
     21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip
 
-# Types whose small constants are kept, and the field that holds them where raw_data does not.
+# Types whose small constants are read, and the field that holds them where raw_data does not.
 _READ_DTYPES = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
 
 _RAW, _NAME, _EXTERNAL, _LOCATION = 9, 8, 13, 14
 
-_MAX_ATTRIBUTE_BYTES = 2**16  # of lists of numbers that are kept
+_MAX_ATTRIBUTE_BYTES = 2**16  # of lists of numbers that are read
 
 # AttributeProto.AttributeType to what an attribute of that type is when its value is left out,
 # as writers of proto3 leave out zeros.
@@ -36,9 +36,6 @@ class Constant:
     tensor: Tensor
     external_file: str | None = None
 
-    def named(self, name: str) -> "Constant":
-        return replace(self, name=name)
-
 
 @dataclass(slots=True)
 class Attribute:
@@ -50,11 +47,8 @@ class Attribute:
 
 def pair(data: memoryview, budget: Budget) -> tuple[str, str]:
     """Read a StringStringEntryProto: key and value."""
-    texts = {1: "", 2: ""}
-    for number, value in wire.fields(data, budget):
-        if number in texts:
-            texts[number] = wire.text(value, budget)
-    return texts[1], texts[2]
+    texts = wire.singles(data, budget, {1: wire.text, 2: wire.text})
+    return texts.get(1, ""), texts.get(2, "")
 
 
 def read_tensor(data: memoryview, budget: Budget) -> Constant:
@@ -74,11 +68,11 @@ def read_tensor(data: memoryview, budget: Budget) -> Constant:
             external.update([pair(wire.message(value), budget)])
         elif number in {_RAW, *_READ_DTYPES.values()}:
             parts = contents.setdefault(number, [])
-            if len(parts) <= MAX_VALUE_ELEMENTS:  # with more of them it is too long to be kept anyhow
+            if len(parts) <= MAX_VALUE_ELEMENTS:  # with more of them it is too long to be read anyhow
                 parts.append(value)
     shape = checked_shape(dims)
-    kept = _value(dtype, shape, contents, budget)
-    tensor = Tensor(name, dtype, shape, is_constant=True, stored_bytes=size_bytes(shape, dtype), value=kept)
+    small = _value(dtype, shape, contents, budget)
+    tensor = Tensor(name, dtype, shape, is_constant=True, stored_bytes=size_bytes(shape, dtype), value=small)
     return Constant(name, tensor, external.get("location"))
 
 
@@ -127,31 +121,21 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 def read_info(data: memoryview, budget: Budget) -> tuple[str, str | None, Shape | None]:
     """A ValueInfoProto: name, dtype and shape; sequences, maps and optionals have neither of the latter."""
-    name, kind = "", None
-    for number, value in wire.fields(data, budget):
-        if number == 1:
-            name = wire.text(value, budget)
-        elif number == 2:
-            kind = wire.message(value)
-    dtype: str | None = None
-    shape: Shape | None = None
-    for number, value in wire.fields(kind, budget) if kind is not None else ():
-        if number == 1:
-            dtype, shape = _tensor_type(wire.message(value), budget)
-    return name, dtype, shape
+    known = wire.singles(data, budget, {1: wire.text, 2: wire.message})
+    dtype_and_shape = wire.singles(known.get(2, memoryview(b"")), budget, {1: _tensor_type}).get(1, (None, None))
+    return known.get(1, ""), *dtype_and_shape
 
 
-def _tensor_type(data: memoryview, budget: Budget) -> tuple[str | None, Shape | None]:
-    dtype: str | None = None
-    shape: list[Dim] | None = None
-    for number, value in wire.fields(data, budget):
-        if number == 1:
-            dtype = DTYPES.get(wire.whole(value))
-        elif number == 2:
-            shape = [_dim(wire.message(dim), budget) for _, dim in wire.fields(wire.message(value), budget)]
+def _tensor_type(value: int | memoryview, budget: Budget) -> tuple[str | None, Shape | None]:
+    known = wire.singles(wire.message(value), budget, {1: wire.whole, 2: _dims})
+    shape = known.get(2)
     if shape is not None and len(shape) > MAX_RANK:
         raise MalformedError("a tensor of impossible shape")
-    return dtype, None if shape is None else tuple(shape)
+    return DTYPES.get(known.get(1, 0)), shape
+
+
+def _dims(value: int | memoryview, budget: Budget) -> Shape:
+    return tuple(_dim(wire.message(dim), budget) for _, dim in wire.fields(wire.message(value), budget))
 
 
 def _dim(data: memoryview, budget: Budget) -> Dim:
@@ -165,41 +149,38 @@ def _dim(data: memoryview, budget: Budget) -> Dim:
     return dim
 
 
+_SINGLE_VALUES: dict[int, Callable[[int | memoryview, Budget], Any]] = {
+    2: wire.real, 3: wire.signed, 4: wire.text, 5: lambda value, budget: read_tensor(wire.message(value), budget),
+}  # fmt: skip
+
+
 def read_attribute(data: memoryview, budget: Budget) -> Attribute:
-    found = Attribute()
+    attribute = Attribute()
     kind = 0
     lists: dict[int, list[Any]] = {}
     for number, value in wire.fields(data, budget):
         if number == 1:
-            found.name = wire.text(value, budget)
-        elif number in {2, 3, 4, 5}:
-            found.value = _single(number, value, budget)
+            attribute.name = wire.text(value, budget)
+        elif number in _SINGLE_VALUES:
+            attribute.value = _SINGLE_VALUES[number](value, budget)
         elif number in {6, 11}:
             budget.spend(PART_STEPS)
-            found.graphs.append(wire.message(value))
+            attribute.graphs.append(wire.message(value))
         elif number in {7, 8, 9}:
             lists.setdefault(number, []).extend(_items(number, value, budget))
         elif number == 20:
             kind = wire.whole(value)
         elif number == 21:
-            found.reference = wire.text(value, budget)
+            attribute.reference = wire.text(value, budget)
     if lists:
-        found.value = tuple(lists[max(lists)])
-    elif found.value is None:
-        found.value = _EMPTY.get(kind)
-    return found
-
-
-def _single(number: int, value: int | memoryview, budget: Budget) -> Any:
-    if number == 2:
-        return wire.real(value)
-    if number == 3:
-        return wire.signed(value)
-    return wire.text(value, budget) if number == 4 else read_tensor(wire.message(value), budget)
+        attribute.value = tuple(lists[max(lists)])
+    elif attribute.value is None:
+        attribute.value = _EMPTY.get(kind)
+    return attribute
 
 
 def _items(number: int, value: int | memoryview, budget: Budget) -> Sequence[Any]:
-    """What a repeated field adds; long lists are weights of old models' operators and not kept."""
+    """What a repeated field adds; long lists are weights of old models' operators and not read."""
     if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES:
         return ()
     if number == 9:

@@ -2,11 +2,12 @@
 
 Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or
 larger than memory: every length is checked against its end, contents are views of the mapped
-file, and there is a limit to how many fields are looked at.
+file, and the number of fields that are read is limited.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from edgetop.models.limits import Budget, MalformedError
 
@@ -16,7 +17,7 @@ Field = tuple[int, int | memoryview]  # number, and a whole number or a view of 
 
 
 def fields(data: memoryview, budget: Budget) -> Iterator[Field]:
-    """The fields of one message. Raises MalformedError for what is none."""
+    """The fields of one message. Raises MalformedError for anything else."""
     position, end = 0, len(data)
     while position < end:
         budget.spend(1)
@@ -38,6 +39,13 @@ def fields(data: memoryview, budget: Budget) -> Iterator[Field]:
         position += length
 
 
+def singles(
+    data: memoryview, budget: Budget, readers: Mapping[int, Callable[[int | memoryview, Budget], Any]]
+) -> dict[int, Any]:
+    """The fields that have a reader, by number; of one that occurs several times the last, as the format demands."""
+    return {number: readers[number](value, budget) for number, value in fields(data, budget) if number in readers}
+
+
 def varint(data: memoryview, position: int) -> tuple[int, int]:
     """An unsigned number of at most 64 bits, and where the next thing starts."""
     if position < len(data) and data[position] < 0x80:  # nearly all are this short
@@ -50,19 +58,19 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
     raise MalformedError("a number without an end")
 
 
-def signed(value: int | memoryview) -> int:
+def signed(value: int | memoryview, _: Budget | None = None) -> int:
     """An int64 or int32 field's value: two's complement in 64 bits."""
     number = whole(value)
     return number - 2**64 if number >= 2**63 else number
 
 
-def whole(value: int | memoryview) -> int:
+def whole(value: int | memoryview, _: Budget | None = None) -> int:
     if not isinstance(value, int):
         raise MalformedError("a text where a number belongs")
     return value
 
 
-def message(value: int | memoryview) -> memoryview:
+def message(value: int | memoryview, _: Budget | None = None) -> memoryview:
     if isinstance(value, int):
         raise MalformedError("a number where a message belongs")
     return value
@@ -79,15 +87,15 @@ def numbers(value: int | memoryview, budget: Budget) -> list[int]:
     """A repeated int64 or int32 field, packed or one by one."""
     if isinstance(value, int):
         return [signed(value)]
-    found, position = [], 0
+    result, position = [], 0
     while position < len(value):
         budget.spend(1)
         number, position = varint(value, position)
-        found.append(signed(number))
-    return found
+        result.append(signed(number))
+    return result
 
 
-def real(value: int | memoryview) -> float:
+def real(value: int | memoryview, _: Budget | None = None) -> float:
     """A float field."""
     data = message(value)
     if len(data) != 4:

@@ -11,10 +11,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("scenario", "speed", "engine", "burners"),
-    [("under-voltage", "120x", "onnxruntime", os.cpu_count()), ("power-cap", "60x", "litert", 0)],
+    [("under-voltage", "180x", "onnxruntime", os.cpu_count()), ("power-cap", "120x", "litert", 0)],
 )
 def test_every_span_of_a_flag_is_told(scenario, speed, engine, burners, tmp_path):
     with Burners(burners):
-        said = demo(tmp_path, "--scenario", scenario, "--speed", speed, "--engine", engine, "--duration", "14s")
+        said = demo(tmp_path, "--scenario", scenario, "--speed", speed, "--engine", engine, "--duration", "10s")
     assert check_told(tmp_path, said)
     assert {span["cause"] for span in said[0]["throttles"]} == {scenario}

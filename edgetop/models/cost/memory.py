@@ -1,5 +1,6 @@
 """Bytes: what an operator reads and writes, and memory for activations by when each tensor is made and last needed."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,8 +32,11 @@ def plan(graph: Graph) -> MemoryPlan:
     for root, (first, last) in spans.items():
         steps[first] += sizes[root] or 0
         steps[last + 1] -= sizes[root] or 0
-    live = _running(steps[:-1])
-    sets = [_working_set(operator.inputs + operator.outputs, buffers, sizes, graph) for operator in graph.operators]
+    live = list(itertools.accumulate(steps[:-1]))
+    sets = []
+    for operator in graph.operators:
+        used = {buffers[place] for place in operator.inputs + operator.outputs if place != OMITTED}
+        sets.append(sum(sizes[root] or 0 for root in used if not graph.tensors[root].is_constant))
     (peak, position), working = _largest(live), _largest(sets)
     position = position if graph.operators else None
     return MemoryPlan(peak, position, *working, unknown=sum(sizes[root] is None for root in spans))
@@ -69,19 +73,6 @@ def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
     return spans
 
 
-def _running(steps: Sequence[int]) -> list[int]:
-    total, found = 0, []
-    for step in steps:
-        total += step
-        found.append(total)
-    return found
-
-
-def _working_set(places: Sequence[int], buffers: Sequence[int], sizes: dict[int, int | None], graph: Graph) -> int:
-    roots = {buffers[place] for place in places if place != OMITTED and not graph.tensors[buffers[place]].is_constant}
-    return sum(sizes[root] or 0 for root in roots)
-
-
 def _largest(values: Sequence[int]) -> tuple[int, int | None]:
     if not values:
         return 0, None
@@ -107,16 +98,16 @@ _SELECTING = {
 _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
-def total(tensors: Iterable[Tensor | None]) -> int | None:
-    """Sum the bytes of the tensors that are given; None where one is not known."""
-    found = 0
+def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
+    """Sum the bytes of the tensors that are given; None where one is unknown."""
+    total = 0
     for tensor in tensors:
         if tensor is not None:
             size = tensor.size_bytes
             if size is None:
                 return None
-            found += size
-    return found
+            total += size
+    return total
 
 
 def read_bytes(node: Node) -> int | None:
@@ -126,9 +117,9 @@ def read_bytes(node: Node) -> int | None:
     if op_type in _SELECTING:
         # EMBEDDING_LOOKUP has the indices first and the table second.
         table = 1 if op_type == "EMBEDDING_LOOKUP" else 0
-        return total([*node.outputs[:1], *(t for place, t in enumerate(node.inputs) if place != table)])
-    return total(node.inputs)
+        return total_bytes([*node.outputs[:1], *(t for place, t in enumerate(node.inputs) if place != table)])
+    return total_bytes(node.inputs)
 
 
 def written_bytes(node: Node) -> int | None:
-    return 0 if node.operator.op_type in VIEWS else total(node.outputs)
+    return 0 if node.operator.op_type in VIEWS else total_bytes(node.outputs)

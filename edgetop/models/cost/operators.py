@@ -1,14 +1,18 @@
-"""The cost of every operator of a model whose shapes are worked out."""
+"""The cost of every operator of a model whose shapes are worked out, and sums over them: by model, by type, by dtype.
 
-from collections.abc import Callable, Iterable, Mapping
+Bytes are those of every tensor read or written once, as if no cache held more than an operator. What is unknown is
+None, and totals say of how many operators.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetop.models.cost import arithmetic, macs
-from edgetop.models.cost.memory import read_bytes, total, written_bytes
+from edgetop.models.cost.memory import read_bytes, total_bytes, written_bytes
+from edgetop.models.cost.rules import Rule, arithmetic_rule, has_products, mac_rule
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounded
 from edgetop.models.limits import BROKEN_NODE
 from edgetop.models.shapes.node import Node
-from edgetop.models.shapes.onnx_rules import DOMAINS
 
 # Dtypes of weights. Wide integers are shapes, axes and indices, but for biases of quantised products.
 PARAMETERS = {
@@ -18,7 +22,7 @@ PARAMETERS = {
 
 _LONGEST_CHAIN = 16  # of operators between a constant and its stored form
 
-Rule = Callable[[Node], int]
+Place = tuple[int, int]  # of a tensor: the number of its graph, the main one being 0, and its place there
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,60 +84,32 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
     computed = [tensor for tensor in node.outputs if tensor is not None]
     if computed and all(tensor.is_constant for tensor in computed):
         return OperatorCost(operator, True, 0, 0, 0, 0, 0, 0, computed[0].dtype, None)
-    rest = _counted(_rule(arithmetic.ONNX, arithmetic.TFLITE, operator), node)
-    multiplied = _products(node)
+    macs, other = _counted(mac_rule(operator), node), _counted(arithmetic_rule(operator), node)
     constants = [tensor for tensor in node.inputs if tensor is not None and tensor.is_constant]
-    weights = weight_places(graph, operator)
+    places = [place for place in operator.inputs if place != OMITTED]
+    weights = [place for place in places if is_weight(graph.tensors[place], operator)]
+    data = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
+    elements = [graph.tensors[place].elements for place in weights]
     largest = max(weights, key=lambda place: graph.tensors[place].elements or 0, default=None)
     opaque = bool(operator.subgraphs) and operator.op_type != "CALL_ONCE"  # what it moves is moved in there
     return OperatorCost(
         operator,
         is_folded=False,
-        macs=multiplied,
-        flops=None if multiplied is None or rest is None else bounded(2 * multiplied + rest),
+        macs=macs,
+        flops=None if macs is None or other is None else bounded(2 * macs + other),
         read_bytes=None if opaque else read_bytes(node),
         written_bytes=None if opaque else written_bytes(node),
-        weights_bytes=total(constants),
-        parameters=_sum(graph.tensors[place].elements for place in weights),
-        dtype=_data_dtype(node),
+        weights_bytes=total_bytes(constants),
+        parameters=None if None in elements else sum(number or 0 for number in elements),
+        dtype=next((tensor.dtype for tensor in (*data, *computed)), None),
         weights_dtype=None if largest is None else stored.of(largest).dtype,
     )
 
 
-def weight_places(graph: Graph, operator: Operator) -> list[int]:
-    """Return the places of its constants that are parameters."""
-    places = [place for place in operator.inputs if place != OMITTED]
-    return [place for place in places if is_weight(graph.tensors[place], operator)]
-
-
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
     """Whether the operator reads parameters from it: int32 ones are biases where the operator is a product."""
-    is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and _has_products(operator))
+    is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
-
-
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    found = list(numbers)
-    return None if None in found else sum(number or 0 for number in found)
-
-
-def _rule(onnx: Mapping[str, Rule], tflite: Mapping[str, Rule], operator: Operator) -> Rule | None:
-    if operator.domain == "tflite":
-        return tflite.get(operator.op_type)
-    return onnx.get(operator.op_type) if operator.domain in DOMAINS else None
-
-
-def _has_products(operator: Operator) -> bool:
-    return _rule(macs.ONNX, macs.TFLITE, operator) is not None
-
-
-def _products(node: Node) -> int | None:
-    """None of an operator of which nothing is known, 0 of one that is known to have none."""
-    if _has_products(node.operator):
-        return _counted(_rule(macs.ONNX, macs.TFLITE, node.operator), node)
-    without = macs.CUSTOM_WITHOUT if node.operator.domain == "custom" else macs.WITHOUT
-    has_none = node.operator.op_type in without and node.operator.domain in {*DOMAINS, "tflite", "custom"}
-    return 0 if has_none or _rule(arithmetic.ONNX, arithmetic.TFLITE, node.operator) is not None else None
 
 
 def _counted(rule: Rule | None, node: Node) -> int | None:
@@ -145,6 +121,116 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
         return None
 
 
-def _data_dtype(node: Node) -> str | None:
-    data = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
-    return next((tensor.dtype for tensor in (*data, *node.outputs) if tensor is not None), None)
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the operators of which each is known, and of how many it is not."""
+
+    operators: int
+    folded: int  # of these, how many are computed once at load
+    macs: int
+    macs_unknown: int
+    flops: int
+    flops_unknown: int
+    bytes: int
+    bytes_unknown: int
+
+    @property
+    def intensity(self) -> float | None:
+        complete = not self.flops_unknown and not self.bytes_unknown
+        return self.flops / self.bytes if complete and self.bytes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Constants that parameters are in, each counted once however many operators use it."""
+
+    parameters: int
+    bytes: int  # as operators read them, which for TFLite's float16 is after DEQUANTIZE, at twice the size
+    by_dtype: Mapping[str, tuple[int, int]]  # as stored: dtype to parameters and bytes
+    unknown: int  # tensors whose size is not known
+    unread: int = 0  # parameters that lie in the file and that no operator reads; not among the others
+
+
+def totals(operators: Sequence[OperatorCost]) -> Totals:
+    return Totals(
+        len(operators),
+        sum(cost.is_folded for cost in operators),
+        *_sum_known(cost.macs for cost in operators),
+        *_sum_known(cost.flops for cost in operators),
+        *_sum_known(cost.bytes for cost in operators),
+    )
+
+
+def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
+    """Those that run in each inference, by type, most FLOPs first and then most bytes."""
+    groups: dict[str, list[OperatorCost]] = {}
+    for cost in operators:
+        if not cost.is_folded:
+            groups.setdefault(cost.operator.op_type, []).append(cost)
+    sums = {op_type: totals(group) for op_type, group in groups.items()}
+    return dict(sorted(sums.items(), key=lambda item: (-item[1].flops, -item[1].bytes, item[0])))
+
+
+def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
+    all_numbers = list(numbers)
+    known = [number for number in all_numbers if number is not None]
+    return sum(known), len(all_numbers) - len(known)
+
+
+def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
+    """Of the main graph and of those within operators. `model` is what `with_shapes` gives."""
+    parameters = size = unknown = 0
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    graphs = (model.graph, *model.subgraphs)
+    stored = [StoredForms(graph) for graph in graphs]
+    captured = _captured(graphs)
+    folded = {(0, cost.operator.position) for cost in operators if cost.is_folded}
+    homes: dict[Place, None] = {}  # each once, where it is defined
+    for number, graph in enumerate(graphs):
+        for operator in (op for op in graph.operators if (number, op.position) not in folded):
+            for place in operator.inputs:
+                home = captured.get((number, place), (number, place))
+                if place != OMITTED and is_weight(graphs[home[0]].tensors[home[1]], operator):
+                    homes[home] = None
+    for number, place in homes:
+        tensor, form = graphs[number].tensors[place], stored[number].of(place)
+        unknown += tensor.elements is None
+        parameters += tensor.elements or 0
+        size += tensor.size_bytes or 0
+        counts[str(form.dtype)] += tensor.elements or 0
+        sizes[str(form.dtype)] += form.size_bytes or 0
+    by_dtype = {dtype: (counts[dtype], sizes[dtype]) for dtype in sorted(counts, key=lambda dtype: -sizes[dtype])}
+    return Weights(parameters, size, by_dtype, unknown, _unread(graphs, captured))
+
+
+def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
+    """Of each tensor that a graph within an operator reads from around it: where it is defined."""
+    homes: dict[Place, Place] = {}
+    within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
+    waiting = [number for number in range(len(graphs)) if number not in within]
+    seen = set(waiting)
+    while waiting:  # outer graphs first
+        number = waiting.pop()
+        for operator in graphs[number].operators:
+            for inner in (1 + inner for inner in operator.subgraphs if 1 + inner < len(graphs)):
+                if inner not in seen:
+                    seen.add(inner)
+                    waiting.append(inner)
+                    there = graphs[inner].captures.items()
+                    homes.update({(inner, here): homes.get((number, at), (number, at)) for here, at in there})
+    return homes
+
+
+def _unread(graphs: Sequence[Graph], captured: Mapping[Place, Place]) -> int:
+    """Elements of constants that look like weights and that no operator reads, as exporters leave them behind."""
+    read = {*captured, *captured.values()}
+    for number, graph in enumerate(graphs):
+        read.update((number, place) for operator in graph.operators for place in (*operator.inputs, *operator.outputs))
+        read.update((number, place) for place in graph.outputs)
+    return sum(
+        tensor.elements or 0
+        for number, graph in enumerate(graphs)
+        for place, tensor in enumerate(graph.tensors)
+        if tensor.is_constant and tensor.dtype in PARAMETERS and (number, place) not in read
+    )
