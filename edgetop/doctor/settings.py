@@ -6,7 +6,7 @@ from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean
 from edgetop.sensors.board import read_emulator
 from edgetop.sensors.clocks import policies
-from edgetop.sensors.jetson.power_mode import CONF, parse_modes
+from edgetop.sensors.jetson import CONF, parse_modes
 from edgetop.sensors.root import Root, is_compatible
 
 # Board, workstation, container or virtual machine: results do not carry over from one to another.

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from edgetop.imports.measured import MAX_NS, Numbers, Origin, SensorLog
-from edgetop.sensors.jetson.rails import NOTES, role_of
 from edgetop.sensors.protocol import sensor
+from edgetop.sensors.rails import NOTES, role_of
 from edgetop.sensors.tegrastats import Line, has_lines, parse_line, plan_of_lines
 from edgetop.session.manifest import SensorInfo
 

@@ -10,7 +10,7 @@ import platform
 import re
 
 from edgetop.sensors.clocks import policies
-from edgetop.sensors.jetson.power_mode import read_power_mode
+from edgetop.sensors.jetson import read_power_mode
 from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import Board

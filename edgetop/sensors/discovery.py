@@ -18,6 +18,7 @@ from edgetop.sensors import (
     memory,
     nvml,
     power_supply,
+    rails,
     rapl,
     raspberry_pi,
     scheduling,
@@ -32,7 +33,7 @@ from edgetop.sensors.root import Root
 # In the order in which the sensors are listed.
 _BOARD: tuple[Callable[[Root], Found], ...] = (
     *(thermal.discover, hwmon.discover, thermal.discover_edge_tpus, throttling.discover, clocks.discover),
-    *(raspberry_pi.discover, jetson.discover, rapl.discover),
+    *(raspberry_pi.discover, rails.discover, jetson.discover_over_current, jetson.discover_power_mode, rapl.discover),
     *(power_supply.discover, hwmon.discover_power, nvml.discover),
     *(memory.discover, memory.discover_pools, memory.discover_paging, traffic.discover, load.discover),
     *(accelerators.discover, load.discover_pressure, settings.discover),

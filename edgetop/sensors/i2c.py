@@ -5,13 +5,26 @@ address that a kernel driver owns is refused and never forced: reading a flag re
 would clear what the driver waits for.
 """
 
+import contextlib
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from edgetop.errors import InputError
-from edgetop.sensors.ina import TOLERANCE, Bus, Chip, Ina219, Ina226, Ina228, Ina260, Ina3221, Registers
+from edgetop.sensors.ina import (
+    INA260_SHUNT_OHM,
+    INA3221_CHANNELS,
+    TOLERANCE,
+    Bus,
+    Chip,
+    Registers,
+    ina219,
+    ina226,
+    ina228,
+    ina260,
+    ina3221,
+)
 from edgetop.sensors.protocol import Found, Gap, Source, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
@@ -69,23 +82,20 @@ def parse_spec(text: str) -> I2cSpec:
 def _address(text: str, chip: str) -> int:
     """With 0x: i2cdetect shows addresses in base 16, and 40 could be either."""
     possible = ADDRESSES[chip]
-    try:
-        address = int(text, 16) if text.lower().startswith("0x") else -1
-    except ValueError:
-        address = -1
-    if address not in possible:
-        raise ValueError(f"{text!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
-    return address
+    with contextlib.suppress(ValueError):
+        if text.lower().startswith("0x") and (address := int(text, 16)) in possible:
+            return address
+    raise ValueError(f"{text!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
 
 
 def _shunts(text: str, chip: str) -> list[float | None]:
     """Ohms of each channel; None: not used."""
     if chip == "ina260":
-        if text not in ("", "-") and _ohms(text) != Ina260.SHUNT_OHM:
+        if text not in ("", "-") and _ohms(text) != INA260_SHUNT_OHM:
             raise ValueError("an ina260 has its shunt of 0.002 ohms inside; leave SHUNT empty")
-        return [Ina260.SHUNT_OHM]
+        return [INA260_SHUNT_OHM]
     ohms = [_ohms(part) for part in text.split(",")]
-    most = Ina3221.CHANNELS if chip == "ina3221" else 1
+    most = INA3221_CHANNELS if chip == "ina3221" else 1
     if len(ohms) > most or not any(ohms):
         raise ValueError(f"{text!r}: an {chip} has {most} shunt{'s' * (most > 1)}, in ohms; {NOTATION}")
     return ohms
@@ -94,13 +104,10 @@ def _shunts(text: str, chip: str) -> list[float | None]:
 def _ohms(text: str) -> float | None:
     if text.strip() in ("", "-"):
         return None
-    try:
-        ohms = float(text)
-    except ValueError:
-        ohms = 0.0
-    if not 1e-5 <= ohms <= 10:
-        raise ValueError(f"{text!r} is no shunt in ohms; 2 milliohms are 0.002")
-    return ohms
+    with contextlib.suppress(ValueError):
+        if 1e-5 <= (ohms := float(text)) <= 10:
+            return ohms
+    raise ValueError(f"{text!r} is no shunt in ohms; 2 milliohms are 0.002")
 
 
 def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[Channel, ...]:
@@ -129,9 +136,8 @@ class PowerMonitor:
         self.fastest_s = chip.window_s * TOLERANCE
         self._chip = chip
         self._registers = registers
-        where = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}"
         self.sensors = tuple(
-            info for channel, role in zip(spec.channels, roles, strict=True) for info in _infos(channel, role, where)
+            info for channel, role in zip(spec.channels, roles, strict=True) for info in _infos(spec, channel, role)
         )
 
     def set_up(self) -> None:
@@ -155,8 +161,9 @@ class PowerMonitor:
         return [value for one in measured for value in (one.watts, one.volts, one.amperes)]
 
 
-def _infos(channel: Channel, role: str, where: str) -> tuple[SensorInfo, ...]:
+def _infos(spec: I2cSpec, channel: Channel, role: str) -> tuple[SensorInfo, ...]:
     note = f"what flows through the shunt of {channel.shunt_ohm:g} ohms, and nothing else"
+    where = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}"
     source = where if channel.number == 0 else f"{where} channel {channel.number + 1}"
     return (
         sensor("power", channel.name, source, role=role, accuracy="external-shunt", note=note),
@@ -183,21 +190,15 @@ def open_monitors(
     """The chips that the user named, set up. Raises InputError where one cannot be used."""
     if specs and not root.is_host:
         raise InputError("--i2c: a captured board has no bus to read from", "leave out --i2c or --sysroot")
-    _refuse_twice(specs)
+    channels = [channel for spec in specs for channel in spec.channels]
+    if len({(spec.bus, spec.address) for spec in specs}) < len(specs):
+        raise InputError("--i2c names one address of one bus twice")
+    if len({channel.name for channel in channels}) < len(channels):
+        raise InputError("--i2c gives one name to two channels")
+    if sum(channel.role == "total" for channel in channels) > 1:
+        raise InputError("--i2c calls two channels the total", "one alone is the whole board's input")
     roles = _roles(specs)
     return Found(tuple(_open(spec, root, next(roles), cadence_s, open_bus or _open_bus) for spec in specs))
-
-
-def _refuse_twice(specs: Sequence[I2cSpec]) -> None:
-    places = [(spec.bus, spec.address) for spec in specs]
-    names = [channel.name for spec in specs for channel in spec.channels]
-    totals = [channel for spec in specs for channel in spec.channels if channel.role == "total"]
-    if len(set(places)) < len(places):
-        raise InputError("--i2c names one address of one bus twice")
-    if len(set(names)) < len(names):
-        raise InputError("--i2c gives one name to two channels")
-    if len(totals) > 1:
-        raise InputError("--i2c calls two channels the total", "one alone is the whole board's input")
 
 
 def _roles(specs: Sequence[I2cSpec]) -> Iterator[list[str]]:
@@ -246,18 +247,12 @@ def _refuse_bound(spec: I2cSpec, root: Root) -> None:
 
 
 def _chip(spec: I2cSpec, within_s: float) -> Chip:
-    shunt_ohm = spec.channels[0].shunt_ohm
-    match spec.chip:
-        case "ina219":
-            return Ina219(shunt_ohm, within_s)
-        case "ina226":
-            return Ina226(shunt_ohm, within_s)
-        case "ina228":
-            return Ina228(shunt_ohm, within_s)
-        case "ina260":
-            return Ina260(within_s)
-    used = {channel.number: channel.shunt_ohm for channel in spec.channels}
-    return Ina3221([used.get(number) for number in range(Ina3221.CHANNELS)], within_s)
+    if spec.chip == "ina260":
+        return ina260(within_s)
+    if spec.chip == "ina3221":
+        used = {channel.number: channel.shunt_ohm for channel in spec.channels}
+        return ina3221([used.get(number) for number in range(INA3221_CHANNELS)], within_s)
+    return {"ina219": ina219, "ina226": ina226, "ina228": ina228}[spec.chip](spec.channels[0].shunt_ohm, within_s)
 
 
 def _open_bus(number: int) -> Bus:

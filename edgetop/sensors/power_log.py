@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
-from edgetop.sensors.jetson.rails import NOTES
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Layout, layout
 from edgetop.sensors.protocol import Backlog, Found, Values, sensor
+from edgetop.sensors.rails import NOTES
 from edgetop.sensors.tegrastats import parse_line, plan_of_lines
 from edgetop.session.manifest import SensorInfo
 

@@ -25,12 +25,11 @@ The Pi 4 has no such chip.
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from edgetop.sensors.commands import run_command
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, join, sensor
-from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
+from edgetop.sensors.root import File, Root, chips_named, is_compatible
 from edgetop.session.manifest import SensorInfo
 
 COMMAND = "vcgencmd"
@@ -44,7 +43,15 @@ INSTALL = "sudo apt install raspi-utils (Raspberry Pi OS) or libraspberrypi-bin 
 def discover(root: Root) -> Found:
     if not is_compatible(root, "raspberrypi,"):
         return Found()
-    word, refused = _first_word(root)
+    word: int | None = None  # since boot; None: the firmware does not answer this question
+    refused: OSError | None = None
+    try:
+        word = parse_throttled(ask(root, GET_THROTTLED))
+    except (NotRegisteredError, ValueError):
+        pass
+    except OSError as error:
+        # One question stands for all: where it is refused or not answered, the others would be too.
+        refused = error
     flags = discover_throttle_flags(root, word)
     has_flags = bool(flags.sources)
     parts = [discover_alarm(root, has_flags=has_flags), discover_supply(root)]
@@ -86,21 +93,7 @@ def ask(root: Root, *question: str) -> str:
 
 
 def _missing(what: str, error: OSError | ValueError) -> Missing:
-    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return Missing(what, why, getattr(error, "fix", None))
-
-
-def _first_word(root: Root) -> tuple[int | None, OSError | None]:
-    """The throttle word since boot; or why the firmware cannot be asked at all.
-
-    One question stands for all: where it is refused or not answered, the others would be too.
-    """
-    try:
-        return parse_throttled(ask(root, GET_THROTTLED)), None
-    except (NotRegisteredError, ValueError):
-        return None, None
-    except OSError as error:
-        return None, error
+    return Missing(what, gap_of(error).reason, getattr(error, "fix", None))
 
 
 # The throttle word.
@@ -113,25 +106,17 @@ UNDER_VOLTAGE, CAPPED, THROTTLED, SOFT_LIMIT = (1 << bit for bit in range(4))
 ALL = 0b1111
 HAS_OCCURRED = 16  # bits up
 
-_WORD = re.compile(r"throttled=0x([0-9a-fA-F]{1,8})")
-_WORD_FILE = re.compile(r"[0-9a-fA-F]{1,8}")
 
+def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
+    """The word in the firmware's answer, in hexadecimal; the file in sysfs has it without a prefix.
 
-def parse_throttled(answer: str) -> int:
+    >>> hex(parse_throttled("throttled=0x50005")), hex(parse_throttled("50005", prefix=""))
+    ('0x50005', '0x50005')
     """
-    >>> hex(parse_throttled("throttled=0x50005"))
-    '0x50005'
-    """
-    if not (match := _WORD.fullmatch(answer.strip())):
+    text = answer.strip()
+    if not text.startswith(prefix) or not re.fullmatch("[0-9a-fA-F]{1,8}", text[len(prefix) :]):
         raise ValueError(f"not a throttle word: {answer[:40]!r}")
-    return int(match[1], 16)
-
-
-def parse_throttled_file(text: str) -> int:
-    """Hexadecimal without its `0x`: 50005."""
-    if not _WORD_FILE.fullmatch(text):
-        raise ValueError(f"not a throttle word: {text[:40]!r}")
-    return int(text, 16)
+    return int(text[len(prefix) :], 16)
 
 
 def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
@@ -139,7 +124,7 @@ def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
     # `soc/soc:firmware` up to the Pi 4, `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
     names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
     for path in (f"{PLATFORM}/{name}/{name}:firmware/{GET_THROTTLED}" for name in names):
-        read = partial(_read_word, root.file(path))
+        read = partial(_word_in, root.file(path))
         try:
             return Found((throttle_flags(read, root.absolute(path), read(), since_boot),))
         except (OSError, ValueError):
@@ -151,8 +136,8 @@ def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
     return Found((throttle_flags(lambda: parse_throttled(ask(root, GET_THROTTLED)), source, since_boot, since_boot),))
 
 
-def _read_word(file: File) -> int:
-    return parse_throttled_file(file.read_text().strip())
+def _word_in(file: File) -> int:
+    return parse_throttled(file.read_text(), prefix="")
 
 
 def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
@@ -208,39 +193,32 @@ IN_A_ROW = 3
 
 
 def discover_alarm(root: Root, *, has_flags: bool) -> Found:
-    """`has_flags`: the throttle word tells `throttle/under-voltage` better, and the alarm stands beside it."""
-    label = "under-voltage-alarm" if has_flags else "under-voltage"
-    paths = [f"{folder}/in0_lcrit_alarm" for folder in chips_named(root, VOLTAGE_CHIP)]
-    return Found(tuple(_alarm(root, path, label) for path in paths[:1] if root.exists(path)))
-
-
-def _alarm(root: Root, path: str, label: str) -> Reader:
     """1 where the alarm was up in each of the last three reads.
 
     `in0_lcrit_alarm` of the chip `rpi_volt` says whether the input was too low at any time since the driver's last
     poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). It is seen to flicker on supplies whose voltage is steady, so
     only three polls in a row count.
+
+    `has_flags`: `throttle/under-voltage` comes from the throttle word, which is better, and the alarm stands beside it.
     """
-    file = root.file(path)
+    paths = [f"{folder}/in0_lcrit_alarm" for folder in chips_named(root, VOLTAGE_CHIP)][:1]
+    if not paths or not root.exists(paths[0]):
+        return Found()
+    file = root.file(paths[0])
     last: deque[bool] = deque(maxlen=IN_A_ROW)
 
     def read() -> Values:
-        try:
-            last.append(_parse_alarm(file.read_text()))
-        except (OSError, ValueError):
-            last.clear()  # what is not known is no part of a row
-            raise
+        alarm = attempt(file.read_int)
+        if alarm not in (0, 1):
+            last.clear()  # an unknown value is no part of a row
+            raise ValueError(alarm.reason if isinstance(alarm, Gap) else f"{alarm} is neither 0 nor 1")
+        last.append(alarm == 1)
         return [float(len(last) == IN_A_ROW and all(last))]
 
+    label = "under-voltage-alarm" if has_flags else "under-voltage"
     note = f"the input was too low in each of the last {IN_A_ROW} polls, {CADENCE_S:g} s apart"
-    return Reader((sensor("throttle", label, root.absolute(path), note=note),), read, CADENCE_S)
-
-
-def _parse_alarm(text: str) -> bool:
-    alarm = parse_int(text.strip())
-    if alarm not in (0, 1):
-        raise ValueError(f"{alarm} is neither 0 nor 1")
-    return alarm == 1
+    info = sensor("throttle", label, root.absolute(paths[0]), note=note)
+    return Found((Reader((info,), read, CADENCE_S),))
 
 
 # What the power supply of a Pi 5 has agreed to deliver, as the bootloader negotiated it.
@@ -325,26 +303,11 @@ _RAIL = re.compile(r"\s*(\w{1,30})_(?:A current\([0-9]{1,4}\)=(.+)A|V volt\([0-9
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,12})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A, V by the name of the rail."""
-
-    currents: Mapping[str, float]
-    volts: Mapping[str, float]
-
-    @property
-    def rails(self) -> tuple[str, ...]:
-        """Those with both, in the order of their currents."""
-        return tuple(name for name in self.currents if name in self.volts)
-
-    def watts(self, rail: str) -> float | Gap:
-        if rail in self.currents and rail in self.volts:
-            return self.currents[rail] * self.volts[rail]
-        return Gap(f"the power chip did not tell {rail}")
+Rails = Mapping[str, float]
 
 
-def parse_rails(answer: str) -> Measured:
-    """Lines of another shape, and numbers that are none, are passed over."""
+def parse_rails(answer: str) -> tuple[Rails, Rails]:
+    """Amperes and volts by the name of the rail. Lines of another shape, and numbers that are none, are passed over."""
     currents: dict[str, float] = {}
     volts: dict[str, float] = {}
     for line in answer.splitlines():
@@ -354,30 +317,31 @@ def parse_rails(answer: str) -> Measured:
         values, text = (currents, amperes) if amperes is not None else (volts, voltage)
         if _NUMBER.fullmatch(text):
             values[rail] = float(text)
-    return Measured(currents, volts)
+    return currents, volts
 
 
 def discover_power(root: Root) -> Found:
     try:
-        rails = parse_rails(ask(root, READ_ADC)).rails
+        currents, volts = parse_rails(ask(root, READ_ADC))
     except NotRegisteredError:
         return Found(missing=(Missing("power", NO_METER),))
     except OSError as error:
         return Found(missing=(_missing("power", error),))
+    rails = tuple(name for name in currents if name in volts)
     source = f"{COMMAND} {READ_ADC}"
     if not rails:
         return Found(missing=(Missing("power", f"{source} told no rail with a current and a voltage"),))
     parts = [sensor("power", rail, source, role="part", accuracy=ACCURACY) for rail in rails]
     total = sensor("power", "pmic-sum", source, accuracy=ACCURACY, note=SUM_NOTE)
-    volts = sensor("volt", INPUT, source, accuracy=ACCURACY, note=INPUT_NOTE)
+    voltage = sensor("volt", INPUT, source, accuracy=ACCURACY, note=INPUT_NOTE)
     read = partial(_read_rails, root, rails)
-    return Found((Reader((*parts, total, volts), read, CADENCE_S, "power chip", FASTEST_S),))
+    return Found((Reader((*parts, total, voltage), read, CADENCE_S, "power chip", FASTEST_S),))
 
 
 def _read_rails(root: Root, rails: tuple[str, ...]) -> Values:
     """Power of each rail, their sum, and the voltage at the input."""
-    measured = parse_rails(ask(root, READ_ADC))
-    watts = [measured.watts(rail) for rail in rails]
-    known = [value for value in watts if not isinstance(value, Gap)]
-    total = sum(known) if len(known) == len(watts) else Gap("a rail is not told, and a sum without it is none")
-    return [*watts, total, measured.volts.get(INPUT, Gap(f"the power chip did not tell {INPUT}"))]
+    currents, volts = parse_rails(ask(root, READ_ADC))
+    watts = {rail: currents[rail] * volts[rail] for rail in rails if rail in currents and rail in volts}
+    total = sum(watts.values()) if len(watts) == len(rails) else Gap("a rail is not told, and a sum without it is none")
+    each = [watts.get(rail, Gap(f"the power chip did not tell {rail}")) for rail in rails]
+    return [*each, total, volts.get(INPUT, Gap(f"the power chip did not tell {INPUT}"))]

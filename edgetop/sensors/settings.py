@@ -7,7 +7,7 @@ which clock the kernel counts time by, where that is a slow one.
 from collections.abc import Callable, Sequence
 
 from edgetop.sensors.board import read_governor
-from edgetop.sensors.jetson.power_mode import read_power_mode
+from edgetop.sensors.jetson import read_power_mode
 from edgetop.sensors.protocol import Found, SensorEvent, Values
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from edgetop.sensors.jetson.rails import RailPlan, plan_of
 from edgetop.sensors.protocol import Gap
+from edgetop.sensors.rails import RailPlan, plan_of
 from edgetop.sensors.thermal import plausible
 
 _HEAD = re.compile(r"(?:([0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}) )?RAM ([0-9]{1,9})/([0-9]{1,9})MB\b")

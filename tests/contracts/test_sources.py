@@ -17,7 +17,7 @@ from edgetop.sensors import cgroup
 from edgetop.sensors.application import Application
 from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import PowerMonitor, parse_spec
-from edgetop.sensors.ina import Ina226, Registers
+from edgetop.sensors.ina import Registers, ina226
 from edgetop.sensors.jetson_stats import Helper, JetsonStats
 from edgetop.sensors.memory import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
@@ -101,7 +101,7 @@ def _users_own(tree: Path) -> tuple[Source, ...]:
     """Instruments, and a GPU, on a board whose power is read at a rate of the user's choice."""
     chip = FakeIna226()
     registers = Registers(FakeBus(at_40=chip), 0x40)
-    monitor = PowerMonitor(parse_spec("1:0x40:ina226:0.002"), Ina226(0.002, 0.5), registers, ["total"], 1.0)
+    monitor = PowerMonitor(parse_spec("1:0x40:ina226:0.002"), ina226(0.002, 0.5), registers, ["total"], 1.0)
     monitor.set_up()
     chip.convert()
     log = tree / "log.csv"

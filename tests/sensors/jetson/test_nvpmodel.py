@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.jetson.power_mode import parse_modes
+from edgetop.sensors.jetson import parse_modes
 from tests.support.nvpmodel import CONF
 
 

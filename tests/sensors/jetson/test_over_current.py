@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.jetson import over_current
-from edgetop.sensors.jetson.over_current import FIRST, WENT_BACK, over_current_of
+from edgetop.sensors.counters import FIRST, WENT_BACK
+from edgetop.sensors.jetson import discover_over_current, over_current_of
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from tests.support.clocks import NS, ManualClock
@@ -46,7 +46,7 @@ class Watched:
 
 
 def test_what_was_counted_before_is_not_told(tmp_path: Path) -> None:
-    (source,) = over_current.discover(plant_counts(tmp_path, 0, 0, 27390)).sources
+    (source,) = discover_over_current(plant_counts(tmp_path, 0, 0, 27390)).sources
     assert set(source.read()) == {FIRST}
 
 
@@ -86,11 +86,11 @@ def test_an_alarm_that_slows_nothing_costs_no_time(tmp_path: Path) -> None:
 
 def test_an_alarm_that_the_chip_has_not_is_not_told(tmp_path: Path) -> None:
     root = plant(tmp_path, {f"{FOLDER}/name": "soctherm_oc\n", f"{FOLDER}/oc1_event_cnt": "0\n"})
-    (source,) = over_current.discover(root).sources
+    (source,) = discover_over_current(root).sources
     assert [info.id for info in source.sensors] == ["rate/oc1", "throttle/under-voltage"]
     plant(tmp_path, {f"{FOLDER}/oc2_event_cnt": "0\n"})
     (tmp_path / FOLDER / "oc1_event_cnt").unlink()
-    (source,) = over_current.discover(root).sources
+    (source,) = discover_over_current(root).sources
     assert [info.id for info in source.sensors] == [
         "rate/oc2",
         "rate/over-current-events",
@@ -127,7 +127,7 @@ def test_a_failure_of_the_bpmp_is_an_error_and_the_next_interval_is_whole(tmp_pa
 
 def test_a_chip_of_that_name_with_other_files_gives_nothing(tmp_path: Path) -> None:
     root = plant(tmp_path, {f"{FOLDER}/name": "soctherm_oc\n", f"{FOLDER}/oc_count": "1\n"})
-    assert over_current.discover(root).sources == ()
+    assert discover_over_current(root).sources == ()
 
 
 @settings(deadline=None, max_examples=50)

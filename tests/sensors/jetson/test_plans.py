@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.sensors.jetson.rails import PLANS, plan_of, role_of
+from edgetop.sensors.rails import PLANS, plan_of, role_of
 
 ORIN_NANO = {"VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"}
 TX2 = {"VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_4V0_WIFI", "VDD_IN", "VDD_SYS_CPU", "VDD_SYS_DDR"}

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.jetson import power_mode
-from edgetop.sensors.jetson.power_mode import PowerMode, read_power_mode
+from edgetop.sensors.jetson import PowerMode, discover_power_mode, read_power_mode
 from edgetop.sensors.root import Root
 from tests.support.nvpmodel import CONF
 from tests.support.trees import plant
@@ -85,13 +84,13 @@ def test_what_cannot_be_compared_is_not_a_deviation(tmp_path: Path) -> None:
 
 def test_a_deviation_is_told_with_the_way_to_apply_the_mode(tmp_path: Path) -> None:
     root = planted(tmp_path, {f"{GPU}max_freq": "1020000000"})
-    (missing,) = power_mode.discover(root).missing
+    (missing,) = discover_power_mode(root).missing
     assert "GPU is limited to 1020 MHz" in missing.why
     assert missing.fix == "sudo nvpmodel -m 0"
 
 
 def test_a_mode_that_is_in_force_is_nothing_to_tell(tmp_path: Path) -> None:
-    assert power_mode.discover(planted(tmp_path)).missing == ()
+    assert discover_power_mode(planted(tmp_path)).missing == ()
 
 
 @pytest.mark.parametrize(
@@ -129,13 +128,13 @@ def test_without_its_configuration_a_mode_has_its_number(tmp_path: Path) -> None
 def test_a_status_that_tells_nothing_is_missing(tmp_path: Path, status: str) -> None:
     root = planted(tmp_path, {"var/lib/nvpmodel/status": status})
     assert read_power_mode(root) is None
-    assert [missing.what for missing in power_mode.discover(root).missing] == ["power mode"]
+    assert [missing.what for missing in discover_power_mode(root).missing] == ["power mode"]
 
 
 def test_other_boards_have_no_such_mode(tmp_path: Path) -> None:
     root = planted(tmp_path, {"proc/device-tree/compatible": "rockchip,rk3588\0"})
     assert read_power_mode(root) is None
-    assert power_mode.discover(root).missing == ()
+    assert discover_power_mode(root).missing == ()
 
 
 CONTENTS = st.sampled_from(["", "0", "-1", "9" * 30, "²", "pmode:0000", "1 2 3", CONF]) | st.text(max_size=12)

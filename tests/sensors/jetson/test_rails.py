@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.jetson import rails
+from edgetop.sensors import rails
 from edgetop.sensors.protocol import Found, Gap, Reader
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source

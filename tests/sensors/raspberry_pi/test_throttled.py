@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetop.sensors import raspberry_pi
 from edgetop.sensors.protocol import Gap, Source
-from edgetop.sensors.raspberry_pi import FLAGS, parse_throttled, parse_throttled_file, throttle_flags
+from edgetop.sensors.raspberry_pi import FLAGS, parse_throttled, throttle_flags
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -53,9 +53,9 @@ def test_anything_else_is_no_word(answer: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "0x5", "five", "-1", "123456789", "5 5"])
 def test_the_file_holds_hexadecimal_alone(text: str) -> None:
-    assert parse_throttled_file("50005") == 0x50005
+    assert parse_throttled("50005", prefix="") == 0x50005
     with pytest.raises(ValueError, match="not a throttle word"):
-        parse_throttled_file(text)
+        parse_throttled(text, prefix="")
 
 
 @pytest.mark.parametrize(("bit", "flag"), list(enumerate(FLAGS)))

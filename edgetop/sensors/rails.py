@@ -18,7 +18,7 @@ name of its own and without the role of a total.
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,6 +78,7 @@ def role_of(label: str, plan: RailPlan | None) -> str | None:
 ACCURACY = "on-board-monitor"
 CADENCE_S = 1.0  # a read of three rails is about 3 ms on the I2C bus
 FASTEST_S = 0.5
+NO_SUM = Gap("a rail cannot be read, and a sum without it is none")
 NOT_CONNECTED = "NC"  # what NVIDIA's device trees name an unused channel
 
 
@@ -119,22 +120,19 @@ def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
         summed = tuple(labels.index(part) for part in plan.parts)
         note = f"{' + '.join(plan.parts)}: about the module; the carrier board is not in it"
         sensors.append(sensor("power", "module-sum", "the rails it names", accuracy=ACCURACY, note=note))
+
+    def read() -> Values:
+        """A rail that cannot be read costs the others nothing."""
+        values = [(each,) * 3 if isinstance(each, Gap) else each for each in map(attempt, reads)]
+        flat = [value for three in values for value in three]
+        if not summed:
+            return flat
+        watts = [value for place in summed if not isinstance(value := values[place][0], Gap)]
+        return [*flat, sum(watts) if len(watts) == len(summed) else NO_SUM]
+
+    reads = [rail.read for rail in chip.rails]
     fastest_s = max(FASTEST_S, chip.window_s)
-    read = partial(_read, chip.rails, summed)
     return Reader(tuple(sensors), read, max(CADENCE_S, fastest_s), f"rails {', '.join(labels)}", fastest_s)
-
-
-def _read(rails: Sequence[Rail], summed: Sequence[int]) -> Values:
-    """A rail that cannot be read costs the others nothing."""
-    triples = [attempt(rail.read) for rail in rails]
-    values = [[triple] * 3 if isinstance(triple, Gap) else list(triple) for triple in triples]
-    flat = [value for three in values for value in three]
-    return [*flat, _sum([values[place][0] for place in summed])] if summed else flat
-
-
-def _sum(watts: Sequence[float | Gap]) -> float | Gap:
-    known = [value for value in watts if not isinstance(value, Gap)]
-    return sum(known) if len(known) == len(watts) else Gap("a rail cannot be read, and a sum without it is none")
 
 
 def _sensors(rail: Rail, label: str, plan: RailPlan | None) -> tuple[SensorInfo, ...]:
@@ -209,23 +207,17 @@ def parse_milli(text: str, quantity: str) -> float:
 def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
     """The chips, and what is missing where only root may read one."""
     chips, missing = [], []
-    for folder in _iio_folders(root):
-        rails = _iio_rails(root, folder)
-        if rails is not None:
-            chips.append(Chip(rails))
-        else:
+    for chip in root.names(DRIVER):
+        # `iio:deviceN`, or `iio_device` on some kernels, which may be the same by another name.
+        folders = [f"{DRIVER}/{chip}/{name}" for name in root.names(f"{DRIVER}/{chip}") if name.startswith("iio")]
+        for folder in [each for each in folders if root.exists(f"{each}/rail_name_0")][:1]:
+            if (rails := _iio_rails(root, folder)) is not None:
+                chips.append(Chip(rails))
+                continue
             why = f"only root may read the rails in {root.absolute(folder)}"
             fix = f"sudo chmod a+r {root.absolute(folder)}/rail_name_* {root.absolute(folder)}/in_*"
             missing.append(Missing("power", why, fix))
     return chips, missing
-
-
-def _iio_folders(root: Root) -> Iterator[str]:
-    """One a chip: `iio:deviceN`, or `iio_device` on some kernels, which may be the same by another name."""
-    for chip in root.names(DRIVER):
-        entries = [name for name in root.names(f"{DRIVER}/{chip}") if name.startswith("iio")]
-        named = [name for name in entries if root.exists(f"{DRIVER}/{chip}/{name}/rail_name_0")]
-        yield from (f"{DRIVER}/{chip}/{name}" for name in named[:1])
 
 
 def _iio_rails(root: Root, folder: str) -> tuple[Rail, ...] | None:

@@ -1,5 +1,6 @@
-"""The power mode of a Jetson, whether its limits are in force, and whether the clocks are locked.
+"""What only a Jetson reports beside its power rails: its power mode and its over-current events.
 
+The power mode: whether its limits are in force, and whether the clocks are locked.
 `/var/lib/nvpmodel/status` says which mode was asked for last (`pmode:0002`), readable by all
 and without a fork. It may name a mode that was never applied, so its limits are compared with
 what cpufreq and devfreq have. `jetson_clocks` leaves no trace but equal minima and maxima;
@@ -11,12 +12,16 @@ then `GPU MAX_FREQ 612000000`). -1 stands for the highest there is (Jetson Linux
 """
 
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgetop.sensors.clocks import DEVFREQ, device_kind, policies
-from edgetop.sensors.protocol import Found, Missing
-from edgetop.sensors.root import Root, is_compatible
+from edgetop.sensors.counters import FIRST, WENT_BACK
+from edgetop.sensors.protocol import Found, Missing, Reader, Values, sensor
+from edgetop.sensors.root import Root, chips_named, is_compatible
+from edgetop.session.manifest import SensorInfo
+from edgetop.session.trips import OVER_CURRENT_PERCENT
 
 STATUS = "var/lib/nvpmodel/status"
 CONF = "etc/nvpmodel.conf"
@@ -107,26 +112,20 @@ def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
 
 
 def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iterator[str]:
-    if (match := _CPU.search(path)) and (policy := _policy_of(root, match[1])):
-        limit, highest, per_mhz = f"{policy}/scaling_max_freq", f"{policy}/cpuinfo_max_freq", 1e3
-    elif (match := _DEVICE.search(path)) and (device := _devfreq_of(root, match[1])):
-        limit, highest, per_mhz = f"{device}/max_freq", f"{device}/available_frequencies", 1e6
-    else:
-        return  # not a clock that everybody may read
-    expected = wanted if wanted != HIGHEST else _number(root, highest)
-    found = _number(root, limit)
-    if found and expected and abs(found / expected - 1) > TOLERANCE:
-        yield f"{parameter} is limited to {found / per_mhz:g} MHz where the mode says {expected / per_mhz:g}"
-
-
-def _policy_of(root: Root, cpu: str) -> str | None:
-    """The policy of a CPU: what its `cpufreq` links to."""
-    return next((each for each in policies(root) if cpu in (root.line(f"{each}/related_cpus") or "").split()), None)
-
-
-def _devfreq_of(root: Root, address: str) -> str | None:
-    """By the address: the part after it (`ga10b`, `gpu`) differs between releases."""
-    return next((f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if name.startswith(f"{address}.")), None)
+    """At most one sentence; none of a clock that not everybody may read."""
+    if match := _CPU.search(path):  # its policy is what the CPU's `cpufreq` links to
+        folders = [each for each in policies(root) if match[1] in (root.line(f"{each}/related_cpus") or "").split()]
+        limit, highest, per_mhz = "scaling_max_freq", "cpuinfo_max_freq", 1e3
+    if match is None or not folders:
+        # By the address: the part after it (`ga10b`, `gpu`) differs between releases.
+        match = _DEVICE.search(path)
+        folders = [f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if match and name.startswith(f"{match[1]}.")]
+        limit, highest, per_mhz = "max_freq", "available_frequencies", 1e6
+    for folder in folders[:1]:
+        expected = wanted if wanted != HIGHEST else _number(root, f"{folder}/{highest}")
+        now = _number(root, f"{folder}/{limit}")
+        if now and expected and abs(now / expected - 1) > TOLERANCE:
+            yield f"{parameter} is limited to {now / per_mhz:g} MHz where the mode says {expected / per_mhz:g}"
 
 
 def _number(root: Root, path: str) -> int | None:
@@ -147,8 +146,8 @@ def _are_clocks_locked(root: Root) -> bool:
     return bool(cpus) and all(low is not None and low == high for low, high in pairs)
 
 
-def discover(root: Root) -> Found:
-    """No sensor: what is wrong with the power mode, as something that the board does not tell truly."""
+def discover_power_mode(root: Root) -> Found:
+    """No sensor: what is wrong with the power mode is listed as missing."""
     if not is_compatible(root, "nvidia,tegra"):
         return Found()
     mode = read_power_mode(root)
@@ -158,3 +157,68 @@ def discover(root: Root) -> Found:
         return Found()
     why = f"{mode.name} was asked for, but {'; '.join(mode.deviations)}: it was not applied, or something else limits"
     return Found(missing=(Missing("power mode", why, f"sudo nvpmodel -m {mode.number}"),))
+
+
+# Over-current events of a Jetson Orin or Thor: the throttling that no clock shows.
+# The chip `soctherm_oc` counts, since boot, how often the power management slowed CPU and GPU to half their clock for
+# about a millisecond (nvidia-oot, tegra23x-oc-event.c; each read asks the BPMP, which publishes about every 2 s).
+# OC1 is under-voltage of VDD_IN, OC2 average and OC3 instantaneous over-current (Jetson Linux developer guide,
+# "OC event"). NVIDIA expects some in the largest power mode, so a single one is no alarm: the share of time counts.
+
+CHIP = "soctherm_oc"
+UNDER_VOLTAGE = 1  # the number of the alarm that is about voltage, not current
+CADENCE_S = 2.0  # the BPMP's own
+EVENT_S = 0.001  # seen on an Orin Nano, whose BPMP has `throt_period` 1
+
+
+def discover_over_current(root: Root) -> Found:
+    """Xavier's driver of the same chip name has other files, and gives nothing here."""
+    for folder in chips_named(root, CHIP)[:1]:
+        if alarms := [n for n in range(1, 10) if root.exists(f"{folder}/oc{n}_event_cnt")]:
+            return Found((over_current_of(root, folder, alarms),))
+    return Found()
+
+
+def over_current_of(
+    root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
+) -> Reader:
+    """Events per second of each alarm, the share of time they cost, and what limits the board now."""
+    counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
+    slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
+    currents = [n for n in alarms if n != UNDER_VOLTAGE]
+    before: tuple[float, dict[int, int]] | None = None
+    infos = tuple(_over_current_sensors(root.absolute(folder), alarms, slowing))
+
+    def read() -> Values:
+        nonlocal before
+        now = clock_s()
+        counts = {n: counter.read_int() for n, counter in counters.items()}
+        last, before = before, (now, counts)
+        if last is None or now <= last[0]:
+            return [FIRST] * len(infos)
+        if any(counts[n] < last[1][n] for n in alarms):
+            return [WENT_BACK] * len(infos)
+        rates = {n: (counts[n] - last[1][n]) / (now - last[0]) for n in alarms}
+        values = list(rates.values())
+        if currents:
+            share = min(100.0, 100 * EVENT_S * sum(rates[n] for n in currents if n in slowing))
+            values += [sum(rates[n] for n in currents), share, float(share >= OVER_CURRENT_PERCENT)]
+        if UNDER_VOLTAGE in alarms:
+            values.append(float(rates[UNDER_VOLTAGE] > 0))
+        return values
+
+    return Reader(infos, read, CADENCE_S, "over-current events")
+
+
+def _over_current_sensors(chip: str, alarms: Sequence[int], slowing: Sequence[int]) -> Iterator[SensorInfo]:
+    for n in alarms:
+        note = None if n in slowing else "this alarm is set not to slow anything"
+        yield sensor("rate", f"oc{n}", f"{chip}/oc{n}_event_cnt", note=note)
+    if any(n != UNDER_VOLTAGE for n in alarms):
+        share = f"estimated: {1000 * EVENT_S:g} ms at half clocks an event"
+        least = f"at least {OVER_CURRENT_PERCENT:g} % of the time, {share}"
+        yield sensor("rate", "over-current-events", chip, note="OC2 and OC3 together")
+        yield sensor("pressure", "over-current", chip, note=share)
+        yield sensor("throttle", "over-current", chip, note=least)
+    if UNDER_VOLTAGE in alarms:
+        yield sensor("throttle", "under-voltage", chip, note="OC1: VDD_IN fell below its limit since the last read")
