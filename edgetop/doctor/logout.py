@@ -8,8 +8,7 @@ of the session: it lets the user's own manager live, under which one can be star
 import pwd
 
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown
-from edgetop.sensors.commands import run_command
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, run_command
 
 NAME = "logout"
 LINGER = "var/lib/systemd/linger"

@@ -9,13 +9,24 @@ Documentation/admin-guide/cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/mem
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from edgetop.sensors.counters import FIRST, Rate
 from edgetop.sensors.memory import MIB
 from edgetop.sensors.processes import HOST, parse_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
+from edgetop.sensors.protocol import (
+    EventReader,
+    Found,
+    Gap,
+    Missing,
+    Reader,
+    SensorEvent,
+    Values,
+    attempt,
+    join,
+    sensor,
+)
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.session.manifest import SensorInfo
 
@@ -46,12 +57,9 @@ class Files:
 
 
 V1 = Files(
-    "memory.usage_in_bytes",
-    "memory.max_usage_in_bytes",
-    "memory.limit_in_bytes",
-    "memory.oom_control",
-    "memory.failcnt",
-)
+    current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limit="memory.limit_in_bytes",
+    events="memory.oom_control", hits="memory.failcnt",
+)  # fmt: skip
 V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memory.events")
 
 
@@ -68,14 +76,16 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     files, own = group.files, group.folders[0]
     infos: list[SensorInfo] = []
     parts: list[Callable[[], Values]] = []
-    onsets = Onsets("memory-limit")
+    onset = Onset("memory-limit", "the memory limit is reached: something of the engine must go before it gets more")
 
     def add(file: str, *sensors: tuple[str, str], read: Callable[[], Values]) -> None:
         source = f"{root.absolute(own)}/{file}"
         infos.extend(sensor(kind, label, source, note=_NOTES.get(label)) for kind, label in sensors)
         parts.append(read)
 
-    held, peak, events = (root.file(f"{own}/{name}") for name in (files.current, files.peak, files.events))
+    held, peak, events, hit = (
+        root.file(f"{own}/{name}") for name in (files.current, files.peak, files.events, files.hits)
+    )
     add(files.current, ("mem", "cgroup"), read=lambda: [_count(held) / MIB])
     if root.exists(peak.relative):
         add(files.peak, ("mem", "cgroup-peak"), read=lambda: [_count(peak) / MIB])
@@ -85,48 +95,41 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
     if root.exists(events.relative):
         kills = Rate()
         add(files.events, ("rate", "oom-kills"), read=lambda: [_oom_kills(events, kills, now())])
-    if root.exists(f"{own}/{files.hits}") and _limits(levels[:1]):
-        hit, hits = root.file(f"{own}/{files.hits}"), Rate()
-        text = "the memory limit is reached: something of the engine must go before it gets more"
-        read_hits = partial(_rate_of_hits, hit, hits, now)
-        add(files.hits, ("rate", "memory-limit-hits"), read=lambda: [onsets.told(read_hits(), text)])
-    return TellingReader(
-        tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onsets.events
+    if root.exists(hit.relative) and _limits(levels[:1]):
+        hits = Rate()
+
+        def read_hits() -> Values:
+            text = hit.read_text()
+            count = parse_counters(text).get("max", 0) if " " in text else parse_int(text)
+            return [onset.checked(hits.per_second(count, now()))]
+
+        add(files.hits, ("rate", "memory-limit-hits"), read=read_hits)
+    return EventReader(
+        tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onset.events
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TellingReader(Reader):
-    """Beside its values it tells when something begins that they count."""
-
-    events: list[SensorEvent] = field(default_factory=list)
-
-    def take_events(self) -> Sequence[SensorEvent]:
-        taken = tuple(self.events)
-        self.events.clear()
-        return taken
-
-
-class Onsets:
+class Onset:
     """Makes an event of a count that is not 0, after it was 0 for QUIET_READINGS."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, message: str) -> None:
         self.events: list[SensorEvent] = []
-        self._kind = kind
+        self._kind, self._message = kind, message
         self._quiet = QUIET_READINGS
 
-    def told(self, value: float | Gap, message: str) -> float | Gap:
+    def checked(self, value: float | Gap) -> float | Gap:
+        """The same value, after an event where one is due."""
         if not isinstance(value, Gap):
             if value > 0 and self._quiet >= QUIET_READINGS:
-                data = {"value": round(value, 1)}
-                self.events.append(SensorEvent(self._kind, message, data, "warning"))
+                self.events.append(SensorEvent(self._kind, self._message, {"value": round(value, 1)}, "warning"))
             self._quiet = 0 if value > 0 else self._quiet + 1
         return value
 
 
 def cpu_quota(root: Root, folder: str) -> Reader:
     """In what share of its periods the engine had used up its quota of CPU time, and waited for the next one."""
-    file, onsets = root.file(f"{folder}/{CPU_STAT}"), Onsets("cpu-quota")
+    file = root.file(f"{folder}/{CPU_STAT}")
+    onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
     before: tuple[int, int] | None = None  # periods, and those of them in which it waited
 
     def read() -> Values:
@@ -134,16 +137,15 @@ def cpu_quota(root: Root, folder: str) -> Reader:
         fields = parse_counters(file.read_text())
         if not {"nr_periods", "nr_throttled"} <= fields.keys():
             return [Gap("no count of periods in the file")]
-        was, before = before, (fields["nr_periods"], fields["nr_throttled"])
-        if was is None:
+        last, before = before, (fields["nr_periods"], fields["nr_throttled"])
+        if last is None:
             return [FIRST]
-        periods, waited = before[0] - was[0], before[1] - was[1]
-        share = 100 * waited / periods if periods > 0 else 0.0
-        return [onsets.told(share, "the CPU quota is used up: the engine waits for its next period")]
+        periods, waited = before[0] - last[0], before[1] - last[1]
+        return [onset.checked(100 * waited / periods if periods > 0 else 0.0)]
 
     note = "share of its periods in which the engine waited for the next one"
     info = sensor("pressure", "cpu-quota", root.absolute(file.relative), note=note)
-    return TellingReader((info,), read, name="cgroup CPU quota", events=onsets.events)
+    return EventReader((info,), read, name="cgroup CPU quota", events=onset.events)
 
 
 def _count(file: File) -> int:
@@ -171,11 +173,6 @@ def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
     return [min(limit for limit, _ in limits) / MIB, max(0, min(left)) / MIB]
 
 
-def _rate_of_hits(file: File, rate: Rate, now: Callable[[], float]) -> float | Gap:
-    text = file.read_text()
-    return rate.per_second(parse_counters(text).get("max", 0) if " " in text else parse_int(text), now())
-
-
 def _oom_kills(events: File, rate: Rate, at_s: float) -> float | Gap:
     kills = parse_counters(events.read_text()).get("oom_kill")
     if kills is None:  # v1 before Linux 4.13
@@ -196,17 +193,14 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
         mounts = root.read_text(f"proc/{pid}/mountinfo")
     except OSError as error:
         return Found(missing=(Missing("mem/cgroup", f"/proc/{pid}/cgroup: {error.strerror}"),))
-    found = locate(root, memberships, mounts)
-    memory = Found(missing=(found,)) if isinstance(found, Missing) else Found((cgroup_memory(root, found),))
-    folders = (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
-    quota = next((folder for folder in folders if _has_quota(root, folder)), None)
-    return memory if quota is None else join([memory, Found((cpu_quota(root, quota),))])
-
-
-def _has_quota(root: Root, folder: str) -> bool:
-    """Of version 2: `max 100000`, or a number in place of `max`; of version 1: -1, or a number."""
-    newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
-    return (newer is not None and not newer.startswith("max")) or (older is not None and older > 0)
+    group = locate(root, memberships, mounts)
+    memory = Found(missing=(group,)) if isinstance(group, Missing) else Found((cgroup_memory(root, group),))
+    for folder in (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu")):
+        # Of version 2: `max 100000`, or a number in place of `max`; of version 1: -1, or a number.
+        newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
+        if (newer is not None and not newer.startswith("max")) or (older is not None and older > 0):
+            return join([memory, Found((cpu_quota(root, folder),))])
+    return memory
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
@@ -214,10 +208,7 @@ def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...
 
     `controller`: of version 1; "" is version 2.
     """
-    path, mounted = (
-        _paths(memberships).get(controller),
-        _v1_mount(mounts, controller) if controller else _v2_mount(mounts),
-    )
+    path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
     return _levels(path, *mounted) or () if path is not None and mounted is not None else ()
 
 
@@ -226,8 +217,8 @@ def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
 
     On a hybrid system the memory controller may be in either hierarchy: version 1 says so by name.
     """
-    paths = _paths(memberships)
-    for files, path, mounted in ((V1, paths.get("memory"), _v1_mount(mounts)), (V2, paths.get(""), _v2_mount(mounts))):
+    for files, controller in ((V1, "memory"), (V2, "")):
+        path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
         if path is None or mounted is None:
             continue
         folders = _levels(path, *mounted)
@@ -236,20 +227,13 @@ def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
         accounting = [folder for folder in folders if root.exists(f"{folder}/{files.current}")]
         if accounting:  # a group without files of its own is accounted in the next one above
             return Group(files, tuple(accounting))
-    return _why_none(root, mounts)
-
-
-def _why_none(root: Root, mounts: str) -> Missing:
-    mounted = _v2_mount(mounts)
+    why, mounted = "no cgroup of the engine accounts memory", _mount(mounts, "")
     if mounted is None:
-        return _OFF if _v1_mount(mounts) is None else Missing("mem/cgroup", "no cgroup of the engine accounts memory")
+        return _OFF if _mount(mounts, "memory") is None else Missing("mem/cgroup", why)
     if "memory" not in root.text(f"{mounted[1]}/cgroup.controllers").split():
         return _OFF
-    return Missing(
-        "mem/cgroup",
-        "no cgroup of the engine accounts memory",
-        "start edgetop in a group that does: systemd-run --user --scope -p MemoryAccounting=yes edgetop ...",
-    )
+    fix = "start edgetop in a group that does: systemd-run --user --scope -p MemoryAccounting=yes edgetop ..."
+    return Missing("mem/cgroup", why, fix)
 
 
 def _paths(memberships: str) -> dict[str, str]:
@@ -263,23 +247,16 @@ def _paths(memberships: str) -> dict[str, str]:
     return paths
 
 
-def _v1_mount(mounts: str, controller: str = "memory") -> tuple[str, str] | None:
-    return next((m[:2] for m in _mounts(mounts) if m[2] == "cgroup" and controller in m[3].split(",")), None)
-
-
-def _v2_mount(mounts: str) -> tuple[str, str] | None:
-    return next((m[:2] for m in _mounts(mounts) if m[2] == "cgroup2"), None)
-
-
-def _mounts(text: str) -> list[tuple[str, str, str, str]]:
-    """Root within the hierarchy, mount point, type and super options (proc(5), mountinfo)."""
-    found = []
-    for line in text.splitlines():
+def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
+    """Root within the hierarchy, and mount point, of the first mount with that controller (proc(5), mountinfo)."""
+    for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
-        fields, kinds = before.split(" "), after.split(" ")
-        if len(fields) >= 6 and len(kinds) >= 3 and "\0" not in _unescaped(line):
-            found.append((_unescaped(fields[3]), _unescaped(fields[4]).lstrip("/"), kinds[0], kinds[2]))
-    return found
+        fields, kinds = before.split(" "), after.split(" ")  # kinds: type, source, super options
+        if len(fields) < 6 or len(kinds) < 3 or "\0" in _unescaped(line):
+            continue
+        if (kinds[0] == "cgroup2") if not controller else (kinds[0] == "cgroup" and controller in kinds[2].split(",")):
+            return _unescaped(fields[3]), _unescaped(fields[4]).lstrip("/")
+    return None
 
 
 def _unescaped(path: str) -> str:

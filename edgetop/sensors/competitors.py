@@ -1,8 +1,8 @@
-"""Who else takes the CPU: the load of all other processes, and the names of those that take most of it.
+"""Memory and CPU of a watched application as a whole, and which other processes take the CPU.
 
-The load is told by every read. Names cost a look at every process, about 10 us each, so they are
-asked for once in a while, and each second only while others take much.
-The real /proc, as for all that concerns the engine's own process.
+The application is the process that is watched and all that descend from it. Others: every read gives the load of all
+other processes. Their names cost a read of every process, about 10 us each, so they are read once in a while, and each
+second only while others take much. All from the real /proc: proc_pid_statm(5), proc_pid_task(5).
 """
 
 import contextlib
@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from edgetop.sensors.counters import Rate
+from edgetop.sensors.counters import Rate, SumRate
+from edgetop.sensors.load import waited_by_thread
+from edgetop.sensors.memory import MIB, resident_bytes
 from edgetop.sensors.processes import (
     HOST,
     TICK_S,
@@ -28,13 +30,16 @@ from edgetop.session.events import JsonValue
 
 COMPETING = "competing"  # the kind of event that names them
 
-MUCH_PCT = 30.0  # of a core: then it is asked who
+MUCH_PCT = 30.0  # of a core: from here on the names are read
 EVERY_S = 10.0  # while it is quiet, so that there is something to compare with
-CLOSE_LOOKS = 10  # in a row at most: then every fifth
+CLOSE_READS = 10  # of the names, each second, in a row at most: then every fifth second
 CLOSE_EVERY_S = 5.0
-AGAIN_S = 30.0  # the same names are told again
-LEAST_PCT = 5.0  # of a core: who takes less is not named
-SHOWN = 3
+AGAIN_S = 30.0  # the same names are reported again
+LEAST_PCT, SHOWN = 5.0, 3  # a process that takes less of a core is not named
+
+THREADS_S = 60.0  # after 10 s, and then each minute, an event names the threads that took the CPU
+FIRST_THREADS_S = 10.0
+THREADS_LEAST_PCT, THREADS_SHOWN = 1.0, 6
 
 
 class Competitors:
@@ -65,15 +70,11 @@ class Competitors:
         self._taken: dict[str, float] = {}  # by name, percent of a core times seconds, since the survey began
         self._survey_began_s: float | None = None
         self._lock = threading.Lock()  # the survey is asked for from another thread than reads
-        self._close_looks = 0
+        self._close_reads = 0
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
         self._events: list[SensorEvent] = []
         self._ticks = 0  # of others, so far
         self.sensors = (sensor("load", "others", "/proc/stat", note="all but the engine and edgetop"),)
-
-    def read(self) -> Values:
-        with self._lock:
-            return self._read()
 
     def begin_survey(self) -> None:
         with self._lock:
@@ -89,7 +90,11 @@ class Competitors:
             span_s = at_s - (at_s if self._survey_began_s is None else self._survey_began_s)
             return _most({name: percent_s / span_s for name, percent_s in self._taken.items()}) if span_s > 0 else []
 
-    def _read(self) -> Values:
+    def read(self) -> Values:
+        with self._lock:
+            return [self._load()]
+
+    def _load(self) -> float | Gap:
         at_s = self._now()
         busy, _ = parse_cpu_ticks(self._stat.read_text())  # what a hypervisor stole is nobody's here
         ours = self._family.used_ticks() if self._family else 0
@@ -101,18 +106,18 @@ class Competitors:
         others = self._rate.percent(self._ticks * TICK_S, at_s)
         if isinstance(others, Gap):
             self._measure(at_s)
-            return [others]
+            return others
         if others < MUCH_PCT:
-            self._close_looks = 0
+            self._close_reads = 0
         since_s = at_s - (self._seen_at_s if self._seen_at_s is not None else -EVERY_S)
         is_much = others >= MUCH_PCT
-        patience_s = (0.0 if self._close_looks < CLOSE_LOOKS else CLOSE_EVERY_S) if is_much else EVERY_S
+        patience_s = (0.0 if self._close_reads < CLOSE_READS else CLOSE_EVERY_S) if is_much else EVERY_S
         if since_s >= patience_s:
-            self._close_looks += is_much
+            self._close_reads += is_much
             top = self._measure(at_s)
             if is_much and top:
                 self._report(top, at_s)
-        return [others]
+        return others
 
     def take_events(self) -> Sequence[SensorEvent]:
         notices, self._events = self._events, []
@@ -138,10 +143,82 @@ class Competitors:
         self._events.append(SensorEvent(COMPETING, f"other processes took the CPU, of a core: {text}", data))
 
 
-def _most(percent: Mapping[str, float]) -> list[tuple[str, float]]:
+def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:
+    """The names with at least so many percent, the most first."""
     top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [(name, taken) for name, taken in top if taken >= LEAST_PCT][:SHOWN]
+    return [(name, taken) for name, taken in top if taken >= least][:shown]
 
 
-def discover(pid: int) -> Found:
-    return Found((Competitors(pid),))
+class Application:
+    name = "application"
+    cadence_s = 1.0
+
+    def __init__(
+        self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, family: Family | None = None
+    ) -> None:
+        self._pid, self._root, self._now = pid, root, now
+        self._family = family or Family(pid, root, now)
+        self._pids: list[int] = [pid]
+        self._cpu, self._waited = Rate(), SumRate()
+        self._threads: dict[tuple[int, str], tuple[str, int]] = {}  # by process and number: name, and ticks used
+        self._threads_s = now()
+        self._threads_due_s = self._threads_s + FIRST_THREADS_S
+        self._events: list[SensorEvent] = []
+        source = f"/proc/{pid} and its descendants"
+        self.sensors = (
+            sensor("mem", "application", source, note="all its processes; what they share counts in each"),
+            sensor("load", "application", source, note="all its processes, percent of one core"),
+            sensor("rate", "children-run-queue-wait", source, note="ms a second, of the processes that it started"),
+        )
+
+    def read(self) -> Values:
+        at_s, stats = self._now(), self._family.stats()
+        if not stats:
+            return [Gap("the application has ended")] * 3
+        self._pids = list(stats)
+        if not self._threads or at_s >= self._threads_due_s:
+            self._report_threads(at_s)
+        cpu = self._cpu.percent(self._family.used_ticks() * TICK_S, at_s)
+        memory = sum(resident_bytes(pid) for pid in self._pids) / MIB
+        waited: dict[str, int] = {}
+        for pid in self._pids:
+            if pid != self._pid:
+                with contextlib.suppress(OSError, ValueError):
+                    waited |= waited_by_thread(pid, self._root)
+        wait_ns = self._waited.per_second(waited, at_s)
+        wait_ms = 0.0 if not waited else wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
+        return [memory, cpu, wait_ms]
+
+    def _report_threads(self, at_s: float) -> None:
+        before, self._threads = self._threads, self._thread_ticks()
+        span_s, self._threads_s = at_s - self._threads_s, at_s
+        if not before or span_s <= 0:
+            return
+        self._threads_due_s = at_s + THREADS_S
+        percent = percent_by_name(before, self._threads, span_s)
+        if most := _most(percent, THREADS_LEAST_PCT, THREADS_SHOWN):
+            text = ", ".join(f"{name} {pct:.0f} %" for name, pct in most)
+            data = {"processes": len(self._pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}
+            self._events.append(SensorEvent("threads", f"CPU by thread, of a core: {text}", data))
+
+    def _thread_ticks(self) -> dict[tuple[int, str], tuple[str, int]]:
+        found = {}
+        for pid in self._pids:
+            with contextlib.suppress(OSError):
+                for tid in self._root.entries(f"proc/{pid}/task"):
+                    with contextlib.suppress(OSError, ValueError):
+                        stat = parse_stat(self._root.read_text(f"proc/{pid}/task/{tid}/stat"))
+                        found[pid, tid] = stat.name, stat.cpu_ticks
+        return found
+
+    def take_events(self) -> Sequence[SensorEvent]:
+        events, self._events = self._events, []
+        return events
+
+
+def discover(pid: int, *, is_program: bool) -> Found:
+    """`is_program`: the engine's process may start others, which are a part of it."""
+    if not is_program:
+        return Found((Competitors(pid),))
+    family = Family(pid)  # read once for both
+    return Found((Application(pid, family=family), Competitors(pid, family=family)))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from edgetop.sensors import (
     accelerators,
-    application,
     cgroup,
     clocks,
     competitors,
@@ -21,7 +20,6 @@ from edgetop.sensors import (
     rails,
     rapl,
     raspberry_pi,
-    scheduling,
     settings,
     thermal,
     throttling,
@@ -42,7 +40,7 @@ _BOARD: tuple[Callable[[Root], Found], ...] = (
 _SYSTEM = (memory.discover, memory.discover_paging, traffic.discover, load.discover, load.discover_pressure)
 _ENGINE = (
     *(memory.discover_engine, memory.discover_engine_faults, cgroup.discover_engine, traffic.discover_engine),
-    *(load.discover_engine, scheduling.discover_engine),
+    *(load.discover_engine, load.discover_engine_scheduling),
 )
 
 
@@ -66,7 +64,7 @@ def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False,
     drivers tell of the engine.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
-    found = join([found, application.discover(pid) if is_program else competitors.discover(pid)])
+    found = join([found, competitors.discover(pid, is_program=is_program)])
     if board is None:
         return found
     return join([found, memory.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])

@@ -1,14 +1,15 @@
-"""CPU load, in percent of one core: the whole system, the engine, edgetop itself, and what was stolen.
+"""CPU load, in percent of one core: the whole system, the engine, edgetop itself, and what was stolen; and the waits.
 
 Each is a difference of two readings, so the first read only begins the interval.
 proc_stat(5) for the system, under the root; the real /proc for the two processes.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
 
-from edgetop.sensors.counters import Rate
+from edgetop.sensors.counters import Rate, SumRate
 from edgetop.sensors.processes import HOST, TICK_S, own_threads, parse_cpu_ticks, parse_stat
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.sensors.root import File, Root, parse_int
@@ -48,10 +49,8 @@ def process_load(info: SensorInfo, cpu_seconds: Callable[[], float]) -> Reader:
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
     """Engine and edgetop. `shares_process`: the engine is a thread, told apart by its threads."""
     note = "by threads: what Python started is edgetop, the rest is the engine" if shares_process else None
-    own, engine = (
-        sensor("load", "edgetop", "/proc/self/stat", note=note),
-        sensor("load", "engine", f"/proc/{pid}/stat", note=note),
-    )
+    own = sensor("load", "edgetop", "/proc/self/stat", note=note)
+    engine = sensor("load", "engine", f"/proc/{pid}/stat", note=note)
     if shares_process:
         rest = process_load(engine, lambda: time.process_time() - _own_threads_s())
         return Found((rest, process_load(own, lambda: _own_threads_s() + helper_load.spent_s())))
@@ -98,7 +97,8 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
         sources.append(_resource(root, resource, now_s))
     if sources:
         return Found(tuple(sources))
-    if _linux_version(root) < SINCE:
+    version = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", root.line("proc/sys/kernel/osrelease") or "")
+    if version and (int(version[1]), int(version[2])) < SINCE:
         return Found(missing=(Missing("pressure", "needs Linux {}.{} or later".format(*SINCE)),))
     why = f"no {root.absolute(FOLDER)}: switched off in this kernel, as in those of Raspberry Pi OS"
     return Found(missing=(Missing("pressure", why, "add psi=1 to the kernel's command line and reboot"),))
@@ -125,12 +125,87 @@ def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
 
 def _share(percent: float | Gap) -> float | Gap:
     """Two clocks measure the interval, so that a share may come out a little above the whole; more is no share."""
-    if isinstance(percent, Gap) or percent <= 110:
-        return percent if isinstance(percent, Gap) else min(percent, 100.0)
-    return Gap("the total grew faster than time")
+    if isinstance(percent, Gap):
+        return percent
+    return min(percent, 100.0) if percent <= 110 else Gap("the total grew faster than time")
 
 
-def _linux_version(root: Root) -> tuple[int, int]:
-    """Of a kernel that does not tell, one that has it."""
-    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", root.line("proc/sys/kernel/osrelease") or "")
-    return (int(match[1]), int(match[2])) if match else SINCE
+# How the engine's threads fared with the scheduler: how long they waited for a CPU, and how often one was taken.
+# Both are about what others do to the engine, where a load figure is about what it does itself.
+# Documentation/scheduler/sched-stats.rst, `/proc/PID/schedstat` (of a thread: time on the CPU, time
+# waited for one in ns, timeslices); proc_pid_status(5), `nonvoluntary_ctxt_switches`.
+
+_SWITCHES = re.compile(r"^nonvoluntary_ctxt_switches:(.*)$", re.MULTILINE)
+UNCOUNTED = Gap("this kernel keeps no account of it (CONFIG_SCHED_INFO)")
+
+
+def discover_engine_scheduling(pid: int, *, shares_process: bool) -> Found:
+    if not shares_process:
+        return Found((engine_scheduling(pid),))
+    note = "of the process's threads that Python did not start, and of the engine's loop"
+    return Found((engine_scheduling(pid, own_threads, note=note),))
+
+
+def engine_scheduling(
+    pid: int,
+    others: Callable[[], set[int]] = set,
+    root: Root = HOST,
+    now: Callable[[], float] = time.monotonic,
+    note: str = "of all its threads together",
+) -> Reader:
+    """`others`: which of the process's threads are not the engine's."""
+    tasks = f"proc/{pid}/task"
+    waiting, switching = SumRate(), SumRate()
+
+    def read() -> Values:
+        at_s, left_out = now(), {str(tid) for tid in others()}
+        waited: dict[str, int] = {}
+        switched: dict[str, int] = {}
+        is_counted = False
+        for tid in root.entries(tasks):
+            if tid in left_out:
+                continue
+            try:
+                schedstat, status = (root.read_text(f"{tasks}/{tid}/{name}") for name in ("schedstat", "status"))
+            except (FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+                continue
+            ran_ns, waited[tid] = parse_schedstat(schedstat)
+            is_counted |= ran_ns > 0  # sched_info_on() in kernel/sched/stats.h: else the file holds "0 0 0"
+            switched[tid] = parse_switches(status)
+        wait_ns = waiting.per_second(waited, at_s)
+        wait_ms = wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
+        return [wait_ms if is_counted else UNCOUNTED, switching.per_second(switched, at_s)]
+
+    infos = (
+        sensor("rate", "run-queue-wait", f"/{tasks}/*/schedstat", note=f"ms a second, {note}"),
+        sensor("rate", "involuntary-switches", f"/{tasks}/*/status", note=note),
+    )
+    return Reader(infos, read, name="engine scheduling")
+
+
+def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
+    """How long each thread of a process has waited for a CPU, in ns. Raises OSError where the process has ended."""
+    waited = {}
+    for tid in root.entries(f"proc/{pid}/task"):
+        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
+            _, waited[tid] = parse_schedstat(root.read_text(f"proc/{pid}/task/{tid}/schedstat"))
+    return waited
+
+
+def parse_schedstat(text: str) -> tuple[int, int]:
+    """Time on the CPU and time waited for one, in ns. Raises ValueError where it is no schedstat.
+
+    >>> parse_schedstat("93082621 8240005 59")
+    (93082621, 8240005)
+    """
+    fields = text.split()
+    if len(fields) < 3:
+        raise ValueError("no schedstat of three numbers")
+    return parse_int(fields[0]), parse_int(fields[1])
+
+
+def parse_switches(status: str) -> int:
+    """How often a CPU was taken away. Raises ValueError where the status does not tell."""
+    if match := _SWITCHES.search(status):
+        return parse_int(match[1].strip())
+    raise ValueError("no count of involuntary switches in the file")

@@ -76,6 +76,16 @@ class Backlog(Gap):
     samples: tuple[tuple[int, float], ...] = ()  # (t_ns of the session, value), in the order of their time
 
 
+@dataclass(frozen=True, slots=True)
+class SensorEvent:
+    """What a source has to say that is no number; it becomes an event."""
+
+    kind: str
+    message: str
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
+    severity: Severity = "info"
+
+
 class Source(Protocol):
     """What is read in one go: a file, a chip or a command, with one or more sensors."""
 
@@ -107,22 +117,24 @@ class Reader:
             object.__setattr__(self, "name", self.sensors[0].id)
 
 
+@dataclass(frozen=True, slots=True)
+class EventReader(Reader):
+    """A reader that also reports events: whatever `read` appends to `events`."""
+
+    events: list[SensorEvent] = field(default_factory=list)
+
+    def take_events(self) -> Sequence[SensorEvent]:
+        taken = tuple(self.events)
+        self.events.clear()
+        return taken
+
+
 def file_reader(
     root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
 ) -> Reader:
     """One sensor: a file, and what its text means. `convert` may raise ValueError."""
     file = root.file(relative)
     return Reader((info,), lambda: [convert(file.read_text())], cadence_s)
-
-
-@dataclass(frozen=True, slots=True)
-class SensorEvent:
-    """What a source has to say that is no number; it becomes an event."""
-
-    kind: str
-    message: str
-    data: Mapping[str, JsonValue] = field(default_factory=dict)
-    severity: Severity = "info"
 
 
 @runtime_checkable

@@ -27,9 +27,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from edgetop.sensors.commands import run_command
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
-from edgetop.sensors.root import File, Root, chips_named, is_compatible
+from edgetop.sensors.root import File, Root, chips_named, is_compatible, run_command
 from edgetop.session.manifest import SensorInfo
 
 COMMAND = "vcgencmd"
@@ -325,7 +324,7 @@ def discover_power(root: Root) -> Found:
         currents, volts = parse_rails(ask(root, READ_ADC))
     except NotRegisteredError:
         return Found(missing=(Missing("power", NO_METER),))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return Found(missing=(_missing("power", error),))
     rails = tuple(name for name in currents if name in volts)
     source = f"{COMMAND} {READ_ADC}"

@@ -12,13 +12,16 @@ import contextlib
 import errno
 import os
 import re
+import signal
 import stat
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 READ_BYTES = 65_536
 SHORT = 2048  # a read of fewer bytes was the last: fs/seq_file.c stops short only where a line would leave its page
 UNREADABLE = "unreadable.txt"
-KEPT_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
+MAX_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
 GONE = (errno.ENODEV, errno.ESRCH)  # what a descriptor gives whose device or process is there no more
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -47,7 +50,7 @@ class Root:
         self.is_host = self._path == Path("/")
         self._errno_of = {} if self.is_host else _unreadable(self._path / UNREADABLE)
         self._real: dict[str, str] = {}  # of a captured board: where each path leads
-        self.kept_open = 0  # descriptors that its files keep
+        self.open_files = 0  # descriptors that its files hold open
 
     def file(self, relative: str) -> "File":
         """A file that is read again and again."""
@@ -192,10 +195,10 @@ class File:
 
     def read_bytes(self) -> bytes:
         if self._fd is None:
-            if not self.root.is_host or self.root.kept_open >= KEPT_OPEN:
+            if not self.root.is_host or self.root.open_files >= MAX_OPEN:
                 return self.root.read_bytes(self.relative)
             self._fd = self.root.open(self.relative)
-            self.root.kept_open += 1
+            self.root.open_files += 1
         try:
             return _read_whole(self._fd)
         except OSError as error:
@@ -206,7 +209,7 @@ class File:
 
     def _close(self) -> None:
         if self._fd is not None:
-            self.root.kept_open -= 1
+            self.root.open_files -= 1
             with contextlib.suppress(OSError):
                 os.close(self._fd)
             self._fd = None
@@ -252,3 +255,62 @@ def chips_named(root: Root, name: str) -> list[str]:
 def is_compatible(root: Root, prefix: str) -> bool:
     """Whether one of the board's `compatible` strings begins so (`nvidia,tegra`, `raspberrypi,`)."""
     return any(entry.startswith(prefix) for entry in (root.line(COMPATIBLE) or "").split("\0"))
+
+
+# What a board's own commands print: by running them, or as a captured board has it.
+# In a capture, `commands/` holds the standard output of each, in a file named by the command line with spaces as `_`;
+# beside it, ending in `.exit`, the exit status where that is not 0. Nothing of a capture is ever executed.
+
+COMMANDS = "commands"
+TIMEOUT_S = 2.0
+MAX_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    text: str  # standard output: firmware tools complain there too
+    exit_status: int
+
+    @property
+    def first_line(self) -> str:
+        return self.text.split("\n", 1)[0].strip()
+
+
+def run_command(root: Root, *argv: str, timeout_s: float = TIMEOUT_S) -> Output:
+    """Raises FileNotFoundError where there is no such command, and OSError (TimeoutError) where it cannot be run.
+
+    Of a captured board also ValueError, where the exit status is no number.
+    """
+    if root.is_host:
+        return _run(argv, timeout_s)
+    path = f"{COMMANDS}/{file_name(argv)}"
+    text = root.read_text(path)
+    return Output(text, root.read_int(f"{path}.exit") if root.exists(f"{path}.exit") else 0)
+
+
+def file_name(argv: tuple[str, ...]) -> str:
+    """
+    >>> file_name(("vcgencmd", "measure_clock", "arm"))
+    'vcgencmd_measure_clock_arm'
+    """
+    return " ".join(argv).replace("/", "_").replace(" ", "_")
+
+
+def _run(argv: tuple[str, ...], timeout_s: float) -> Output:
+    """In a process group of its own, so that what hangs is ended with all it started."""
+    process = subprocess.Popen(  # noqa: S603  the commands are edgetop's own, their arguments constants
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise TimeoutError(f"{argv[0]} did not answer within {timeout_s:g} s") from None
+    return Output(printed[:MAX_BYTES].decode("utf-8", "replace").rstrip("\n\0 "), process.returncode)

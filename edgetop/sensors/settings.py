@@ -1,16 +1,15 @@
 """Settings of the board that decide its speed, watched: what was true at the start need not stay so.
 
-A source without a number. It tells where the cpufreq governor or the power mode becomes another one, and
-which clock the kernel counts time by, where that is a slow one.
+A reader without a sensor. Its events say where the cpufreq governor or the power mode changes, and which
+clock the kernel counts time by, where that is a slow one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from edgetop.sensors.board import read_governor
 from edgetop.sensors.jetson import read_power_mode
-from edgetop.sensors.protocol import Found, SensorEvent, Values
+from edgetop.sensors.protocol import EventReader, Found, SensorEvent, Values
 from edgetop.sensors.root import Root
-from edgetop.session.manifest import SensorInfo
 
 CADENCE_S = 10.0
 
@@ -29,48 +28,38 @@ def _power_mode(root: Root) -> str | None:
     return mode.name if mode else None
 
 
-class Settings:
-    name = "settings"
-    cadence_s = CADENCE_S
-    sensors: tuple[SensorInfo, ...] = ()
-
-    _WATCHED: tuple[tuple[str, str, Callable[[Root], str | None]], ...] = (
-        ("governor-changed", "the governor", read_governor),
-        ("power-mode-changed", "the power mode", _power_mode),
-    )
-
-    def __init__(self, root: Root) -> None:
-        self._root = root
-        self._values: dict[str, str] = {}
-        self._clock_reported = False
-        self._events: list[SensorEvent] = []
-
-    def read(self) -> Values:
-        for kind, what, read in self._WATCHED:
-            if (value := read(self._root)) is None:
-                continue
-            before, self._values[kind] = self._values.get(kind), value
-            if before not in (None, value):
-                text = f"{what} changed from {before} to {value}"
-                self._events.append(SensorEvent(kind, text, {"before": before, "after": value}, "warning"))
-        if not self._clock_reported:
-            self._clock_reported = True
-            self._judge_clock()
-        return []
-
-    def _judge_clock(self) -> None:
-        name = self._root.line(CLOCK)
-        if name is not None and name not in FAST_CLOCKS:
-            text = f"the kernel counts time by {name}, which is slow to read: short inferences look longer"
-            self._events.append(SensorEvent("clock-source", text, {"clock": name}, "warning"))
-
-    def take_events(self) -> Sequence[SensorEvent]:
-        notices, self._events = self._events, []
-        return notices
+_WATCHED: tuple[tuple[str, str, Callable[[Root], str | None]], ...] = (
+    ("governor-changed", "the governor", read_governor),
+    ("power-mode-changed", "the power mode", _power_mode),
+)
 
 
 def discover(root: Root) -> Found:
-    """Nothing where the board tells of none of them."""
+    """Nothing where the board reports none of them."""
     if any(value is not None for value in (read_governor(root), _power_mode(root), root.line(CLOCK))):
-        return Found((Settings(root),))
+        return Found((settings(root),))
     return Found()
+
+
+def settings(root: Root) -> EventReader:
+    events: list[SensorEvent] = []
+    values: dict[str, str] = {}
+    is_clock_checked = False
+
+    def read() -> Values:
+        nonlocal is_clock_checked
+        for kind, what, read_setting in _WATCHED:
+            if (value := read_setting(root)) is None:
+                continue
+            before, values[kind] = values.get(kind), value
+            if before not in (None, value):
+                text = f"{what} changed from {before} to {value}"
+                events.append(SensorEvent(kind, text, {"before": before, "after": value}, "warning"))
+        clock = None if is_clock_checked else root.line(CLOCK)
+        is_clock_checked = True
+        if clock is not None and clock not in FAST_CLOCKS:
+            text = f"the kernel counts time by {clock}, which is slow to read: short inferences look longer"
+            events.append(SensorEvent("clock-source", text, {"clock": clock}, "warning"))
+        return []
+
+    return EventReader((), read, CADENCE_S, "settings", events=events)

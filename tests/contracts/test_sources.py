@@ -14,7 +14,7 @@ import pytest
 
 from edgetop import sensors
 from edgetop.sensors import cgroup
-from edgetop.sensors.application import Application
+from edgetop.sensors.competitors import Application
 from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import PowerMonitor, parse_spec
 from edgetop.sensors.ina import Registers, ina226

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.application import Application
-from edgetop.sensors.competitors import Competitors
+from edgetop.sensors.competitors import Application, Competitors
 from edgetop.sensors.processes import LOOK_S, TICK_S, Family
 from edgetop.sensors.root import Root
 from tests.support.trees import plant

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.commands import Output, run_command
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Output, Root, run_command
 from tests.support.trees import plant
 
 HOST = Root()

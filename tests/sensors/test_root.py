@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.root import KEPT_OPEN, READ_BYTES, Root
+from edgetop.sensors.root import MAX_OPEN, READ_BYTES, Root
 from tests.support.trees import link, plant
 from tests.support.waiting import wait_until
 
@@ -219,9 +219,9 @@ def test_a_file_read_again_and_again_is_read_anew_through_one_descriptor() -> No
     before = [file.read_text() for file in files]
     assert [text.split()[0] for text in before] == ["Name:", "cpu"]
     wait_until(lambda: files[1].read_text() != before[1])
-    assert root.kept_open == 2
+    assert root.open_files == 2
     files.clear()
-    assert root.kept_open == 0
+    assert root.open_files == 0
 
 
 def test_a_file_longer_than_a_page_is_read_whole_through_its_descriptor() -> None:
@@ -240,14 +240,14 @@ def test_the_file_of_a_process_that_ended_is_an_error_like_that_of_one_that_neve
     for _ in range(2):
         with pytest.raises(FileNotFoundError):
             file.read_text()
-    assert root.kept_open == 0
+    assert root.open_files == 0
 
 
 def test_only_so_many_descriptors_are_kept() -> None:
     root = Root()
-    files = [root.file("proc/stat") for _ in range(KEPT_OPEN + 5)]
+    files = [root.file("proc/stat") for _ in range(MAX_OPEN + 5)]
     assert all(file.read_text().startswith("cpu ") for file in files)
-    assert root.kept_open == KEPT_OPEN
+    assert root.open_files == MAX_OPEN
 
 
 def test_a_captured_boards_file_may_be_replaced(tree: Path) -> None:

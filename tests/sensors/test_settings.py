@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import settings
+from edgetop.sensors.protocol import EventReader
 from edgetop.sensors.root import Root
-from edgetop.sensors.settings import CLOCK, FAST_CLOCKS, Settings
+from edgetop.sensors.settings import CLOCK, FAST_CLOCKS, discover, settings
 from tests.support.trees import plant
 
 GOVERNOR = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
@@ -20,13 +20,13 @@ def mode(number: int) -> dict[str, str]:
     return JETSON | {"var/lib/nvpmodel/status": f"pmode:{number:04}\n"}
 
 
-def told(source: Settings) -> list[tuple[str, str, str]]:
+def told(source: EventReader) -> list[tuple[str, str, str]]:
     assert source.read() == []
     return [(news.kind, news.severity, news.message) for news in source.take_events()]
 
 
 def test_a_governor_that_becomes_another_is_told_once(tmp_path: Path) -> None:
-    source = Settings(plant(tmp_path, {GOVERNOR: "performance\n"}))
+    source = settings(plant(tmp_path, {GOVERNOR: "performance\n"}))
     assert told(source) == []
     plant(tmp_path, {GOVERNOR: "powersave\n"})
     assert told(source) == [("governor-changed", "warning", "the governor changed from performance to powersave")]
@@ -34,14 +34,14 @@ def test_a_governor_that_becomes_another_is_told_once(tmp_path: Path) -> None:
 
 
 def test_a_power_mode_that_becomes_another_is_told(tmp_path: Path) -> None:
-    source = Settings(plant(tmp_path, mode(0)))
+    source = settings(plant(tmp_path, mode(0)))
     assert told(source) == []
     plant(tmp_path, mode(1))
     assert told(source) == [("power-mode-changed", "warning", "the power mode changed from 15W to 7W")]
 
 
 def test_what_cannot_be_read_for_a_while_has_not_changed(tmp_path: Path) -> None:
-    source = Settings(plant(tmp_path, {GOVERNOR: "performance\n"}))
+    source = settings(plant(tmp_path, {GOVERNOR: "performance\n"}))
     told(source)
     (tmp_path / GOVERNOR).unlink()
     assert told(source) == []
@@ -51,7 +51,7 @@ def test_what_cannot_be_read_for_a_while_has_not_changed(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("clock", ["hpet", "acpi_pm", "jiffies", "refined-jiffies"])
 def test_a_clock_that_is_slow_to_read_is_told_once(tmp_path: Path, clock: str) -> None:
-    source = Settings(plant(tmp_path, {CLOCK: f"{clock}\n"}))
+    source = settings(plant(tmp_path, {CLOCK: f"{clock}\n"}))
     ((kind, severity, message),) = told(source)
     assert (kind, severity) == ("clock-source", "warning")
     assert clock in message
@@ -60,14 +60,14 @@ def test_a_clock_that_is_slow_to_read_is_told_once(tmp_path: Path, clock: str) -
 
 @pytest.mark.parametrize("clock", sorted(FAST_CLOCKS))
 def test_clocks_that_are_read_without_a_system_call_are_fine(tmp_path: Path, clock: str) -> None:
-    assert told(Settings(plant(tmp_path, {CLOCK: f"{clock}\n"}))) == []
+    assert told(settings(plant(tmp_path, {CLOCK: f"{clock}\n"}))) == []
 
 
 def test_a_board_that_tells_nothing_is_no_trouble(tmp_path: Path) -> None:
-    assert told(Settings(Root(tmp_path))) == []
-    assert settings.discover(Root(tmp_path)).sources == ()
+    assert told(settings(Root(tmp_path))) == []
+    assert discover(Root(tmp_path)).sources == ()
 
 
 @pytest.mark.parametrize("files", [{GOVERNOR: "performance\n"}, mode(0), {CLOCK: "tsc\n"}])
 def test_a_board_that_tells_of_one_is_watched(tmp_path: Path, files: dict[str, str]) -> None:
-    assert len(settings.discover(plant(tmp_path, files)).sources) == 1
+    assert len(discover(plant(tmp_path, files)).sources) == 1

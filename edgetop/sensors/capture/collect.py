@@ -22,9 +22,9 @@ from pathlib import Path
 from edgetop import __version__
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
-from edgetop.sensors.commands import FOLDER, file_name, run_command
 from edgetop.sensors.protocol import begin_call
-from edgetop.sensors.root import UNREADABLE, Root
+from edgetop.sensors.root import COMMANDS as FOLDER
+from edgetop.sensors.root import UNREADABLE, Root, file_name, run_command
 
 MAX_FILE_BYTES = 1 << 20
 MAX_BYTES = 32 << 20

@@ -105,7 +105,7 @@ _FILES = {
     "var/lib/nvpmodel": "status",
 }
 
-# As `sensors/commands.py` replays them; run only where they are, and only these.
+# As `root.run_command` replays them; run only where they are, and only these.
 COMMANDS = (
     ("vcgencmd", "get_throttled"),
     ("vcgencmd", "measure_temp"),
