@@ -14,8 +14,8 @@ from edgetop import formatting
 from edgetop.cli import comparison_text
 from edgetop.cli.child_run import ChildRun, run_to_end
 from edgetop.cli.compare import exit_code, read_samples
+from edgetop.cli.output import print_text
 from edgetop.cli.sweeping import heat_now
-from edgetop.cli.tell import tell
 from edgetop.comparison.compare import compare, comparison_document
 from edgetop.comparison.gates import judge_gates
 from edgetop.comparison.sample import grouped
@@ -40,7 +40,7 @@ def soak(options: dict[str, Any], written: Sequence[str]) -> int:
         for number, side in enumerate(order, 1):
             variant = options["variants"][SIDES.index(side)]
             session = folder / f"{number:02}-{side}.edgetop"
-            tell(f"  {number} of {len(order)}: {side}", err=True)
+            print_text(f"  {number} of {len(order)}: {side}", err=True)
             arguments = [
                 "run", str(variant["model"]), *written, *shlex.split(variant["written"]), *cool,
                 f"--duration={options['soak'] / 1e9:g}s", f"--label={VARIANT}={side}", "-o", str(session),
@@ -48,7 +48,7 @@ def soak(options: dict[str, Any], written: Sequence[str]) -> int:
             run_to_end(ChildRun(arguments, folder), session)
             done.append(session)
     except KeyboardInterrupt:
-        tell(f"edgetop: stopped after {len(done)} of {len(order)} sessions, in {folder}", err=True)
+        print_text(f"edgetop: stopped after {len(done)} of {len(order)} sessions, in {folder}", err=True)
         if {path.stem[-1] for path in done} == set(SIDES):
             _compare(done, options)
         return EXIT_INTERRUPTED
@@ -75,11 +75,11 @@ def _folder(options: dict[str, Any]) -> Path:
 
 def _tell_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | None, count: int) -> None:
     least, most = (count * (options["soak"] + more) for more in (0, options["cooldown_max"]))
-    tell(f"{count} sessions of {formatting.stopwatch(options['soak'])} in {folder}", err=True)
+    print_text(f"{count} sessions of {formatting.stopwatch(options['soak'])} in {folder}", err=True)
     if heat is None:
-        tell(f"  no temperature can be read here: no cool-down; {formatting.stopwatch(least)} in all", err=True)
+        print_text(f"  no temperature can be read here: no cool-down; {formatting.stopwatch(least)} in all", err=True)
         return
-    tell(
+    print_text(
         f"  before each a cool-down to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
         f"{formatting.stopwatch(least)} without them, {formatting.stopwatch(most)} at most",
         err=True,
@@ -97,7 +97,7 @@ def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
     if options["as_json"]:
         click.echo(json.dumps(comparison_document(found) | {"gates": [one.to_json() for one in results] or None}))
     else:
-        tell(comparison_text.comparison_text(found, results))
+        print_text(comparison_text.comparison_text(found, results))
     return exit_code(results)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.cli.viewing import noted_signals, require_screen
 from edgetop.errors import InputError
 from edgetop.feeds.remote import RemoteFeed
@@ -25,7 +25,7 @@ def watch_remote(
     Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
     """
     require_screen(f"ssh {target} edgetop report")
-    tell(f"edgetop: connecting to {target}", err=True)
+    print_text(f"edgetop: connecting to {target}", err=True)
     messages = _SshMessages()
     feed = RemoteFeed(partial(_connect, target, remote_command, messages), str(target), SystemClock())
     messages.are_printed = False
@@ -52,7 +52,7 @@ class _SshMessages:
 
     def print_line(self, line: str) -> None:
         if self.are_printed:
-            tell(line, err=True)
+            print_text(line, err=True)
 
 
 def _connect(target: Target, command: str, messages: _SshMessages, session: str | None, attended: bool) -> SshLink:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import click
 
+from edgetop.cli.output import print_text
 from edgetop.cli.request import Options
-from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.runner.cooldown import Cooldown, Heat, cool_down
@@ -111,7 +111,7 @@ def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | 
     target_c, longest_s = options["cooldown_to"], options["cooldown_max"] / 1e9
     if target_c is None:
         return None
-    say = partial(tell, err=True, ascii_only=bool(options["ascii_only"]))
+    say = partial(print_text, err=True, ascii_only=bool(options["ascii_only"]))
     board.live(lambda text: say(f"edgetop: {text}"))
     say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.formatting import clean, size
 from edgetop.sensors.capture.collect import Capture, collect, notes_text, pack, write_archive
@@ -27,7 +27,7 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
         raise InputError("--capture asks before it writes, and there is no terminal to ask on", "add --yes")
     capture = collect(root)
     packed = size(len(pack(capture)))
-    tell("\n".join(listing(capture)), err=True)
+    print_text("\n".join(listing(capture)), err=True)
     question = f"Write these {len(capture.files)} files, {packed}, to {clean(str(path))}?"
     if not yes and not click.confirm(question, err=True):
         click.echo("Nothing was written.", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from edgetop import formatting
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX
@@ -39,9 +39,9 @@ def running(given: str | None, *, newest: bool) -> Path:
 
 
 def _chosen(found: list[tuple[Path, Manifest]], default: str | None) -> Path:
-    tell(f"{len(found)} sessions run now:", err=True)
+    print_text(f"{len(found)} sessions run now:", err=True)
     for number, one in enumerate(found, 1):
-        tell(f"{number:>3}  {_words(*one)}", err=True)
+        print_text(f"{number:>3}  {_words(*one)}", err=True)
     place = ask_which(len(found), default)
     if place is None:
         raise InputError("no session was chosen", "name one: edgetop sessions lists them")
@@ -67,7 +67,7 @@ def ask_which(count: int, default: str | None = None) -> int | None:
 
 
 def _say(folder: Path, manifest: Manifest) -> Path:
-    tell(f"edgetop: {_words(folder, manifest)}", err=True)
+    print_text(f"edgetop: {_words(folder, manifest)}", err=True)
     return folder
 
 

@@ -60,8 +60,8 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
     """
     from edgetop.cli import comparison_text  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.agreement import judge_of  # noqa: PLC0415
+    from edgetop.cli.output import print_text, raise_problems, write_csv  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
-    from edgetop.cli.tell import raise_problems, tell, write_csv  # noqa: PLC0415
     from edgetop.comparison.compare import compare, comparison_document  # noqa: PLC0415
     from edgetop.comparison.gates import judge_gates  # noqa: PLC0415
     from edgetop.comparison.sample import grouped  # noqa: PLC0415
@@ -90,18 +90,18 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
             document = comparison_document(found) | {"gates": [one.to_json() for one in results] or None}
             click.echo(json.dumps(document, indent=1))
         elif options["csv_file"] != "-":
-            tell(comparison_text.comparison_text(found, results))
+            print_text(comparison_text.comparison_text(found, results))
     raise_problems(problems, "the rest is compared")
     return exit_code(results)
 
 
 def exit_code(results: "Sequence[RelativeResult]") -> int:
     """Tells which gates failed."""
-    from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_text  # noqa: PLC0415  --help needs none of it
 
     failed = [one for one in results if not one.ok]
     for one in failed:
-        tell(f"edgetop: gate failed: {one.reason}", err=True)
+        print_text(f"edgetop: gate failed: {one.reason}", err=True)
     return EXIT_GATE_FAILED if failed else EXIT_DONE
 
 

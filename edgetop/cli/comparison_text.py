@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetop import formatting
+from edgetop.cli.output import notice_lines, table
 from edgetop.cli.summary import wrapped
-from edgetop.cli.tell import notice_lines, table
 from edgetop.comparison.compare import Comparison, Ratio, Row, Value
 from edgetop.comparison.gates import RelativeResult
 from edgetop.formatting import UNKNOWN, clean, shortened

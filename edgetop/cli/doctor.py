@@ -71,7 +71,7 @@ def command(**options: Any) -> int:
     """
     from edgetop.cli.ceilings import ceilings_json, ceilings_lines, measure_ceilings  # noqa: PLC0415
     from edgetop.cli.diagnosis import diagnose, document, lines  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
 
     diagnosis = diagnose(options)
     found = measure_ceilings(options, diagnosis.board) if options["roofline"] else []
@@ -82,7 +82,7 @@ def command(**options: Any) -> int:
             ceilings = {"ceilings": ceilings_json(found)} if found else {}
             click.echo(json.dumps(document(diagnosis) | ceilings, indent=1))
         else:
-            tell("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
+            print_text("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
     if diagnosis.left_out:
         click.echo(f"Left out, since they ask the machine and not a capture: {', '.join(diagnosis.left_out)}", err=True)
     return EXIT_PROBLEM_FOUND if diagnosis.status == "problem" else EXIT_DONE

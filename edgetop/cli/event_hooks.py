@@ -7,7 +7,7 @@ from edgetop.analysis.alerts.alert import ANY
 from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.alerts.words import alert_document
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.runner.hooks import Hook, Hooks
 from edgetop.runner.session_state import SessionState
 from edgetop.session.clock import Clock, format_utc
@@ -46,7 +46,7 @@ class EventHooks:
         """Wait, but not for long, for what still runs; say what failed too late to be recorded."""
         self._hooks.finish()
         for message in self._told_late:
-            tell(f"edgetop: {message}", err=True)
+            print_text(f"edgetop: {message}", err=True)
 
     def _tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
         """As an event of the session; once that is over, only what failed, when the screen is closed."""

@@ -9,7 +9,7 @@ from click import option
 
 from edgetop.cli import completion, options
 from edgetop.cli.companions import Companion, needs, not_beside
-from edgetop.cli.tell import raise_problems, tell
+from edgetop.cli.output import print_text, raise_problems
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
 from edgetop.recording.export.protocol import (
@@ -89,7 +89,7 @@ def command(
     selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
     load(form)(selection, place)
     if isinstance(place, NamedOutput):
-        tell(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
+        print_text(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
     raise_problems(recording.problems, "the rest is exported")
 
 

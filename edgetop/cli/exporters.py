@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from edgetop.cli.live_session import Observer
+from edgetop.cli.output import print_text
 from edgetop.cli.request import Options
-from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.runner.session_state import SessionState
 
@@ -37,7 +37,7 @@ class Exporters:
         """`why`: metrics do not arrive; "": they do again."""
         text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
         if self._session_state and self._session_state.has_ended:
-            tell(f"edgetop: {text}", err=True)
+            print_text(f"edgetop: {text}", err=True)
         elif self._session_state:
             self._session_state.tell("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
 
@@ -60,7 +60,7 @@ class Exporters:
         stack.callback(endpoint.close)
         if not port or not _is_loopback(host):
             anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
-            tell(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
+            print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
         self._observers.append(endpoint)
 
     def _open_otlp(self, url: str, stack: contextlib.ExitStack) -> None:

@@ -54,7 +54,7 @@ def command(**options: Any) -> int:
       edgetop fit --on pi-a,pi-b,pi-c --from desk-a,desk-b,desk-c --predict desk-new --json
     """
     from edgetop.cli.compare import read_samples  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
     from edgetop.comparison.matching import fit, predict  # noqa: PLC0415
 
     key, problems, samples = f"{options['of']}_ms", [], {}
@@ -72,7 +72,7 @@ def command(**options: Any) -> int:
     if options["as_json"]:
         click.echo(json.dumps(_document(options["of"], whole, predictions), indent=1))
     else:
-        tell("\n".join(_text(options["of"], whole, predictions)))
+        print_text("\n".join(_text(options["of"], whole, predictions)))
     raise_problems(problems, "the rest is fitted")
     if predictions and not any(one.interval95 for one in predictions):
         one = predictions[0]
@@ -82,8 +82,8 @@ def command(**options: Any) -> int:
 
 def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[str]:
     """Foreign text in it is made safe."""
+    from edgetop.cli.output import table  # noqa: PLC0415
     from edgetop.cli.summary import wrapped  # noqa: PLC0415
-    from edgetop.cli.tell import table  # noqa: PLC0415
     from edgetop.formatting import UNKNOWN, clean, fine_percent, shortened  # noqa: PLC0415
 
     for one in whole.lines:

@@ -71,7 +71,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
       edgetop fit-memory model.onnx
       edgetop fit-memory detector.tflite --threads 2 --duration 20s --resolution 1M --json
     """
-    from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_text  # noqa: PLC0415  --help needs none of it
     from edgetop.runner.limits import Limit, enclosed  # noqa: PLC0415
 
     given = given_names(ctx)
@@ -80,7 +80,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
         words.append(f"--duration={DURATION}")
     with enclosed(Limit(memory_bytes=2**30)):  # told before anything runs where there can be no limit
         pass
-    tell(HEADS, err=as_json)
+    print_text(HEADS, err=as_json)
     trials: list[Trial] = []
 
     def tried(limit_bytes: int | None) -> Trial:
@@ -89,7 +89,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
             raise EngineDiedError(f"without a limit: {trial.reason}")
         trial = trial if limit_bytes is None else judged(trial, trials[0], tolerance)
         trials.append(trial)
-        tell(trial.row, err=as_json)
+        print_text(trial.row, err=as_json)
         return trial
 
     def runs_well(limit_bytes: int) -> bool:
@@ -103,7 +103,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
         document = {"model": str(model), "least_bytes": least, "reference": asdict(whole)}
         click.echo(json.dumps({**document, "trials": [asdict(trial) for trial in trials[1:]]}, indent=1))
     else:
-        tell(_words(model, least, resolution, whole))
+        print_text(_words(model, least, resolution, whole))
     return EXIT_DONE if least is not None else EXIT_ENGINE_DIED
 
 

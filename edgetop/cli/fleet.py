@@ -149,11 +149,13 @@ def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
 
 def _answered(views: "Sequence[BoardView]") -> int:
     """A script that learns nothing of any board is told so."""
-    from edgetop.cli.tell import tell  # noqa: PLC0415  as above
+    from edgetop.cli.output import print_text  # noqa: PLC0415  as above
 
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE
-    tell(f"edgetop: no board answered: {views[0].address.name}: {views[0].reason or views[0].word.lower()}", err=True)
+    print_text(
+        f"edgetop: no board answered: {views[0].address.name}: {views[0].reason or views[0].word.lower()}", err=True
+    )
     return EXIT_USAGE
 
 
@@ -168,14 +170,14 @@ def _settings(options: dict[str, Any]) -> "ScreenSettings":
 
 def _stop(boards: "Sequence[Address]", more: Sequence[str], *, as_json: bool) -> int:
     from edgetop.cli.fleet_orders import stop  # noqa: PLC0415  as above
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
 
     if more:
         raise InputError(f"stop {more[0]}: takes no words", "name boards before it")
     done = []
     for one in stop(boards):
         done.append(one)
-        tell(f"{one.address.name}: {one.reason or one.said or 'stopped'}", err=as_json)
+        print_text(f"{one.address.name}: {one.reason or one.said or 'stopped'}", err=as_json)
     if as_json:
         named = [{"name": one.address.name, "ok": not one.reason, "reason": one.reason or None} for one in done]
         click.echo(json.dumps({"boards": named}))
@@ -200,14 +202,14 @@ def _model(words: Sequence[str]) -> Path:
 def _start(boards: "Sequence[Address]", model: Path, words: Sequence[str]) -> "tuple[list[Address], dict[str, str]]":
     """Each as its session, and why some have none. Raises InputError where the model cannot be read."""
     from edgetop.cli.fleet_orders import start  # noqa: PLC0415  as above
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
 
     placed, refused = {board.name: board for board in boards}, {}
     for one in start(boards, model, [word for word in words if word != str(model)]):
         placed[one.address.name] = one.address
         if one.reason:
             refused[one.address.name] = one.reason
-        tell(f"{one.address.name}: {one.reason or f'runs as {one.address.target.session}'}", err=True)
+        print_text(f"{one.address.name}: {one.reason or f'runs as {one.address.target.session}'}", err=True)
     return list(placed.values()), refused
 
 
@@ -248,7 +250,7 @@ def _connect(address: "Address") -> "Connect":
 
 def _as_lines(fleet: "Fleet", options: dict[str, Any], come: Sequence[int]) -> None:
     from edgetop.cli.fleet_result import are_over, document, follow, have_answered, table  # noqa: PLC0415  as above
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
 
     is_headless = options["headless"]
     is_enough = are_over(fleet, (options["patience"] or 60_000_000_000) / 1e9)
@@ -256,7 +258,7 @@ def _as_lines(fleet: "Fleet", options: dict[str, Any], come: Sequence[int]) -> N
     if options["as_json"]:
         click.echo(json.dumps(document(fleet, options["gates"])))
     else:
-        tell("\n".join(table(fleet.views())))
+        print_text("\n".join(table(fleet.views())))
 
 
 def _on_screen(fleet: "Fleet", settings: "ScreenSettings", come: Sequence[int]) -> None:

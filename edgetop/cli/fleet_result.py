@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetop.analysis.gates import parse_gate
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.feeds.fleet import BoardView, Fleet
 from edgetop.session.seconds import NS
 from edgetop.session.summary import to_json
@@ -58,7 +58,7 @@ def tell_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
         if len(found) == len(views) if gate.is_of_all else found:
             has_failed = True
             for name, reason in found.items():
-                tell(f"edgetop: gate failed: {gate.text}: {name}: {reason}", err=True)
+                print_text(f"edgetop: gate failed: {gate.text}: {name}: {reason}", err=True)
     return has_failed
 
 
@@ -110,7 +110,7 @@ def follow(fleet: Fleet, is_enough: Callable[[], bool], *, says: bool) -> None:
         for view in fleet.views("name") if says else ():
             if view.state not in ("connecting", "refused") and said.get(view.address.name) != view.word:
                 said[view.address.name] = view.word
-                tell(f"{view.address.name}: {view.word}{f': {view.details}' if view.details else ''}", err=True)
+                print_text(f"{view.address.name}: {view.word}{f': {view.details}' if view.details else ''}", err=True)
         if is_last:
             return
         time.sleep(LOOK_S)

@@ -41,7 +41,7 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
       edgetop forecast soak-42 --ambient 35C --lake s3://boards/lake --json
     """
     from edgetop.cli.choosing import recorded  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     recording = Recording(recorded(session))
@@ -56,7 +56,7 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
         sys.stdout.write(json.dumps(_document(found, throughput_hz, recording.manifest, record), indent=1) + "\n")
     else:
         simulated = "SIMULATED " if recording.manifest.board.simulated else ""
-        tell("\n".join([simulated + one for one in _lines(found, throughput_hz)] + _fared_lines(record)))
+        print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)] + _fared_lines(record)))
     raise_problems(recording.problems, "the rest was used")
     if found.throttles is None:
         raise InputError(f"not known whether it throttles at {ambient:g} C: {found.reason}", "edgetop help forecast")

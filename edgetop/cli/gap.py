@@ -40,7 +40,7 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
       edgetop run model.onnx --pace-of app -o paced
       edgetop gap app loop paced
     """
-    from edgetop.cli.tell import raise_problems  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import raise_problems  # noqa: PLC0415  --help needs none of it
 
     problems: list[str] = []
     tell_gap(explain(app, loop, paced, stream, problems), as_json=as_json)
@@ -50,7 +50,7 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
 
 def explain(app: str, loop: str, paced: str | None, stream: int | None, problems: list[str]) -> "Gap":
     """Raises InputError where these sessions cannot be compared."""
-    from edgetop.cli.tell import raise_problems  # noqa: PLC0415
+    from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.comparison.gap import gap  # noqa: PLC0415
 
     ours, theirs = read_evidence(app, problems), read_evidence(loop, problems)
@@ -117,7 +117,7 @@ def arrivals_of(session: str, model: str) -> tuple[int, ...]:
 def loop_after(app: Path, model: Path) -> None:
     """Run `model` in a loop, on as many threads as the session `app` did, and say why that was slower."""
     from edgetop.cli.child_run import ChildRun, run_to_end  # noqa: PLC0415
-    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
     from edgetop.comparison.gap import stream_of  # noqa: PLC0415
     from edgetop.recording.files import SUFFIX, read_manifest  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415
@@ -130,7 +130,7 @@ def loop_after(app: Path, model: Path) -> None:
     threads = manifest.watched.streams[number].threads if manifest.watched and number is not None else None
     names = (f"{app.stem}-loop{number}{SUFFIX}" for number in ("", *range(2, 100)))
     loop = next(path for name in names if not (path := app.with_name(name)).exists())
-    tell(f"edgetop: the program has ended; {model} runs in a loop for {LOOP}, recorded in {loop}", err=True)
+    print_text(f"edgetop: the program has ended; {model} runs in a loop for {LOOP}, recorded in {loop}", err=True)
     options = ("--duration", LOOP, "--profile-every", "0", "--threads", str(threads or 0))
     with tempfile.TemporaryDirectory(prefix="edgetop-loop-") as folder:
         run_to_end(ChildRun(["run", str(model), *options, "-o", str(loop)], Path(folder)), loop)
@@ -139,13 +139,13 @@ def loop_after(app: Path, model: Path) -> None:
 
 
 def tell_gap(found: "Gap", *, as_json: bool) -> None:
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.summary import wrapped  # noqa: PLC0415
-    from edgetop.cli.tell import tell  # noqa: PLC0415
 
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=1))
     else:
-        tell("\n".join(wrapped(_lines(found))))
+        print_text("\n".join(wrapped(_lines(found))))
 
 
 def _lines(found: "Gap") -> Iterator[str]:

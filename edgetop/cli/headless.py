@@ -16,8 +16,8 @@ from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
+from edgetop.cli.output import print_text
 from edgetop.cli.plain import PlainLines
-from edgetop.cli.tell import tell
 from edgetop.cli.terminal import trim_log
 from edgetop.feeds.protocol import Feed
 from edgetop.formatting import clean
@@ -68,7 +68,7 @@ def follow(
         if feed.trouble != trouble:
             trouble = feed.trouble
             if trouble:
-                tell(f"edgetop: {trouble}", err=True, ascii_only=ascii_only)
+                print_text(f"edgetop: {trouble}", err=True, ascii_only=ascii_only)
         analysis.catch_up(feed)
         if analysis.folds != printed:
             printed = analysis.folds

@@ -6,7 +6,7 @@ import click
 from click import option
 
 from edgetop.cli import options as text
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 
 PATH = click.Path(path_type=Path)
@@ -63,4 +63,4 @@ def command(
     except MemoryError:
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: not enough memory here to import it", "export a shorter run") from None
-    tell(f"wrote {folder}: {imported.summary}", err=True)
+    print_text(f"wrote {folder}: {imported.summary}", err=True)

@@ -36,7 +36,7 @@ def command(
 ) -> None:  # fmt: skip
     """Show what MODEL, an ONNX or TFLite file, consists of: inputs, operators, weights, FLOPs, bytes."""
     from edgetop.cli.inspect_summary import inspect_summary  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
     from edgetop.engines.reference import measure_shapes  # noqa: PLC0415
     from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
@@ -53,7 +53,7 @@ def command(
     if as_json:
         click.echo(json.dumps(document, indent=1))
     else:
-        tell(inspect_summary(document))
+        print_text(inspect_summary(document))
 
 
 def _input_shapes(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetop import formatting
-from edgetop.cli.tell import table
+from edgetop.cli.output import table
 from edgetop.formatting import UNKNOWN, clean, shortened
 
 LARGEST = 10  # operators listed one by one

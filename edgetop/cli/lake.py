@@ -79,15 +79,15 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
       edgetop lake /mnt/lake --html fleet.html
     """
     from edgetop.cli.lake_text import answer_text, regressions_text  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
-    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.lake.engines import ask, refuse_missing  # noqa: PLC0415
     from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
     from edgetop.lake.regressions import regressions  # noqa: PLC0415
 
     sql, by = _sql(question, statement, options)
     if options["print_sql"]:
-        tell(sql)
+        print_text(sql)
         return
     page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
     refuse_missing(options["engine"])
@@ -107,11 +107,11 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
         if options["as_json"]:
             _print([one.to_json() for one in compared])
         else:
-            tell(regressions_text(compared))
+            print_text(regressions_text(compared))
     elif options["as_json"]:
         _print(found.records())
     else:
-        tell(answer_text(found))
+        print_text(answer_text(found))
 
 
 def _print(document: Any) -> None:

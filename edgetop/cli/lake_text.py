@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetop.cli.comparison_text import ratio_cells, row_label, value_text
-from edgetop.cli.tell import table
+from edgetop.cli.output import table
 from edgetop.formatting import clean
 
 if TYPE_CHECKING:

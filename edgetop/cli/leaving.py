@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetop.cli.logout import move_into_scope, outlook
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.cli.terminal import Terminal, split
 from edgetop.errors import InputError
 from edgetop.formatting import clean
@@ -22,7 +22,7 @@ def terminal_for(options: Mapping[str, Any]) -> Terminal:
         return Terminal()
     found = outlook(Root(), os.geteuid())
     if found.said:
-        tell(f"edgetop: {found.said}", err=True)
+        print_text(f"edgetop: {found.said}", err=True)
     if found.command:
         move_into_scope(found.command)
     return split()

@@ -13,7 +13,7 @@ from edgetop.cli import request
 from edgetop.cli.operator_document import csv_rows, operator_document, write_trace
 from edgetop.cli.operator_profile import put_together
 from edgetop.cli.operator_table import operator_tables
-from edgetop.cli.tell import tell, write_csv
+from edgetop.cli.output import print_text, write_csv
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Engine
 from edgetop.engines.spec import EngineSpec
@@ -54,7 +54,7 @@ def profile(options: Options) -> None:
     if options["as_json"]:
         click.echo(json.dumps(document, indent=1))
     else:
-        tell(operator_tables(str(model.path), found))
+        print_text(operator_tables(str(model.path), found))
 
 
 # Options of `run` that `ops` does not have.
@@ -106,7 +106,7 @@ def _ceilings(
     try:
         measured = roofline.measure(spec, lambda probe: ProcessEngine(probe, python), board, SystemClock())
     except EdgetopError as error:
-        tell(f"edgetop: {error}", err=True)
+        print_text(f"edgetop: {error}", err=True)
         return kept
     with contextlib.suppress(OSError):  # the next one measures it again
         roofline.keep(measured, path)

@@ -7,7 +7,7 @@ from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.operators import full_name, partitions
 from edgetop.analysis.roofline import why_unknown
 from edgetop.cli.operator_profile import OperatorProfile, Row
-from edgetop.cli.tell import table
+from edgetop.cli.output import table
 from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph

@@ -21,7 +21,7 @@ def command(target: str, session: str, output: Path | None) -> None:
       edgetop pull s3://boards/lake soak-42
       edgetop pull /mnt/lake 5f0c9c1e -o here
     """
-    from edgetop.cli.tell import tell  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_text  # noqa: PLC0415  --help needs none of it
     from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
     from edgetop.lake.pull import pull  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
@@ -34,4 +34,4 @@ def command(target: str, session: str, output: Path | None) -> None:
         register(recordings_home(), folder, session_id)
     except OSError as error:
         raise InputError(f"{folder}: is here, but cannot be listed: {error.strerror}") from None
-    tell(f"{folder}")
+    print_text(f"{folder}")

@@ -37,7 +37,7 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
       edgetop push soak-42 s3://boards/lake --follow
       edgetop push soak-42 's3://lake?endpoint_override=minio:9000&scheme=http' --board-id pi-07
     """
-    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.formatting import size  # noqa: PLC0415
     from edgetop.lake.board import board_id  # noqa: PLC0415
     from edgetop.lake.follow import follow  # noqa: PLC0415
@@ -53,7 +53,7 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     place, done, problems = Place(target, pause=_pause), [], list[str]()
     for folder in folders:
         if options["follow"]:
-            pushed = follow(folder, place, board, lambda words: tell(words, err=True))
+            pushed = follow(folder, place, board, lambda words: print_text(words, err=True))
         else:
             pushed = push(folder, place, board)
         problems += pushed.problems
@@ -64,14 +64,14 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
                      "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed})  # fmt: skip
         if not options["as_json"]:
             sent = f"{size(pushed.sent)} sent of {size(pushed.size)}" if pushed.sent else "is there already"
-            tell(f"{Path(folder).name}: {sent}, board {board}{', removed here' if is_removed else ''}")
+            print_text(f"{Path(folder).name}: {sent}, board {board}{', removed here' if is_removed else ''}")
     if options["as_json"]:
         sys.stdout.write(json.dumps(done, indent=1) + "\n")
     raise_problems(problems, "the rest is in the lake, and nothing was removed of that session")
 
 
 def _pause(pause_s: float) -> None:
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
 
-    tell(f"the lake does not answer; tried again in {pause_s:g} s", err=True)
+    print_text(f"the lake does not answer; tried again in {pause_s:g} s", err=True)
     time.sleep(pause_s)

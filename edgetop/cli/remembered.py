@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 from edgetop.ui.layout import LAYOUTS
 from edgetop.ui.look import suitable_theme
@@ -73,5 +73,5 @@ def _document(path: Path, *, is_told: bool = True) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
     if is_told:
-        tell(f"edgetop: {path}: {why}: what you chose last on the screen is ignored", err=True)
+        print_text(f"edgetop: {path}: {why}: what you chose last on the screen is ignored", err=True)
     return {}

@@ -44,7 +44,7 @@ def command(
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
-    from edgetop.cli.tell import raise_problems  # noqa: PLC0415
+    from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals, require_screen, screen_settings  # noqa: PLC0415
     from edgetop.feeds.replay import ReplayFeed  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415

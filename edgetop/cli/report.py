@@ -48,9 +48,9 @@ def command(
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
+    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
     from edgetop.cli.summary import summary, wrapped  # noqa: PLC0415
-    from edgetop.cli.tell import raise_problems, tell  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     if junit:
@@ -71,7 +71,7 @@ def command(
         if as_json:
             click.echo(json.dumps(with_outputs(to_json(result), recording.folder), indent=1))
         else:
-            tell("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
+            print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
     raise_problems(recording.problems, "the rest is reported")
     return EXIT_GATE_FAILED if gates and tell_failed(result) else EXIT_DONE
 

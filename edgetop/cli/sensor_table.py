@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from edgetop import formatting
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.sensors.protocol import Gap, Missing
 from edgetop.sensors.survey import Row, Survey
@@ -135,7 +135,7 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(document(survey), indent=1))
     else:
-        tell("\n".join(table(survey, columns=_size()[0] if _is_terminal() else None)))
+        print_text("\n".join(table(survey, columns=_size()[0] if _is_terminal() else None)))
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:

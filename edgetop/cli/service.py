@@ -11,7 +11,7 @@ from click import option
 
 from edgetop.cli import demo, run, watch_program
 from edgetop.cli.companions import Companion, not_beside
-from edgetop.cli.tell import tell
+from edgetop.cli.output import print_text
 from edgetop.errors import InputError, OutputError
 
 EXAMPLES = """\b
@@ -46,7 +46,7 @@ def command(arguments: tuple[str, ...], name: str, *, install: bool, system: boo
         click.echo(unit, nl=False)
         return
     path = _write(f"{name.removesuffix('.service')}.service", unit)
-    tell(
+    print_text(
         f"edgetop: {path} is written. What is next:\n"
         f"  systemctl --user daemon-reload\n"
         f"  systemctl --user enable --now {path.stem}\n"

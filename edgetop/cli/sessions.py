@@ -22,8 +22,8 @@ def command(*, as_json: bool) -> None:
     """
     from pathlib import Path  # noqa: PLC0415  --help needs none of it
 
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.session_list import document, listed, table  # noqa: PLC0415
-    from edgetop.cli.tell import tell  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
 
     sessions = listed(recordings_home(), Path.cwd())
@@ -31,7 +31,7 @@ def command(*, as_json: bool) -> None:
         click.echo(json.dumps(document(sessions), indent=1))
         return
     if not sessions:
-        tell(f"no running and no recorded sessions in {recordings_home()}", err=True)
+        print_text(f"no running and no recorded sessions in {recordings_home()}", err=True)
         return
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    tell("\n".join(table(sessions, columns)))
+    print_text("\n".join(table(sessions, columns)))

@@ -35,7 +35,7 @@ def command(session: str | None) -> int:
       edgetop stop soak-42
     """
     from edgetop.cli.choosing import running  # noqa: PLC0415
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.control.wire import NotRunningError, give  # noqa: PLC0415  --help needs none of it
     from edgetop.recording.files import is_live, open_folder  # noqa: PLC0415
     from edgetop.session.orders import Order  # noqa: PLC0415
@@ -51,9 +51,9 @@ def command(session: str | None) -> int:
         exit_code, error = answer.exit_code, answer.error
     except NotRunningError:
         _await_end(folder)
-    tell(_how_it_ended(folder))
+    print_text(_how_it_ended(folder))
     if error:
-        tell(f"edgetop: {error}", err=True)
+        print_text(f"edgetop: {error}", err=True)
     return exit_code
 
 
@@ -81,7 +81,7 @@ def sweep_meant(given: str | None) -> Path | None:
 
 def _stop_sweep(folder: Path) -> int:
     """Have the process that runs it end its session, and end."""
-    from edgetop.cli.tell import tell  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.sweep.plan import hold, read_plan  # noqa: PLC0415
 
     plan, is_asked, until_s = read_plan(folder), False, time.monotonic() + SWEEP_PATIENCE_S
@@ -95,7 +95,7 @@ def _stop_sweep(folder: Path) -> int:
     os.close(fd)
     if not is_asked:
         raise InputError(f"{folder}: does not run (any more)", f"edgetop sweep --resume {folder}")
-    tell(f"stopped; edgetop sweep --resume {folder} goes on")
+    print_text(f"stopped; edgetop sweep --resume {folder} goes on")
     return 0
 
 

@@ -23,7 +23,7 @@ from edgetop.analysis.slowdowns.judgement import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words
 from edgetop.analysis.verdict import Verdict
-from edgetop.cli.tell import notice_lines
+from edgetop.cli.output import notice_lines
 from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS

@@ -14,8 +14,8 @@ from edgetop.cli import options as text
 from edgetop.cli.agreement import judge_of, worst
 from edgetop.cli.compare import read_samples
 from edgetop.cli.comparison_text import ranking_lines, value_text
+from edgetop.cli.output import notice_lines, print_text, raise_problems, table, write_csv
 from edgetop.cli.summary import wrapped
-from edgetop.cli.tell import notice_lines, raise_problems, table, tell, write_csv
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
@@ -55,7 +55,7 @@ def print_result(
         told = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # what is copied stands in one line
         lines = (one for line in told for one in ((line,) if line.startswith(whole) else wrapped((line,))))
-        tell("\n".join([*_table(candidates, choice, comparison), *lines]))
+        print_text("\n".join([*_table(candidates, choice, comparison), *lines]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
 

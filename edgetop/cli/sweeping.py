@@ -19,9 +19,9 @@ from edgetop.cli import demo, run
 from edgetop.cli.agreement import judge_of
 from edgetop.cli.board import open_board
 from edgetop.cli.child_run import ChildRun
+from edgetop.cli.output import print_text
 from edgetop.cli.page import refuse_html
 from edgetop.cli.sweep_result import print_result
-from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal, trim_log
 from edgetop.cli.viewing import signals_to
 from edgetop.control.wire import NotRunningError, give
@@ -63,14 +63,14 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
         wanted=_wanted(options, WANTED),
     )
     if options["dry_run"]:
-        tell(_plan_words(plan, None, None, each=True))
+        print_text(_plan_words(plan, None, None, each=True))
         return EXIT_DONE
     folder = _new_folder(options["output"])
     with _held(folder):
         heat = heat_now({**parsed, "board_state": folder / BOARD})
         target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
         plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
-        tell(_plan_words(plan, folder, heat), err=True)
+        print_text(_plan_words(plan, folder, heat), err=True)
         return Sweep(folder, plan, terminal).run(options)
 
 
@@ -80,7 +80,7 @@ def resume_sweep(options: dict[str, Any], terminal: Terminal) -> int:
     plan = replace(plan, wanted={**plan.wanted, **_wanted(options, options["given"])})
     with _held(folder):
         if plan.next_run:
-            tell(_plan_words(plan, folder, None), err=True)
+            print_text(_plan_words(plan, folder, None), err=True)
         if options["dry_run"]:
             return EXIT_DONE
         return Sweep(folder, plan, terminal).run(options)
@@ -276,7 +276,7 @@ class Sweep:
         with contextlib.suppress(OSError):  # a terminal that is gone
             if sys.stderr.isatty():
                 click.echo("\r\x1b[K", nl=False, err=True)
-            tell(text, err=True)
+            print_text(text, err=True)
         trim_log(self._folder / LOG)
 
     def _row_of(self, one: Run) -> str:

@@ -21,8 +21,8 @@ from edgetop.cli.control_endpoint import ControlEndpoint
 from edgetop.cli.exporters import Exporters
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.live_session import LiveSession, Observer
+from edgetop.cli.output import print_text
 from edgetop.cli.request import Options
-from edgetop.cli.tell import tell
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings, signals_to
 from edgetop.engines.formats import ModelFile
@@ -342,7 +342,7 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
             settings = replace(settings, recording=session.folder.name, moved=session)
         failure = _on_screen(session, settings)
         if failure:
-            tell(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
+            print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
     if not options["detach"] and (options["headless"] or not (session.folder or session.feed.ended.is_set())):
         prints(lambda: session.hung_up)
     if session.folder and session.goes_on:
@@ -369,11 +369,11 @@ def _go_on_alone(session: LiveSession, folder: FolderHandle, terminal: Terminal,
     """Give the terminal back to whoever has it next."""
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
-        tell(how_to_come_back(folder.name), err=True)
+        print_text(how_to_come_back(folder.name), err=True)
     try:
         terminal.let_go(folder.path / LOG, pipes_too=options["detach"])
     except OSError as error:  # a full disk: better here than not at all
-        tell(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
+        print_text(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
@@ -406,4 +406,4 @@ def _print_result(result: "Report", folder: FolderHandle | None, options: Option
         where = f"recorded in {folder.name}{_but(folder)}"
         lines = (brief_summary(result), *wrapped(outputs_lines(kept_in, options.get("judge"))), where)
         text = "\n".join((*lines, f"more: edgetop report {session}"))
-    tell(text, ascii_only=bool(options["ascii_only"]))
+    print_text(text, ascii_only=bool(options["ascii_only"]))

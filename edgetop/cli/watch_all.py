@@ -8,8 +8,8 @@ from dataclasses import asdict
 import click
 
 from edgetop.cli.choosing import ask_which
+from edgetop.cli.output import print_text
 from edgetop.cli.privileges import with_sudo
-from edgetop.cli.tell import tell
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.taps.processes import ModelProcess, model_processes, why_no_rates, with_rates
@@ -30,9 +30,9 @@ def choose(*, as_json: bool) -> int | None:
         return None
     may_choose = sys.stdin.isatty() and sys.stderr.isatty()
     for number, line in enumerate(_lines(found)):
-        tell(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
+        print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
     for note in _notes(found, closed, why):
-        tell(f"edgetop: {note}", err=True)
+        print_text(f"edgetop: {note}", err=True)
     if not (found and may_choose):
         return None
     place = ask_which(len(found))

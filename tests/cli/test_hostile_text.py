@@ -23,13 +23,13 @@ from edgetop.cli.gatekeeper import tell_failed
 from edgetop.cli.headless import follow
 from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.operator_table import operator_tables
+from edgetop.cli.output import print_text
 from edgetop.cli.plain import plain_line
 from edgetop.cli.sensor_table import table as sensor_table
 from edgetop.cli.sensor_table import value_lines
 from edgetop.cli.session_list import Listed
 from edgetop.cli.session_list import table as session_table
 from edgetop.cli.summary import summary
-from edgetop.cli.tell import tell
 from edgetop.doctor.check import Check
 from edgetop.recording.export.protocol import StreamOutput
 from edgetop.sensors.protocol import Found, Gap, Missing, sensor
@@ -137,15 +137,15 @@ def check(text: str) -> Diagnosis:
 
 
 SAID: dict[str, Callable[[str, Path], object]] = {
-    "summary": lambda text, _: tell(summary(reported(text))),
-    "sessions": lambda text, _: tell("\n".join(session_table([listed(text)], None))),
-    "sessions of a terminal": lambda text, _: tell("\n".join(session_table([listed(text)], 80))),
-    "sensors": lambda text, _: tell("\n".join(sensor_table(survey(text), 80))),
-    "doctor": lambda text, _: tell("\n".join(lines(check(text)))),
-    "operators": lambda text, folder: tell(profile(text, folder)),
-    "the way back": lambda text, _: tell(how_to_come_back(Path(f"/tmp/{text}.edgetop"))),
+    "summary": lambda text, _: print_text(summary(reported(text))),
+    "sessions": lambda text, _: print_text("\n".join(session_table([listed(text)], None))),
+    "sessions of a terminal": lambda text, _: print_text("\n".join(session_table([listed(text)], 80))),
+    "sensors": lambda text, _: print_text("\n".join(sensor_table(survey(text), 80))),
+    "doctor": lambda text, _: print_text("\n".join(lines(check(text)))),
+    "operators": lambda text, folder: print_text(profile(text, folder)),
+    "the way back": lambda text, _: print_text(how_to_come_back(Path(f"/tmp/{text}.edgetop"))),
     "gates": lambda text, _: tell_failed(gated(text)),
-    "live lines": lambda text, _: tell(plain_line(view_of(throttled_by(text)))),
+    "live lines": lambda text, _: print_text(plain_line(view_of(throttled_by(text)))),
     "attached, live": lambda text, _: followed(text, live_ns=NS),
     "attached": lambda text, _: followed(text, live_ns=None),
 }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgetop.session.events import Notice
 
 
-def tell(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
+def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
     """Lines, each of them only text. No escape sequence and no tab gets through."""
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 
