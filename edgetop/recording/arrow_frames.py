@@ -1,6 +1,6 @@
-"""Frames of journals of earlier versions: Arrow IPC messages, compressed by Zstandard. They are only read.
+"""Read frames of journals of earlier versions: Arrow IPC messages, compressed by Zstandard.
 
-In the first of them each frame needed all those of its run before it; later ones need their reference alone.
+In the first version each frame needed all earlier ones of its run; later frames need only their reference.
 """
 
 import io
@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from edgetop.recording import columns
-from edgetop.recording.frames import Frame
-from edgetop.recording.packing import KINDS, inferences_of, split, with_last
+from edgetop.recording.frames import OPENING, Frame
+from edgetop.recording.packing import inferences_of, last_only, split
 from edgetop.recording.packing import unpack as unpack_deflated
 from edgetop.recording.schema import EVENTS, OPERATORS, SECONDS
 from edgetop.session.batch import Batch
 from edgetop.session.records import READING, Inferences, Readings
 from edgetop.session.seconds import SECOND, Seconds
 
-_INFERENCES, _READINGS, _EVENTS, _FIRST_SECONDS, _FIRST_BEGUN, _BURSTS, _SECONDS, _BEGUN = 1, 2, 3, 4, 6, 7, 8, 9
+_INFERENCES, _READINGS, _EVENTS, _FIRST_SECONDS, _FIRST_PARTIAL, _BURSTS, _SECONDS, _PARTIAL = 1, 2, 3, 4, 6, 7, 8, 9
 
 
 def _plain(of_table: pa.DataType) -> pa.DataType:
@@ -66,7 +66,7 @@ class EarlierFrames:
             alone = _Unpacker()
             alone.unpack(reference)
             return alone.unpack(frame)
-        stream = _Unpacker() if frame.is_opening else None if is_gap else self._stream
+        stream = _Unpacker() if frame.has(OPENING) else None if is_gap else self._stream
         self._stream = None
         if stream is None:
             raise ValueError("the frames before it are missing")
@@ -74,20 +74,23 @@ class EarlierFrames:
         self._stream = stream
         return payload
 
-    def unpack(self, payload: bytes, until_ns: int, wanted: Collection[str], most_inferences: int | None) -> Batch:
+    def unpack(
+        self, payload: bytes, until_ns: int, wanted: Collection[str] | None, most_inferences: int | None
+    ) -> Batch:
         """As `packing.unpack`."""
         parts: dict[str, Any] = {}
-        for kind, data in split(payload):
-            if kind in _READERS and _READERS[kind][0] in wanted:
-                name, read = _READERS[kind]
+        for kind, data in split(payload).items():
+            name, read = _READERS.get(kind, ("", None))
+            if read is not None and (wanted is None or name in wanted):
                 parts[name] = read(data)
-        manifest = unpack_deflated(payload, until_ns, {"manifest"} & {*wanted} & {*KINDS}).manifest
-        return Batch(until_ns=until_ns, manifest=manifest, **with_last(parts, most_inferences))
+        if wanted is None or "manifest" in wanted:
+            parts["manifest"] = unpack_deflated(payload, until_ns, ("manifest",)).manifest
+        return last_only(Batch(until_ns=until_ns, **parts), most_inferences)
 
-    def begun_of(self, payload: bytes) -> Seconds | None:
-        """As `packing.begun_of`."""
-        schemas = {_BEGUN: SECONDS, _FIRST_BEGUN: _FIRST_SECOND_COLUMNS}
-        return next((_seconds(data, schemas[kind]) for kind, data in split(payload) if kind in schemas), None)
+    def partial_of(self, payload: bytes) -> Seconds | None:
+        """As `packing.partial_of`."""
+        schemas = {_PARTIAL: SECONDS, _FIRST_PARTIAL: _FIRST_SECOND_COLUMNS}
+        return next((_seconds(data, schemas[kind]) for kind, data in split(payload).items() if kind in schemas), None)
 
 
 class _Unpacker:
@@ -98,7 +101,7 @@ class _Unpacker:
         self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, "r"), "zstd")
 
     def unpack(self, frame: Frame) -> bytes:
-        self._source.held += frame.payload
+        self._source.pending += frame.payload
         try:
             payload = bytes(self._stream.read(frame.unpacked_bytes))
         except (pa.ArrowException, OSError) as error:
@@ -110,19 +113,19 @@ class _Unpacker:
 
 class _Pipe(io.RawIOBase):
     def __init__(self) -> None:
-        self.held = bytearray()
+        self.pending = bytearray()
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        taken = bytes(self.held if size < 0 else self.held[:size])
-        del self.held[: len(taken)]
+        taken = bytes(self.pending if size < 0 else self.pending[:size])
+        del self.pending[: len(taken)]
         return taken
 
 
 def _rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Raises ValueError where the message is not sound, whoever wrote it: offsets, lengths, text."""
+    """Raises ValueError if offsets, lengths or text of the message are invalid, whoever wrote it."""
     try:
         rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
         rows.validate(full=True)

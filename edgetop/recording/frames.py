@@ -1,8 +1,8 @@
-"""Frames: pieces of an append-only file that say of themselves whether they are whole.
+"""Frames: pieces of an append-only file whose completeness can be checked.
 
 A frame is a header, a payload and one checksum over both, so that a torn end (power loss, a
-full disk) and a rotten middle (an SD card) are seen and never believed. A reader may follow a
-file while it grows: what is not yet whole is read the next time.
+full disk) and damage in the middle (an SD card) are detected. A reader may follow a
+file while it grows: a frame that is not complete yet is read the next time.
 """
 
 import os
@@ -16,39 +16,25 @@ MAGIC = b"ETj1"
 # all that and the payload.
 _HEADER = struct.Struct("<4sB3sIIqI")
 _CHECKED = _HEADER.size - 4
-# Flags: this frame can be understood without those before it; the others of its run are understood with this one; it
-# needs no other but the one of its run that has the second flag; its payload is deflated.
+# Flags: a frame that needs no earlier one; the reference that the others of its run need; a frame that needs only the
+# reference of its run; a deflated payload (earlier versions used Zstandard).
 OPENING, REFERENCE, ALONE, DEFLATED = 1, 2, 4, 8
 
-MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # more is no frame of ours
+MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # we write no larger frames
 _SEARCH_BYTES = 1024 * 1024
-_MAX_TRIES = 1_000  # so often the magic does not stand there by chance: whoever wrote it wants us to read for ever
+_MAX_TRIES = 1_000  # the magic does not occur so often by chance: such a file wants to keep us reading for ever
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     flags: int
-    number: int  # what the writer keeps it under: a time, a place
+    number: int  # the writer's key: a time or a position
     unpacked_bytes: int
     payload: bytes
-    run: int = 0  # of which run of frames it is, of 2^24
+    run: int = 0  # number of its run of frames, modulo 2^24
 
-    @property
-    def is_opening(self) -> bool:
-        return bool(self.flags & OPENING)
-
-    @property
-    def is_reference(self) -> bool:
-        return bool(self.flags & REFERENCE)
-
-    @property
-    def is_alone(self) -> bool:
-        return bool(self.flags & ALONE)
-
-    @property
-    def is_deflated(self) -> bool:
-        """Else it is of an earlier version, and compressed by Zstandard."""
-        return bool(self.flags & DEFLATED)
+    def has(self, flag: int) -> bool:
+        return bool(self.flags & flag)
 
 
 def varint(number: int) -> bytes:
@@ -71,18 +57,18 @@ def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: 
 
 
 class FrameReader:
-    """The sound frames of a file, in order, also while it grows."""
+    """Reads the valid frames of a file in order, also while it grows."""
 
     def __init__(self, fd: int, end: int | None = None, offset: int = 0) -> None:
-        """`fd`: open for reading; it stays the caller's. `end`: read no further."""
+        """`fd`: open for reading; the caller closes it. `end`: read no further."""
         self._fd = fd
         self._end = end
-        self.offset = offset  # up to here everything was read or given up
-        self.damaged_bytes = 0  # given up: not sound, though sound frames follow
-        self.longest = 0  # of the frames, in bytes
+        self.offset = offset  # everything before it was read or skipped
+        self.damaged_bytes = 0  # skipped: invalid, though valid frames follow
+        self.longest = 0  # size of the longest frame in bytes
 
     def read(self) -> Iterator[Frame]:
-        """Every frame that is whole by now."""
+        """Every frame that is complete by now."""
         while self._end is None or self.offset < self._end:
             frame = self._frame_at(self.offset)
             if frame is None:
@@ -98,11 +84,11 @@ class FrameReader:
             yield frame
 
     def tail_bytes(self) -> int:
-        """How much lies behind the last sound frame: a torn one, or one that is being written."""
+        """How much follows the last valid frame: a torn frame, or one that is being written."""
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
-        """Whether what lies there is the beginning of a frame, of which the rest was never written."""
+        """Whether the tail is the beginning of a frame whose rest was never written."""
         size, head = self.tail_bytes(), os.pread(self._fd, _HEADER.size, self.offset)
         if len(head) < _HEADER.size:
             return bool(head) and MAGIC.startswith(head[:4])
@@ -122,9 +108,9 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """The next one of a run from here on; reading stays where it is."""
+        """The next reference of a run; does not move the reader."""
         onward = FrameReader(self._fd, self._end, self.offset)
-        return next((frame for frame in onward.read() if frame.is_reference and frame.run == run), None)
+        return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)
 
     def _next_frame(self, offset: int) -> int | None:
         tries = 0

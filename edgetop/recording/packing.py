@@ -1,6 +1,6 @@
-"""A batch as the payload of a journal's frame, and back: columns of numbers and lines of JSON, each under its kind.
+"""Encode a batch as the payload of a journal's frame, and decode it: columns of numbers and JSON, each under its kind.
 
-Arrow is not needed for it: a process that records all day does not load Arrow. Times are stored as differences, and
+This does not need Arrow: a process that records all day does not load it. Times are stored as differences, and
 numbers byte by byte (`session.byte_shuffle`), which deflates well. The payload of one batch is much like that of the
 next, so it is deflated with a part of an earlier payload, the reference, as its dictionary. So a frame needs the
 reference and no other frame, and a damaged one spoils only itself.
@@ -28,26 +28,22 @@ from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Read
 from edgetop.session.seconds import SECOND, Seconds
 
 # Kinds 1 to 4 and 6 to 9 are those of earlier versions (`arrow_frames`).
-MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, BEGUN = 0, 5, 10, 11, 12, 13, 14, 15, 16
+MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
 KINDS = {
-    "manifest": MANIFEST,
-    "inferences": INFERENCES,
-    "readings": READINGS,
-    "events": EVENTS,
-    "seconds": SECONDS,
+    "manifest": MANIFEST, "inferences": INFERENCES, "readings": READINGS, "events": EVENTS, "seconds": SECONDS,
     "bursts": BURSTS,
-}
+}  # fmt: skip
 MAX_NUMBERS = 8 * 1024 * 1024  # of one column: 64 MiB
 LEVEL = 1  # of zlib: higher ones take twice the time for 3 % of the size
 
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
 _INFO_FIELDS = tuple(field.name for field in fields(OperatorInfo))
-TALLY_STEP_NS = 1_000_000  # the precision of its time: what varies in each batch costs room in each
+TALLY_STEP_NS = 1_000_000  # the precision of a tally's time: digits that vary in each batch cost room in each
 
 
 def pack(batch: Batch) -> bytes:
-    """Everything of it but `until_ns`, which the frame carries, and `restart`."""
+    """Encode everything except `until_ns`, which the frame carries, and `restart`."""
     return b"".join(pack_part(kind, data) for kind, data in _parts(batch))
 
 
@@ -56,12 +52,16 @@ def pack_part(kind: int, data: bytes) -> bytes:
 
 
 def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
-    """Those first that are alike in each batch: a reference is the beginning of one."""
+    """The parts that differ least from batch to batch come first: a reference is the beginning of a payload."""
     if len(batch.readings):
         rows = batch.readings
         yield READINGS, pack_steps(rows["t_ns"]) + pack_steps(rows["sensor"]) + rows["value"].tobytes()
     if batch.events:
-        yield EVENTS, _json(list(map(_plain_event, batch.events)))
+        texts = ("kind", "severity", "source", "message")
+        yield (
+            EVENTS,
+            _json([[e.t_ns, *(encodable(getattr(e, of)) for of in texts), dict(e.data)] for e in batch.events]),
+        )
     if len(batch.seconds):
         yield SECONDS, _pack_seconds(batch.seconds)
     if batch.bursts:
@@ -75,37 +75,33 @@ def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
 def unpack(
     payload: bytes,
     until_ns: int,
-    wanted: Collection[str] = tuple(KINDS),
+    wanted: Collection[str] | None = None,
     most_inferences: int | None = None,
     most_numbers: int = MAX_NUMBERS,
 ) -> Batch:
-    """The batch of a frame, or what is wanted of it; of more than `most_inferences`, the last.
+    """Decode the batch of a frame, or only the `wanted` fields of it.
 
-    `most_numbers`: of one column. Raises ValueError where the payload is not sound.
+    `most_inferences`: of more, only the last one is returned. `most_numbers`: the limit of one column.
+    Raises ValueError if the payload is invalid.
     """
-    names = {KINDS[name]: name for name in wanted}
-    parts: dict[str, Any] = {}
-    for kind, data in split(payload):
-        if kind in names:
-            parts[names[kind]] = _READERS[kind](data, most_numbers)
-    return Batch(until_ns=until_ns, **with_last(parts, most_inferences))
+    parts = split(payload)
+    fields: dict[str, Any] = {}
+    for name in KINDS if wanted is None else wanted:
+        if KINDS[name] in parts:
+            fields[name] = _READERS[name](parts[KINDS[name]], most_numbers)
+    return last_only(Batch(until_ns=until_ns, **fields), most_inferences)
 
 
-def with_last(parts: dict[str, Any], most_inferences: int | None) -> dict[str, Any]:
-    """The parts of a batch, with the last inference alone where there are more than that."""
-    singles = parts.get("inferences", ())
-    if most_inferences is not None and len(singles) > most_inferences:
-        parts["inferences"] = singles[-1:]
-    return parts
+def last_only(batch: Batch, most_inferences: int | None) -> Batch:
+    """The batch, with only its last inference if it has more than `most_inferences`."""
+    if most_inferences is None or len(batch.inferences) <= most_inferences:
+        return batch
+    return replace(batch, inferences=batch.inferences[-1:])
 
 
 def encodable(text: str) -> str:
-    """As UTF-8 can hold it: a file name that is not UTF-8 comes with lone surrogates."""
+    """The text without lone surrogates, which UTF-8 cannot encode: names of files that are not UTF-8 have them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _plain_event(event: Event) -> list[object]:
-    return [event.t_ns, *map(encodable, (event.kind, event.severity, event.source, event.message)), dict(event.data)]
 
 
 def _plain_info(info: OperatorInfo) -> list[object]:
@@ -128,7 +124,7 @@ _BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
 
 
 def _pack_inferences(inferences: Inferences) -> bytes:
-    """Of each start how long after the end of the one before it."""
+    """Store each start as the pause after the end of the inference before."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
     names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # of an A/B session alone
@@ -145,7 +141,7 @@ def _read_inferences(data: bytes, most: int = MAX_NUMBERS) -> Inferences:
 
 
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
-    """Inferences of their pauses, which are changed, and of their other columns. Raises ValueError."""
+    """Inferences from their pauses (the array is overwritten) and their other columns. Raises ValueError."""
     inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in _BESIDE_START:
         inferences[name] = column(name)
@@ -166,7 +162,7 @@ def _read_readings(data: bytes, most: int = MAX_NUMBERS) -> Readings:
 
 
 def _pack_seconds(seconds: Seconds) -> bytes:
-    """Behind them the same of response time, where the load has it."""
+    """Service time, and after it the same columns of response time if the load has it."""
     return (
         pack_table(seconds.rows)
         + pack_numbers(np.diff(seconds.offsets))
@@ -198,7 +194,7 @@ def _take_seconds(columns: Columns) -> Seconds:
 
 
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
-    """The operators of each are written where they are not those of the burst before."""
+    """The operators of a burst are written only if they differ from those of the burst before."""
     plain, infos = [], None
     for burst in bursts:
         same, infos = burst.infos == infos, burst.infos
@@ -224,8 +220,8 @@ def _read_info(row: Any) -> OperatorInfo:
     name, op_type, provider, flops, moved, origin = row
     if not all(isinstance(text, str) for text in (name, op_type, provider)) or not isinstance(origin, str | None):
         raise ValueError("the name of an operator is no text")
-    known = [None if number is None else _whole(number) for number in (flops, moved)]
-    return OperatorInfo(name, op_type, provider, known[0], known[1], origin)
+    costs = [None if number is None else _whole(number) for number in (flops, moved)]
+    return OperatorInfo(name, op_type, provider, costs[0], costs[1], origin)
 
 
 def _whole(number: Any) -> int:
@@ -247,68 +243,62 @@ def _read_events(data: bytes) -> tuple[Event, ...]:
     return tuple(events)
 
 
-_READERS: dict[int, Callable[[bytes, int], object]] = {
-    MANIFEST: lambda data, _: from_json(_parsed(data)),
-    INFERENCES: _read_inferences,
-    READINGS: _read_readings,
-    EVENTS: lambda data, _: _read_events(data),
-    SECONDS: _read_seconds,
-    BURSTS: lambda data, _: _read_bursts(data),
+_READERS: dict[str, Callable[[bytes, int], object]] = {
+    "manifest": lambda data, _: from_json(_parsed(data)),
+    "inferences": _read_inferences,
+    "readings": _read_readings,
+    "events": lambda data, _: _read_events(data),
+    "seconds": _read_seconds,
+    "bursts": lambda data, _: _read_bursts(data),
 }
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """A part that says how much a loss of power may cost; it comes before those of a batch."""
+    """Encode how much a loss of power may cost; this part comes before those of a batch."""
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
 
 def interval_of(payload: bytes) -> int | None:
-    """What `pack_interval` said, where the payload begins with it."""
-    kind, data = next(split(payload), (None, b""))
-    return int(_INTERVAL.unpack(data)[0]) if kind == INTERVAL and len(data) == _INTERVAL.size else None
+    data = split(payload).get(INTERVAL, b"")
+    return int(_INTERVAL.unpack(data)[0]) if len(data) == _INTERVAL.size else None
 
 
-def pack_begun(second: Seconds) -> bytes:
-    """A part that holds a second before it is complete, where its inferences are not kept."""
-    return pack_part(BEGUN, _pack_seconds(second)) if len(second) else b""
+def pack_partial(second: Seconds) -> bytes:
+    """Encode a second that is not complete, for recordings without single inferences."""
+    return pack_part(PARTIAL, _pack_seconds(second)) if len(second) else b""
 
 
-def begun_of(payload: bytes) -> Seconds | None:
-    """What `pack_begun` kept in it. Raises ValueError."""
-    return next((_read_seconds(data) for kind, data in split(payload) if kind == BEGUN), None)
+def partial_of(payload: bytes) -> Seconds | None:
+    """Raises ValueError."""
+    data = split(payload).get(PARTIAL)
+    return None if data is None else _read_seconds(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How much a writer had put into its journal by a moment."""
+    """How much a writer had written to its journal at a moment."""
 
     until_ns: int = 0
     inferences: int = 0  # single ones
-    counted: int = 0  # inferences that its seconds count, errors included
+    counted: int = 0  # inferences counted by its seconds, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """The tally when that is written too."""
+        """The tally once the batch is written too."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """A part that says how much was written before a frame, and with it: by that a reader knows what it lacks."""
+    """Encode how much was written before a frame and with it: from this a reader knows what is missing."""
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
 def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
-    """What `pack_tally` said; None: a writer of an earlier version did not. Raises ValueError."""
-    for kind, data in split(payload):
-        if kind == TALLY:
-            since_ms, inferences, counted, own, own_counted = _varints(data)
-            before = Tally(until_ns - since_ms * TALLY_STEP_NS, inferences, counted)
-            return before, Tally(until_ns, inferences + own, counted + own_counted)
-    return None
-
-
-def _varints(data: bytes) -> list[int]:
+    """The tallies before and after a frame; None from a writer of an earlier version. Raises ValueError."""
+    data = split(payload).get(TALLY)
+    if data is None:
+        return None
     numbers, number, shift = [], 0, 0
     for byte in data:
         number |= (byte & 127) << shift
@@ -316,32 +306,37 @@ def _varints(data: bytes) -> list[int]:
         if byte < 128:
             numbers.append(number)
             number = shift = 0
-    return numbers
+    since_ms, inferences, counted, own, own_counted = numbers
+    before = Tally(until_ns - since_ms * TALLY_STEP_NS, inferences, counted)
+    return before, Tally(until_ns, inferences + own, counted + own_counted)
 
 
-def split(payload: bytes) -> Iterator[tuple[int, bytes]]:
-    """The parts of a payload: kind and content. Raises ValueError where one is cut short."""
+def split(payload: bytes) -> dict[int, bytes]:
+    """The parts of a payload by their kinds. Raises ValueError if one is cut short or occurs twice."""
+    parts: dict[int, bytes] = {}
     offset = 0
     while offset < len(payload):
         if offset + _PART.size > len(payload):
             raise ValueError("a part of a batch is cut short")
         kind, size = _PART.unpack_from(payload, offset)
         offset += _PART.size
-        data = payload[offset : offset + size]
-        if len(data) < size:
+        if offset + size > len(payload):
             raise ValueError("a part of a batch is cut short")
+        if kind in parts:
+            raise ValueError("a part of a batch occurs twice")
+        parts[kind] = payload[offset : offset + size]
         offset += size
-        yield kind, data
+    return parts
 
 
 def deflated(payload: bytes, reference: bytes = b"") -> bytes:
-    """It can be inflated with the same reference."""
+    """Deflate with the reference as dictionary; `inflated` needs the same one."""
     stream = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS, zdict=reference)
     return stream.compress(payload) + stream.flush()
 
 
 def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
-    """Raises ValueError where that is not `size` bytes that were deflated with this reference."""
+    """Raises ValueError if this is not `size` bytes deflated with this reference."""
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=reference)
     try:
         payload = stream.decompress(packed, size) if size else b""

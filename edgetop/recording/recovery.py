@@ -184,7 +184,7 @@ class _Last:
         self.manifest = manifest
         self.until_ns = 0
         self.seconds_until_ns: int | None = None
-        self.begun = NO_SECONDS  # where no inferences are kept
+        self.partial = NO_SECONDS  # where no inferences are kept
         self.inferences: list[Inferences] = []  # of the journal's last minute or so
         self.fsync_interval_ns = 0
         self.damaged_bytes = self.longest_frame = 0
@@ -195,7 +195,7 @@ class _Last:
     def on_segment(self, segment: SegmentReader) -> None:
         """All of it was read."""
         self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
-        self.begun = soundness.sound_seconds(segment.begun) if len(segment.begun) else self.begun
+        self.partial = soundness.sound_seconds(segment.partial) if len(segment.partial) else self.partial
         self.damaged_bytes += segment.damaged_bytes
         self.longest_frame = max(self.longest_frame, segment.frames.longest)
         self.missing = self.missing.with_more(segment.missing)
@@ -226,7 +226,7 @@ def _missing_seconds(snapshot: Snapshot, last: _Last) -> Seconds:
     inferences = np.concatenate([*_earlier(snapshot, last, begin), *last.inferences, NO_INFERENCES])
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
-        return last.begun.where(last.begun.rows["t_ns"] >= begin)
+        return last.partial.where(last.partial.rows["t_ns"] >= begin)
     counted = measured(inferences[inferences["t_ns"] < begin])
     first = max(begin // NS, int(later["t_ns"][0]) // NS - LONGEST_GAP_S)
     later = later[later["t_ns"] < (first + 2 * LONGEST_GAP_S) * NS]

@@ -1,10 +1,10 @@
-"""A batch on a link: what a journal's frame holds of it, and beside it what the board made of a long past.
+"""A batch on a link: the contents of a journal's frame, and a summary that the board made of a long history.
 
-All batches of one sender are one deflate stream, so that what is the same in each of them costs little. Whoever
-decodes believes nothing: what cannot be true is a ValueError, and a payload that would grow beyond what a batch can
-be is never unpacked.
+All batches of one sender are one deflate stream, so that repeated content costs little. The decoder trusts nothing:
+it raises ValueError for impossible values, and never unpacks a payload that would exceed the size of a batch.
 """
 
+import itertools
 import json
 import struct
 import zlib
@@ -22,13 +22,13 @@ from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table
 from edgetop.session.events import Event
-from edgetop.session.operators import Burst, OperatorInfo
+from edgetop.session.operators import OperatorInfo
 from edgetop.session.records import STRETCH, Readings, Stretches
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
-# Where a viewer stands: a segment of the journal, the bytes of it that were sent, and the session's time.
+# The position of a viewer: a segment of the journal, the bytes of it that were sent, and the session's time.
 Position = tuple[int, int, int]
-NOWHERE: Position = (-1, -1, -1)  # in the middle of a past: who is cut off there begins anew
+NOWHERE: Position = (-1, -1, -1)  # in the middle of the history: a viewer that is cut off there begins again
 
 MAX_UNPACKED = 8 * 1024 * 1024
 MAX_NUMBERS = 200_000  # of one column
@@ -38,12 +38,12 @@ MAX_TEXT = 2_000
 OLD_S = 602  # more than the longest window, and the seconds at its ends
 
 _BEGINS, _GOES_ON = b"\1", b"\0"  # the stream
-_HEAD = struct.Struct("<qB3q")  # until_ns, whether it begins anew, the position behind it
-_STRETCHES, _JUDGED = 100, 101  # kinds of parts, beside those of a journal
+_HEAD = struct.Struct("<qB3q")  # until_ns, restart, the position after it
+_STRETCHES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a journal
 
 
 class Encoder:
-    """Of one sender: what it says is understood only with all that it said before."""
+    """Encodes the batches of one sender: each can only be decoded after all before it."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj(6, wbits=-zlib.MAX_WBITS)
@@ -60,7 +60,7 @@ class Encoder:
 
 
 class Decoder:
-    """The other end of one Encoder after another. Raises ValueError; nothing after that can be understood."""
+    """Decodes the output of one Encoder after another. After a ValueError nothing more can be decoded."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
@@ -86,12 +86,11 @@ class Decoder:
 
 
 def _read(parts: bytes, until_ns: int) -> Batch:
-    kinds = dict(split(parts))
-    _require(len(kinds) == sum(1 for _ in split(parts)))
+    kinds = split(parts)
     batch = unpack(parts, until_ns, most_numbers=MAX_NUMBERS)
     if _STRETCHES in kinds:
         batch = replace(batch, stretches=Columns(kinds[_STRETCHES], MAX_NUMBERS).take_table(STRETCH))
-    if _JUDGED in kinds:  # whoever goes on from it checks what it says
+    if _JUDGED in kinds:  # the analysis checks its contents
         judged = json.loads(kinds[_JUDGED])
         _require(isinstance(judged, dict))
         batch = replace(batch, judged=judged)
@@ -127,7 +126,7 @@ def _check_stretches(rows: Stretches) -> None:
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:
-    """An old row, which no window reaches, may have its histogram added to that of another one (`past`)."""
+    """The histogram of an old row, which no window reaches, may have been added to that of another row (`history`)."""
     rows, response = seconds.rows, seconds.response
     _require(_lie(rows["t_ns"], -NS, MAX_SESSION_NS - 1) and (rows["t_ns"] % NS == 0).all())
     _require(_lie(seconds.bucket, 0, histogram.SIZE - 1) and _lie(seconds.bucket_count, 0, 2**31 - 1))
@@ -144,50 +143,42 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
 
 
 def _shortened(batch: Batch) -> Batch:
-    """With texts no longer than a person would read."""
-    return replace(batch, events=tuple(map(_short_event, batch.events)), bursts=tuple(_short_bursts(batch.bursts)))
+    """Texts are cut to the length that a person would read."""
+    infos: dict[int, tuple[OperatorInfo, ...]] = {}  # bursts share them
+    for burst in batch.bursts:
+        if id(burst.infos) not in infos:
+            infos[id(burst.infos)] = tuple(_cut(info, "name", "op_type", "provider", "origin") for info in burst.infos)
+    return replace(
+        batch,
+        events=tuple(_cut(event, "kind", "source", "message") for event in batch.events),
+        bursts=tuple(replace(burst, infos=infos[id(burst.infos)]) for burst in batch.bursts),
+    )
 
 
-def _short_event(event: Event) -> Event:
-    texts = {name: getattr(event, name)[:MAX_TEXT] for name in ("kind", "source", "message")}
-    return replace(event, **texts)
+def _cut(value: Any, *names: str) -> Any:
+    """An event or an operator with these texts cut."""
+    long = {name: text[:MAX_TEXT] for name in names if len(text := getattr(value, name) or "") > MAX_TEXT}
+    return replace(value, **long) if long else value
 
 
-def _short_bursts(bursts: tuple[Burst, ...]) -> Iterator[Burst]:
-    for burst in bursts:
-        infos = burst.infos
-        if any(len(text) > MAX_TEXT for info in infos for text in _texts(info).values()):
-            infos = tuple(map(_short_info, infos))
-        yield replace(burst, infos=infos)
-
-
-def _short_info(info: OperatorInfo) -> OperatorInfo:
-    return replace(info, **{name: text[:MAX_TEXT] for name, text in _texts(info).items()})  # type: ignore[arg-type]
-
-
-def _texts(info: OperatorInfo) -> dict[str, str]:
-    texts = {"name": info.name, "op_type": info.op_type, "provider": info.provider}
-    return texts if info.origin is None else {**texts, "origin": info.origin}
-
-
-# What of a live session a screen needs: all of it where it is little, a bounded part where it is much.
+# The part of a live session that a screen needs: everything if it is little, a bounded part if it is much.
 # Seconds, events other than log lines, and the manifest always pass. Single inferences pass while there are few; of
-# many only the last, which says that the engine lives: windows are then made of seconds, good to 1 %. Of readings
+# many only the last, which shows that the engine lives: windows are then made of seconds, accurate to 1 %. Of readings
 # beyond any screen's resolution the first, the lowest, the highest and the last of each second pass: charts and
-# extremes are the same, means are near.
+# extremes are the same, means are similar.
 
-# In a second.
+# Per second.
 SINGLE_HZ = 120
 READINGS_HZ = 200
 LOG_HZ = 10
 
 MAX_SINGLE = 4_096  # inferences of one batch, whatever time it spans
-# What one frame takes.
+# Rows in one frame.
 READINGS_AT_ONCE, STRETCHES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_ONCE = 8_192, 2_048, 128, 250, 16
 
 
 def thinned(batch: Batch, span_s: float) -> Batch:
-    """`span_s`: how long it took to become what it is."""
+    """`span_s`: the time that the batch covers."""
     is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
         batch,
@@ -198,7 +189,7 @@ def thinned(batch: Batch, span_s: float) -> Batch:
 
 
 def _extremes(readings: Readings) -> Readings:
-    """Of each sensor and second the first, the lowest, the highest and the last one, in their order."""
+    """The first, lowest, highest and last reading of each sensor and second, in order."""
     place = np.arange(len(readings))
     group = readings["t_ns"] // NS * 2**16 + readings["sensor"]
     by_time = np.lexsort((place, group))
@@ -211,7 +202,7 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Without the first log lines of too many, and without the end of those too long for a screen."""
+    """If there are too many log lines, the first are dropped; long messages are cut."""
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:
         if event.kind == "log" and dropped > 0:
@@ -225,31 +216,25 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
-    """The same as batches of which each fits into a frame. Single inferences come with the first."""
-    number = 0
-    while True:
+    """Split a batch so that each piece fits into a frame. The first piece has all single inferences."""
+    for number in itertools.count():
+        first = number == 0
         piece = Batch(
             until_ns=batch.until_ns,
-            inferences=batch.inferences if not number else batch.inferences[:0],
-            seconds=_rows(batch.seconds, number),
-            readings=batch.readings[_slice(number, READINGS_AT_ONCE)],
-            events=batch.events[_slice(number, EVENTS_AT_ONCE)],
-            manifest=batch.manifest if not number else None,
-            restart=batch.restart and not number,
-            judged=batch.judged if not number else None,
-            stretches=batch.stretches[_slice(number, STRETCHES_AT_ONCE)],
-            bursts=batch.bursts[_slice(number, BURSTS_AT_ONCE)],
+            inferences=batch.inferences if first else batch.inferences[:0],
+            seconds=batch.seconds.between(*_range(number, SECONDS_AT_ONCE, len(batch.seconds))),
+            readings=batch.readings[slice(*_range(number, READINGS_AT_ONCE))],
+            events=batch.events[slice(*_range(number, EVENTS_AT_ONCE))],
+            manifest=batch.manifest if first else None,
+            restart=batch.restart and first,
+            judged=batch.judged if first else None,
+            stretches=batch.stretches[slice(*_range(number, STRETCHES_AT_ONCE))],
+            bursts=batch.bursts[slice(*_range(number, BURSTS_AT_ONCE))],
         )
-        if number and piece.is_empty:
+        if not first and piece.is_empty:
             return
         yield piece
-        number += 1
 
 
-def _slice(number: int, length: int) -> slice:
-    return slice(number * length, (number + 1) * length)
-
-
-def _rows(seconds: Seconds, number: int) -> Seconds:
-    place = np.arange(len(seconds))
-    return seconds.where(place // SECONDS_AT_ONCE == number)
+def _range(number: int, length: int, most: int = 2**62) -> tuple[int, int]:
+    return min(number * length, most), min((number + 1) * length, most)

@@ -271,7 +271,7 @@ class _Relay:
             return
         pieces = list(in_pieces(batch))
         for piece in pieces:
-            position = (*tail.place, batch.until_ns) if piece is pieces[-1] else NOWHERE
+            position = (*tail.follower.place, batch.until_ns) if piece is pieces[-1] else NOWHERE
             self._link.send(wire.seal(wire.BATCH, self._encoder.encode(piece, position)))
 
     def _send_summary(self, summaries: Summaries) -> None:
