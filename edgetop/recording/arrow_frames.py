@@ -160,13 +160,13 @@ def _readings(data: bytes) -> Readings:
 
 
 def _seconds(data: bytes, schema: pa.Schema) -> Seconds:
-    return columns.seconds_from_arrow(_table(data, schema))
+    return columns.from_arrow("seconds", _table(data, schema))
 
 
 _READERS: dict[int, tuple[str, Callable[[bytes], object]]] = {
     _INFERENCES: ("inferences", _inferences),
     _READINGS: ("readings", _readings),
-    _EVENTS: ("events", lambda data: columns.events_from_arrow(_table(data, _EVENT_COLUMNS))),
+    _EVENTS: ("events", lambda data: columns.from_arrow("events", _table(data, _EVENT_COLUMNS))),
     _SECONDS: ("seconds", lambda data: _seconds(data, SECONDS)),
     _FIRST_SECONDS: ("seconds", lambda data: _seconds(data, _FIRST_SECOND_COLUMNS)),
     _BURSTS: ("bursts", lambda data: columns.bursts_from_arrow([_table(data, _BURST_COLUMNS)])),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.reader import Recording
-from edgetop.recording.rows import Piece, give_memory_back, times
+from edgetop.recording.rows import Piece, release_memory, times
 from edgetop.recording.soundness import MAX_SESSION_NS
 from edgetop.session.batch import Batch
 from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
@@ -255,7 +255,7 @@ class RecordingByTime:
         Of the bursts the first ones of all, and the last.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
-        give_memory_back()
+        release_memory()
         bursts = self._first_and_last_bursts(begin.operators, end.operators)
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 

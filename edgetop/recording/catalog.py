@@ -1,8 +1,8 @@
 """The catalog: which row groups are in the tables that are still being written.
 
-Each row group comes from another file of the journal, and its entry holds once that file is
-gone. So removing the file is the one step, that happens or does not, with which rows move from
-one place to the other; whatever dies before it has moved nothing.
+Each row group comes from another file of the journal, and its entry becomes valid once that file is
+removed. So the removal is the atomic step that moves rows from one place to the other; a writer that
+dies before it has moved nothing.
 """
 
 import json
@@ -25,13 +25,9 @@ def piece_name(table: str, number: int) -> str:
 
 
 def pieces(folder: Path) -> dict[str, list[int]]:
-    """The numbers of the pieces of each table that lie in `folder`. Raises OSError where it cannot be listed."""
-    found: dict[str, list[int]] = {name: [] for name in TABLES}
-    for name in names_in(folder):
-        match = _PIECE.fullmatch(name)
-        if match and match[1] in found:
-            found[match[1]].append(int(match[2]))
-    return {name: sorted(numbers) for name, numbers in found.items()}
+    """The sorted numbers of each table's pieces in `folder`. Raises OSError if it cannot be listed."""
+    matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
+    return {table: sorted(int(match[2]) for match in matches if match[1] == table) for table in TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,7 @@ class RowGroup:
     offset: int  # of its data in the piece
     size: int
     rows: int
-    source: str  # the file of the journal that it came from
+    source: str  # the journal file that it came from
     entry: bytes  # its part of a Parquet footer
 
     @property
@@ -55,17 +51,17 @@ class Catalog:
     """The writer's side: an append-only file of frames."""
 
     def __init__(self, folder: Path, size: int = 0) -> None:
-        """`size`: how much of an existing one holds. Raises OSError."""
+        """`size`: how much of an existing one is valid. Raises OSError."""
         self._file = Descriptor(open_regular(folder / CATALOG, os.O_RDWR | os.O_CREAT))
         self.cut(size)
 
     def cut(self, size: int) -> None:
-        """Forget what lies behind."""
+        """Drop everything behind `size`."""
         self.size = size
         os.ftruncate(self._file.fd, size)
 
     def append(self, group: RowGroup) -> None:
-        """Raises OSError; the catalog is as it was then."""
+        """Raises OSError; the catalog is unchanged then."""
         head = json.dumps([group.table, group.piece, group.offset, group.size, group.rows, group.source])
         frame = seal(OPENING, 0, head.encode() + b"\n" + group.entry)
         write_all(self._file.fd, frame, self.size)
@@ -76,34 +72,34 @@ class Catalog:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What of a catalog holds."""
+class CatalogContent:
+    """The valid part of a catalog."""
 
     groups: list[RowGroup]  # in the order of their rows
-    size: int  # of the catalog, up to the last entry that holds
+    size: int  # of the catalog, up to the last valid entry
     damaged_bytes: int
-    is_spoilt: bool = False  # whether there may have been more
-    # Of each table the number of a piece that no entry names, not even one whose piece is gone.
+    is_spoilt: bool = False  # there may have been more entries
+    # For each table, the number of a piece that no entry names, not even one whose piece was removed.
     first_free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
 
 
-def read_catalog(folder: Path, present: Collection[str]) -> Held:
-    """`present`: the names of the files that count as being there. Raises OSError."""
+def read_catalog(folder: Path, present: Collection[str]) -> CatalogContent:
+    """`present`: the names of the files that count as existing. Raises OSError."""
     if CATALOG not in present:
-        return Held([], 0, 0)
+        return CatalogContent([], 0, 0)
     file = Descriptor(open_regular(folder / CATALOG))
     reader = FrameReader(file.fd)
-    found, size, is_read, first_free = [], 0, True, dict.fromkeys(TABLES, 0)
+    groups, size, is_read, first_free = [], 0, True, dict.fromkeys(TABLES, 0)
     for group in _groups(reader):
-        if group.source in present:  # nor does anything hold that came later
+        if group.source in present:  # later entries are not valid either
             is_read = False
             break
         size, first_free[group.table] = reader.offset, max(first_free[group.table], group.piece + 1)
         if piece_name(group.table, group.piece) in present:
-            found.append(group)
-    found.sort(key=lambda group: (group.table, group.piece, group.offset))
+            groups.append(group)
+    groups.sort(key=lambda group: (group.table, group.piece, group.offset))
     is_spoilt = bool(reader.damaged_bytes or (is_read and reader.tail_bytes()))
-    return Held(found, size, reader.damaged_bytes, is_spoilt, first_free)
+    return CatalogContent(groups, size, reader.damaged_bytes, is_spoilt, first_free)
 
 
 def _groups(reader: FrameReader) -> Iterator[RowGroup]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from edgetop.recording.by_time import Moment
-from edgetop.recording.rows import give_memory_back
+from edgetop.recording.rows import release_memory
 
 CODEC = "zstd"  # 20 MiB in a session of forty sensors; packed 4, and unpacked in a few hundredths of a second
 
@@ -43,7 +43,7 @@ class Checkpoints:
         rest = io.BytesIO()
         _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(_packed(array.raw()))).dump(parts)
         self._kept.append(_Kept(moment, _packed(rest.getbuffer()), tuple(arrays)))
-        give_memory_back()
+        release_memory()
 
     def before(self, t_ns: int) -> tuple[Moment, Parts] | None:
         """The last one up to there, as a copy of its own."""

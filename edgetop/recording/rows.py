@@ -122,7 +122,7 @@ def in_order(rows: Any) -> Any:
     return tuple(rows[place] for place in order) if isinstance(rows, tuple) else rows[order]
 
 
-def give_memory_back() -> None:
+def release_memory() -> None:
     """What Arrow and the C library keep for the next rows, which may be minutes away, is 20 MiB.
 
     glibc has given back only what lies at the end of its heap (malloc_trim(3)); musl and others have no such call.

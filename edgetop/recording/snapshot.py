@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgetop.recording import soundness
-from edgetop.recording.catalog import Held, RowGroup, piece_name, read_catalog
+from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
 from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
 from edgetop.recording.journal import Follower, SegmentReader, open_segment, segment_name, segments
 from edgetop.recording.packing import Tally
@@ -110,7 +110,7 @@ class Snapshot:
         self.sensor_ids = [info.id for info in manifest.sensors]  # what readings are told apart by
         self._infos: dict[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = {}  # of bursts, held once
         self.segments: dict[int, SegmentReader] = {}  # each up to what is whole in it now
-        self.catalog = Held([], 0, 0)
+        self.catalog = CatalogContent([], 0, 0)
         self._pieces: dict[tuple[str, int], Descriptor] = {}
         if has_journal(folder):
             self._open_segments()

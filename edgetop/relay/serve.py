@@ -21,7 +21,7 @@ from edgetop.errors import EdgetopError
 from edgetop.recording.files import JOURNAL, FolderHandle, open_folder
 from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
 from edgetop.recording.registry import successor
-from edgetop.recording.rows import give_memory_back
+from edgetop.recording.rows import release_memory
 from edgetop.relay import wire
 from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Decoder, Encoder, Position, in_pieces, thinned
 from edgetop.relay.wire import Frame, FrameParser
@@ -200,7 +200,7 @@ class _Relay:
         tail = tail or self._send_past()
         gc.collect()
         gc.freeze()  # what is there by now stays: collections of garbage need not pass over it
-        give_memory_back()
+        release_memory()
         due_ns = self._clock.monotonic_ns()
         while tail:
             if tail.is_over:

@@ -234,7 +234,7 @@ def test_of_row_groups_that_are_read_together_a_damaged_one_costs_itself_alone(t
     recording = Recording(folder)
     recorded = RecordingByTime(recording)
     given_out = recorded.until(recorded.moment(recorded.end_ns)).readings
-    expected = columns.readings_from_arrow(table, [info.id for info in recording.manifest.sensors])
+    expected = columns.from_arrow("readings", table, [info.id for info in recording.manifest.sensors])
     assert np.array_equal(given_out, np.concatenate([expected[:5], expected[10:]]))
     assert len(recording.problems) == 1
 

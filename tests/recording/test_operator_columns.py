@@ -1,11 +1,10 @@
 """Bursts into Arrow columns and back."""
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.columns import bursts_from_arrow, bursts_to_arrow
+from edgetop.recording.columns import bursts_from_arrow, to_arrow
 from edgetop.recording.schema import OPERATORS, completed
 from edgetop.session.operators import Burst, Operator, OperatorInfo, burst_of
 
@@ -28,21 +27,21 @@ BURSTS = st.lists(ROWS, max_size=4).map(made)
 @settings(max_examples=60, deadline=None)
 @given(BURSTS)
 def test_bursts_come_back(bursts: tuple[Burst, ...]) -> None:
-    arrow = bursts_to_arrow(bursts)
+    arrow = to_arrow("operators", bursts)
     assert arrow.schema.equals(OPERATORS, check_metadata=True)
-    assert bursts_from_arrow([pa.Table.from_batches([arrow])]) == bursts
+    assert bursts_from_arrow([arrow]) == bursts
 
 
 @settings(max_examples=30, deadline=None)
 @given(BURSTS, st.integers(0, 16))
 def test_a_burst_that_is_cut_is_joined_again(bursts: tuple[Burst, ...], cut: int) -> None:
-    table = pa.Table.from_batches([bursts_to_arrow(bursts)])
+    table = to_arrow("operators", bursts)
     assert bursts_from_arrow([table.slice(0, cut), table.slice(cut)]) == bursts
 
 
 def test_what_is_not_known_is_null_and_positions_are_run_order() -> None:
     operators = (Operator("a", "Conv", "CPU", 2, 5), Operator("b", "Add", "CPU", 2, 5))
-    rows = bursts_to_arrow([burst_of(7, 3, operators)]).to_pylist()
+    rows = to_arrow("operators", [burst_of(7, 3, operators)]).to_pylist()
     assert [(row["t_ns"], row["burst"], row["position"], row["name"]) for row in rows] == [
         (7, 3, 0, "a"),
         (7, 3, 1, "b"),
@@ -51,18 +50,18 @@ def test_what_is_not_known_is_null_and_positions_are_run_order() -> None:
 
 
 def test_names_that_are_not_utf8_can_be_kept() -> None:
-    (row,) = bursts_to_arrow([burst_of(0, 0, (Operator("a\udcff", "X", "CPU", 1, 1),))]).to_pylist()
+    (row,) = to_arrow("operators", [burst_of(0, 0, (Operator("a\udcff", "X", "CPU", 1, 1),))]).to_pylist()
     assert row["name"] == "a\\udcff"
 
 
 def test_what_is_the_same_in_every_burst_is_held_once() -> None:
     operators = (Operator("a", "Conv", "CPU", 2, 5), Operator("b", "Add", "CPU", 2, 5))
     bursts = [burst_of(i, i, operators) for i in range(4)]
-    pieces = [pa.Table.from_batches([bursts_to_arrow(bursts[i : i + 2])]) for i in (0, 2)]
+    pieces = [to_arrow("operators", bursts[i : i + 2]) for i in (0, 2)]
     assert len({id(burst.infos) for burst in bursts_from_arrow(pieces)}) == 1
 
 
 def test_columns_that_may_be_absent_are_unknown() -> None:
-    table = pa.Table.from_batches([bursts_to_arrow([burst_of(7, 3, (Operator("a", "Conv", "CPU", 2, 5),))])])
+    table = to_arrow("operators", [burst_of(7, 3, (Operator("a", "Conv", "CPU", 2, 5),))])
     (burst,) = bursts_from_arrow([completed(table.drop_columns(["flops", "bytes", "origin"]), OPERATORS)])
     assert (burst.infos[0].flops, burst.infos[0].bytes, burst.infos[0].origin) == (None, None, None)

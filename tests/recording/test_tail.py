@@ -50,7 +50,7 @@ def test_who_was_away_goes_on_from_a_place(script: Script, live: LiveRecording, 
     first = tail_of(live, clock)
     script.batches.clear()
     live.put(*script.measure(20).batches)
-    number, offset = first.place
+    number, offset = first.follower.place
     batch = JournalTail(open_folder(live.folder), follow_from(live.folder / JOURNAL, number, offset), clock).read()
     assert batch
     whole = merge(script.batches)

@@ -1,7 +1,7 @@
 """What an export selects, where it goes, and the formats by name.
 
 Formats are listed without importing one, since most load Arrow. A file or a folder appears when it is complete; the
-standard output is the other way.
+standard output is written at once.
 """
 
 import codecs
@@ -27,12 +27,12 @@ ELSEWHERE = "name another place with -o"
 
 
 class NamedOutput:
-    """A file or a folder. It is written beside its place, under another name, and renamed."""
+    """A file or a folder. It is written under another name beside its final path, and renamed."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
-        """`force`: a file that lies there may be replaced. Raises InputError where something does otherwise.
+        """`force`: an existing file may be replaced; without it, raises InputError if there is one.
 
-        `elsewhere`: what a user does who wants it in another place.
+        `elsewhere`: advice for choosing another path.
         """
         self.path = path
         self._force = force
@@ -62,7 +62,7 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """A folder that lies there already is never replaced: it may hold anything, and a recording is no copy."""
+        """An existing folder is never replaced: it may contain anything, and a recording is not a copy."""
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
         partial = self._partial()
@@ -84,11 +84,11 @@ class NamedOutput:
             raise OutputError(f"{self.path}: cannot be written: {why}; {what_is_left}", advice) from None
 
 
-_STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # which lead to files that others have opened
+_STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # paths to files that are already open
 
 
 def is_device(path: Path) -> bool:
-    """Or a pipe, as of a shell's `>(command)`: it is written to, and never replaced by a file."""
+    """Whether it is a device or a pipe, such as a shell's `>(command)`: it is never replaced by a file."""
     if path.absolute().parent in _STREAMS:
         return path.exists()
     try:
@@ -109,14 +109,14 @@ def _removed(partial: Path) -> Iterator[None]:
 
 
 class StreamOutput:
-    """The standard output, or a device. On a terminal, nothing that comes out of a recording may act."""
+    """The standard output, or a device. On a terminal, control characters of a recording are made harmless."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     @contextlib.contextmanager
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
-        """Raises OSError where its reader has left."""
+        """Raises OSError if the reader has closed it."""
         if not self._stream.isatty():
             yield self._stream
         elif is_text:
@@ -148,7 +148,7 @@ TABLES = ("inferences", "readings", "operators", "events", "seconds")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a recording is to be exported."""
+    """The part of a recording to export."""
 
     recording: "Recording"
     span: "Span"  # in session time
@@ -157,27 +157,28 @@ class Selection:
 
     @property
     def bounds(self) -> "Span":
-        """The span without what lies beside the session."""
-        end_ns = self.recording.end_ns + 1  # at which it has its last event
+        """The span within the session."""
+        end_ns = self.recording.end_ns + 1  # it has its last event at its end
         return replace(self.span, begin_ns=max(0, self.span.begin_ns), end_ns=min(self.span.end_ns, end_ns))
 
 
 Output = NamedOutput | StreamOutput  # where an export appears when it is complete, or not at all
-# In bounded memory, whatever the session's length. Raises InputError and RecordingError.
+# Uses bounded memory, whatever the session's length. Raises InputError and RecordingError.
 Export = Callable[[Selection, Output], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     module: str
-    ending: str  # of what it writes, where nobody named that
-    what: str  # it makes
+    ending: str  # of the default output path
+    what: str  # description of the output
+    function: str = "export"
 
 
 _HERE = "edgetop.recording.export"
 FORMATS = {
-    "csv": Format(f"{_HERE}.to_csv", ".csv", "a file a table"),
-    "json": Format(f"{_HERE}.to_json", ".jsonl", "a line a row, the manifest first"),
+    "csv": Format(f"{_HERE}.to_text", ".csv", "a file a table", "export_csv"),
+    "json": Format(f"{_HERE}.to_text", ".jsonl", "a line a row, the manifest first", "export_json"),
     "parquet": Format(f"{_HERE}.to_parquet", ".parquet", "one wide table on a regular grid, a column a sensor"),
     "perfetto": Format(f"{_HERE}.to_perfetto", ".pftrace", "a trace for ui.perfetto.dev"),
     "session": Format(f"{_HERE}.to_session", "-cut.edgetop", "a recording, to send to a colleague"),
@@ -185,14 +186,14 @@ FORMATS = {
 
 
 def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
-    """By the session's name, where nobody named one. `is_one`: it is of a single table."""
-    from edgetop.recording.files import SUFFIX  # noqa: PLC0415  which loads numpy; the list of formats does not
+    """The output path after the session's name. `is_one`: for a single table."""
+    from edgetop.recording.files import SUFFIX  # noqa: PLC0415  loads numpy; the list of formats does not
 
     ending = "-csv" if name == "csv" and not is_one else FORMATS[name].ending
     return Path(recording.resolve().name.removesuffix(SUFFIX) + ending)
 
 
 def load(name: str) -> Export:
-    """The function `export` of a format's module. Raises InputError where a package that it needs is missing."""
-    export: Export = importlib.import_module(FORMATS[name].module).export
+    """Import the export function of a format. Raises InputError if a package that it needs is missing."""
+    export: Export = getattr(importlib.import_module(FORMATS[name].module), FORMATS[name].function)
     return export

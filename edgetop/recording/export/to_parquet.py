@@ -1,12 +1,13 @@
-"""One wide Parquet table on a regular grid: a row a cell of time, a column a sensor.
+"""Export as one wide Parquet table on a regular grid over session time: a row per cell, a column per sensor.
 
-Nothing is filled in: where a sensor was not read, or no inference was kept, there is a null.
+Nothing is filled in: if a sensor was not read, or no inference was recorded, there is a null.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,23 +16,27 @@ import pyarrow.parquet as pq
 
 from edgetop.errors import InputError
 from edgetop.formatting import count
-from edgetop.recording.export import grid as grids
-from edgetop.recording.export.grid import Figures, Grid
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.packing import encodable
 from edgetop.recording.rows import Span
+from edgetop.session import histogram
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo, to_json
-from edgetop.session.records import response_ns
-from edgetop.session.seconds import ABSENT, NS
+from edgetop.session.records import MEASURE, Inferences, Readings, measured, response_ns
+from edgetop.session.seconds import ABSENT, NS, QUANTILES, Seconds
 from edgetop.session.wall_time import wall_time
 
-MAX_ROWS = 100_000_000  # what asks for more has a time that cannot be true
+MAX_PER_SECOND = 1_000
+MAX_ROWS = 100_000_000  # a request for more contains an impossible time
 WINDOW_CELLS = 2_000_000  # values held at once
 WINDOW_S, RAW_WINDOW_S = 600, 10
-LATE_NS = 10 * NS  # a slow sensor's reading may come after others of later times
+LATE_NS = 10 * NS  # the reading of a slow sensor may come after others of later times
 ROW_GROUP_ROWS = 16_384
+PERCENTILES = {"p50": 0, "p90": 1, "p99": 3}  # by their places in QUANTILES
+_TIMES = ("min", *PERCENTILES, "max")
+
+Figures = dict[str, npt.NDArray[Any]]
+Ints = npt.NDArray[np.int64]
 
 _FIXED = (
     ("t_ns", pa.int64(), "start of the row's time, ns of CLOCK_MONOTONIC since the session's origin"),
@@ -47,17 +52,125 @@ _FIXED = (
     ("latency_max_ns", pa.int64(), "the longest"),
     ("events", pa.list_(pa.string()), "kinds of the events in it"),
     ("response_mean_ns", pa.float64(), "of response time: intended start to outputs ready; null under a closed load"),
-    *(
-        (f"response_{name}_ns", pa.int64(), "as latency_, of response time")
-        for name in ("min", *grids.PERCENTILES, "max")
-    ),
+    *((f"response_{name}_ns", pa.int64(), "as latency_, of response time") for name in _TIMES),
 )
-_HIGHEST = ("throttle", "cooling")  # kinds of sensors of which the mean would hide the limit
+_HIGHEST = ("throttle", "cooling")  # kinds of sensors whose mean would hide the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells from session time 0 on: so many per second, or of so many seconds each."""
+
+    per_second: int = 1
+    seconds: int = 1
+
+    @property
+    def cell_ns(self) -> int:
+        """Rounded down if a second cannot be divided evenly."""
+        return self.seconds * NS // self.per_second
+
+    def cell_of(self, t_ns: Ints) -> Ints:
+        second, rest = np.divmod(t_ns, NS)
+        return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
+
+    def start_ns(self, cell: Ints) -> Ints:
+        """The first ns of a cell."""
+        second, part = np.divmod(cell * self.seconds, self.per_second)
+        return np.asarray(second * NS - (-part * NS // self.per_second))
+
+
+def grid_of(hz: float) -> Grid:
+    """Raises InputError if seconds and cells do not divide evenly."""
+    if 1 <= hz <= MAX_PER_SECOND and hz == int(hz):
+        return Grid(per_second=int(hz))
+    if 0 < hz < 1 and abs(1 / hz - round(1 / hz)) < 1e-5 / hz:
+        return Grid(seconds=round(1 / hz))
+    whole = f"write a whole number up to {MAX_PER_SECOND}, or one of whole seconds: 0.5, 0.1"
+    raise InputError(f"--hz {hz:g}: does not fit into seconds", whole)
+
+
+def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
+    """Latency figures of each cell from rows of `seconds`. `cell`: the cell of each row.
+
+    The percentiles of a cell of several seconds come from their histograms, within 1 %. ABSENT: unknown.
+    """
+    rows = seconds.rows
+    figures: Figures = {"present": np.bincount(cell, minlength=cells) > 0}
+    for name in ("count", "errors", "sum_ns", "deadline_misses"):
+        figures[name] = np.zeros(cells, np.int64)
+        np.add.at(figures[name], cell, rows[name])
+    if (rows["deadline_misses"] == ABSENT).any():
+        figures["deadline_misses"][:] = ABSENT
+    filled = rows["count"] > 0
+    figures["min_ns"], figures["max_ns"] = np.full(cells, 2**62, np.int64), np.full(cells, ABSENT, np.int64)
+    np.minimum.at(figures["min_ns"], cell[filled], rows["min_ns"][filled])
+    np.maximum.at(figures["max_ns"], cell[filled], rows["max_ns"][filled])
+    for name in PERCENTILES:
+        figures[f"{name}_ns"] = np.full(cells, ABSENT, np.int64)
+        figures[f"{name}_ns"][cell[filled]] = rows[f"{name}_ns"][filled]
+    for shared in np.flatnonzero(np.bincount(cell[filled], minlength=cells) > 1):
+        lowest, highest = int(figures["min_ns"][shared]), int(figures["max_ns"][shared])
+        counts = seconds.where(cell == shared).histogram()
+        quantiles = tuple(QUANTILES[place] for place in PERCENTILES.values())
+        for name, value in zip(PERCENTILES, histogram.percentiles(counts, quantiles, lowest, highest), strict=True):
+            figures[f"{name}_ns"][shared] = round(value)
+    return figures
+
+
+def from_inferences(
+    inferences: Inferences,
+    cell: Ints,
+    cells: int,
+    deadline_ns: int | None,
+    time_ns: Callable[[Inferences], npt.NDArray[Any]] = lambda inferences: inferences["latency_ns"],
+) -> Figures:
+    """The same from single inferences, exact. `time_ns`: which time of each inference."""
+    failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
+    figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
+    counts = (inferences["phase"] == MEASURE) & inferences["ok"]
+    counted, cell = measured(inferences), cell[counts]
+    latency = time_ns(counted).astype(np.int64)
+    order = np.lexsort((latency, cell))
+    latency, cell = latency[order], cell[order]
+    number = figures["count"] = np.bincount(cell, minlength=cells)
+    figures["present"] = number >= 0
+    figures["deadline_misses"] = np.full(cells, ABSENT, np.int64)
+    if deadline_ns is not None:
+        missed = response_ns(counted)[order] > deadline_ns
+        figures["deadline_misses"] = np.bincount(cell[missed], minlength=cells)
+    figures["sum_ns"] = np.zeros(cells, np.int64)
+    np.add.at(figures["sum_ns"], cell, latency)
+    first, filled = np.cumsum(number) - number, number > 0
+    ranks = {"min": np.zeros_like(number), "max": number - 1}
+    for name, place in PERCENTILES.items():
+        ranks[name] = np.clip(np.ceil(QUANTILES[place] * number - 1e-9).astype(np.int64) - 1, 0, None)
+    for name, rank in ranks.items():
+        figures[f"{name}_ns"] = np.full(cells, ABSENT, np.int64)
+        figures[f"{name}_ns"][filled] = latency[(first + rank)[filled]]
+    return figures
+
+
+def sensor_values(readings: Readings, cell: Ints, cells: int, highest: Sequence[bool]) -> npt.NDArray[np.float64]:
+    """For each sensor and cell the mean of its readings, or if `highest` is set the highest; NaN: not read.
+
+    Shape (sensors, cells).
+    """
+    sensors = len(highest)
+    place = readings["sensor"].astype(np.int64) * cells + cell
+    number = np.bincount(place, minlength=sensors * cells)
+    total = np.bincount(place, weights=readings["value"], minlength=sensors * cells)
+    with np.errstate(invalid="ignore"):
+        mean = (total / number).reshape(sensors, cells)
+    most = np.full(sensors * cells, -np.inf)
+    np.maximum.at(most, place, readings["value"])
+    chosen = np.where(np.asarray(highest, bool)[:, None], most.reshape(sensors, cells), mean)
+    chosen[number.reshape(sensors, cells) == 0] = np.nan
+    return chosen
 
 
 def export(selection: Selection, output: Output) -> None:
     recording = selection.recording
-    grid = grids.grid_of(selection.hz)
+    grid = grid_of(selection.hz)
     span = selection.bounds.in_steps_of(grid.seconds * NS)
     rows = (span.end_ns - span.begin_ns) // grid.cell_ns
     if rows > MAX_ROWS:
@@ -66,28 +179,28 @@ def export(selection: Selection, output: Output) -> None:
     is_fine = grid.per_second > 1
     batches = recording.play(inferences=is_fine, step_s=RAW_WINDOW_S if is_fine else WINDOW_S, span=span)
     with output.stream(is_text=False) as file, pq.ParquetWriter(file, wide.schema, compression="zstd") as writer:
-        for table in _in_groups(wide.tables(batches, span)):
-            writer.write_table(table)
-
-
-def _in_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    waiting: list[pa.Table] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(map(len, waiting)) >= ROW_GROUP_ROWS:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)
+        waiting: list[pa.Table] = []
+        for table in wide.tables(batches, span):
+            waiting.append(table)
+            if sum(map(len, waiting)) >= ROW_GROUP_ROWS:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
 
 
 class _Wide:
+    """Builds the wide table of one recording."""
+
     def __init__(self, manifest: Manifest, grid: Grid) -> None:
         self._manifest = manifest
         self._grid = grid
-        self._names = _sensor_columns(manifest.sensors)
+        self._columns: dict[str, int] = {}  # the place of each column's sensor
+        for place, info in enumerate(manifest.sensors):
+            # An id is `kind/label`; any other content of a file gets no name of a fixed column.
+            self._columns.setdefault(encodable(info.id if "/" in info.id else f"sensor/{info.id}"), place)
         fields = [pa.field(name, kind, metadata={"meaning": text}) for name, kind, text in _FIXED]
-        fields += [pa.field(n, pa.float64(), metadata=_about(manifest.sensors[i])) for n, i in self._names.items()]
+        fields += [pa.field(n, pa.float64(), metadata=_about(manifest.sensors[i])) for n, i in self._columns.items()]
         meanings = {f"meaning:{field.name}": field.metadata[b"meaning"] for field in fields}
         session = json.dumps(to_json(manifest))
         hz = f"{grid.per_second / grid.seconds:g}"
@@ -101,7 +214,7 @@ class _Wide:
         for batch in batches:
             waiting = merge([waiting, replace(batch, restart=False)])
             done = max(begin, min(end, int(self._grid.cell_of(np.array([waiting.until_ns - LATE_NS]))[0])))
-            done -= done % self._grid.per_second  # whole seconds, which are what tells whether inferences are missing
+            done -= done % self._grid.per_second  # whole seconds, which show whether inferences are missing
             yield from self._rows(waiting, begin, done)
             begin = max(begin, done)
             waiting = self._between(waiting, begin, 2**62)
@@ -115,92 +228,74 @@ class _Wide:
             yield self._table(self._between(batch, first, last), first, last)
 
     def _between(self, batch: Batch, begin: int, end: int) -> Batch:
-        def held(t_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        def select(rows: Any, t_ns: Ints) -> Any:
             cell = self._grid.cell_of(t_ns)
-            return (cell >= begin) & (cell < end)
+            wanted = (cell >= begin) & (cell < end)
+            return rows.where(wanted) if isinstance(rows, Seconds) else rows[wanted]
 
-        events = held(np.array([event.t_ns for event in batch.events], np.int64))
+        events = np.array([event.t_ns for event in batch.events], np.int64)
         return replace(
             batch,
-            inferences=batch.inferences[held(batch.inferences["t_ns"])],
-            seconds=batch.seconds.where(held(batch.seconds.rows["t_ns"])),
-            readings=batch.readings[held(batch.readings["t_ns"])],
-            events=tuple(event for event, is_held in zip(batch.events, events, strict=True) if is_held),
+            inferences=select(batch.inferences, batch.inferences["t_ns"]),
+            seconds=select(batch.seconds, batch.seconds.rows["t_ns"]),
+            readings=select(batch.readings, batch.readings["t_ns"]),
+            events=tuple(batch.events[place] for place in select(np.arange(len(events)), events)),
         )
 
     def _table(self, batch: Batch, begin: int, end: int) -> pa.Table:
-        cells = end - begin
-        t_ns = self._grid.start_ns(np.arange(begin, end))
-        columns = {"t_ns": pa.array(t_ns), "utc": self._utc_of(t_ns), **self._latency(batch, begin, cells)}
-        columns["events"] = pa.array(self._kinds(batch.events, begin, cells), pa.list_(pa.string()))
+        cells, grid = end - begin, self._grid
+        t_ns = grid.start_ns(np.arange(begin, end))
+        utc = pa.nulls(cells) if self._utc is None else pa.array(self._utc.microseconds(t_ns))
+        columns = {"t_ns": pa.array(t_ns), "utc": utc.cast(pa.timestamp("us", "UTC"))}
+        columns |= self._latency(batch, begin, cells)
+        kinds: list[list[str]] = [[] for _ in range(cells)]
+        for event in batch.events:
+            kinds[int(grid.cell_of(np.int64(event.t_ns))) - begin].append(event.kind)  # type: ignore[arg-type]
+        columns["events"] = pa.array(kinds, pa.list_(pa.string()))
         highest = [info.kind in _HIGHEST for info in self._manifest.sensors]
-        cell = self._grid.cell_of(batch.readings["t_ns"]) - begin
-        values = grids.sensor_values(batch.readings, cell, cells, highest)
-        for name, place in self._names.items():
+        values = sensor_values(batch.readings, grid.cell_of(batch.readings["t_ns"]) - begin, cells, highest)
+        for name, place in self._columns.items():
             columns[name] = pa.array(values[place], mask=np.isnan(values[place]))
         return pa.table(columns, self.schema)
-
-    def _utc_of(self, t_ns: npt.NDArray[np.int64]) -> pa.Array:
-        if self._utc is None:
-            return pa.nulls(len(t_ns), pa.timestamp("us", "UTC"))
-        return pa.array(self._utc.microseconds(t_ns)).cast(pa.timestamp("us", "UTC"))
 
     def _latency(self, batch: Batch, begin: int, cells: int) -> dict[str, pa.Array]:
         second = self._grid.cell_of(batch.seconds.rows["t_ns"]) - begin
         response: Figures | None = None
         if self._grid.per_second == 1:
-            figures = grids.from_seconds(batch.seconds, second, cells)
+            figures = from_seconds(batch.seconds, second, cells)
             if batch.seconds.response is not None:
-                response = grids.from_seconds(batch.seconds.response, second, cells)
+                response = from_seconds(batch.seconds.response, second, cells)
         else:
             cell = self._grid.cell_of(batch.inferences["t_ns"]) - begin
-            fold = partial(grids.from_inferences, batch.inferences, cell, cells, self._manifest.load.deadline_ns)
+            fold = partial(from_inferences, batch.inferences, cell, cells, self._manifest.load.deadline_ns)
             figures, response = fold(), fold(response_ns) if self._manifest.load.is_paced else None
-            figures["present"] = self._is_whole(figures["count"], batch.seconds.rows["count"], second)
-        there = figures["present"]
-        columns = {name: pa.array(figures[name], mask=~there) for name in ("count", "errors")}
+            figures["present"] = self._is_complete(figures["count"], batch.seconds.rows["count"], second)
+        present = figures["present"]
+        columns = {name: pa.array(figures[name], mask=~present) for name in ("count", "errors")}
         misses = figures["deadline_misses"]
-        columns["deadline_misses"] = pa.array(misses, mask=~there | (misses == ABSENT))
+        columns["deadline_misses"] = pa.array(misses, mask=~present | (misses == ABSENT))
         return (
             columns
-            | _times("latency", figures, there)
-            | _times("response", response or figures, there & (response is not None))
+            | _times("latency", figures, present)
+            | _times("response", response or figures, present & (response is not None))
         )
 
-    def _is_whole(
-        self, held: npt.NDArray[np.int64], counted: npt.NDArray[np.int32], second: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.bool_]:
-        """Of each cell, whether all inferences of its second were kept: not beyond --max-size, or in a gap."""
+    def _is_complete(self, found: Ints, counted: npt.NDArray[np.int32], second: Ints) -> npt.NDArray[np.bool_]:
+        """For each cell, whether all inferences of its second were recorded: not above --max-size, not in a gap."""
         each = self._grid.per_second
-        kept = np.add.reduceat(held, np.arange(0, len(held), each))
-        is_whole = np.zeros(len(kept), bool)
-        is_whole[second // each] = kept[second // each] == counted
-        return np.repeat(is_whole, each)[: len(held)]
-
-    def _kinds(self, events: tuple[Event, ...], begin: int, cells: int) -> list[list[str]]:
-        kinds: list[list[str]] = [[] for _ in range(cells)]
-        for event in events:
-            kinds[int(self._grid.cell_of(np.int64(event.t_ns))) - begin].append(event.kind)
-        return kinds
+        recorded = np.add.reduceat(found, np.arange(0, len(found), each))
+        is_complete = np.zeros(len(recorded), bool)
+        is_complete[second // each] = recorded[second // each] == counted
+        return np.repeat(is_complete, each)[: len(found)]
 
 
-def _times(name: str, figures: Figures, there: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Null in cells that are not there, or hold nothing."""
-    some = there & (figures["count"] > 0)
+def _times(name: str, figures: Figures, present: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
+    """Null in cells that are absent or empty."""
+    filled = present & (figures["count"] > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = figures["sum_ns"] / figures["count"]
-    columns = {f"{name}_mean_ns": pa.array(mean, mask=~some)}
-    for of in ("min", *grids.PERCENTILES, "max"):
-        columns[f"{name}_{of}_ns"] = pa.array(figures[f"{of}_ns"], mask=~some)
-    return columns
-
-
-def _sensor_columns(sensors: tuple[SensorInfo, ...]) -> dict[str, int]:
-    """Of each column its sensor's place. An id is `kind/label`; whatever else a file may say gets no fixed name."""
-    names: dict[str, int] = {}
-    for place, info in enumerate(sensors):
-        names.setdefault(encodable(info.id if "/" in info.id else f"sensor/{info.id}"), place)
-    return names
+    columns = {f"{name}_mean_ns": pa.array(mean, mask=~filled)}
+    return columns | {f"{name}_{of}_ns": pa.array(figures[f"{of}_ns"], mask=~filled) for of in _TIMES}
 
 
 def _about(info: SensorInfo) -> dict[str, str]:

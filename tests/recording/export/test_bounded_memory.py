@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from edgetop.recording import columns
+from edgetop.recording.schema import SCHEMAS
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from tests.support.recordings import back_to_back, record, session
 
@@ -41,12 +41,12 @@ def lengthened(folder: Path, groups: int) -> Path:
     """A recording of back to back inferences of 1 ms in so many row groups."""
     record(folder, list(session(back_to_back(2, 20e6))))
     aggregator, seconds = SecondAggregator(), []
-    with pq.ParquetWriter(folder / "inferences.parquet", columns.inferences_to_arrow(back_to_back(1, 1)).schema) as out:
+    with pq.ParquetWriter(folder / "inferences.parquet", SCHEMAS["inferences"]) as out:
         for group in range(groups):
             inferences = back_to_back(GROUP, 1e6, group, start_ns=group * 21 * NS)
             seconds.append(aggregator.add(inferences))
-            out.write_table(pa.Table.from_batches([columns.inferences_to_arrow(inferences)]))
-    rows = pa.Table.from_batches([columns.seconds_to_arrow(concatenate([*seconds, aggregator.close()]))])
+            out.write_table(columns.to_arrow("inferences", inferences))
+    rows = columns.to_arrow("seconds", concatenate([*seconds, aggregator.close()]))
     pq.write_table(rows, folder / "seconds.parquet", row_group_size=600)
     text = (folder / "session.json").read_text()
     duration = next(line for line in text.splitlines() if '"duration_ns"' in line)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.errors import InputError
-from edgetop.recording.export.grid import Grid, from_inferences, from_seconds, grid_of, sensor_values
+from edgetop.recording.export.to_parquet import Grid, from_inferences, from_seconds, grid_of, sensor_values
 from edgetop.session.seconds import ABSENT, NS
 from tests.support.sessions import back_to_back, make_inferences, make_readings, seconds_of
 

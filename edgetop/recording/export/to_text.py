@@ -1,0 +1,114 @@
+"""Export as CSV, a file per table, or as JSON lines: the manifest first, then an object per row, table after table.
+
+CSV has the columns of the session format. Text is quoted and otherwise unchanged (RFC 4180), so a name may contain
+commas and newlines; a list is JSON in a cell; an unknown value is an empty cell. A JSON object says in `table` which
+table its row belongs to. Arrow builds the lines, since a long session has more of them than Python can handle.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from edgetop.recording.columns import to_arrow
+from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.files import MANIFEST
+from edgetop.recording.schema import SCHEMAS
+from edgetop.session.manifest import to_json
+
+
+def _tables(selection: Selection, name: str) -> Iterator[pa.Table]:
+    """A table in pieces of bounded size."""
+    sensor_ids = [info.id for info in selection.recording.manifest.sensors]
+    return (to_arrow(name, rows, sensor_ids) for rows in selection.recording.rows(name, selection.span))
+
+
+def _json_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists of numbers as JSON; null where there is none."""
+    inside = pc.binary_join(column.cast(pa.list_(pa.string())), ",")
+    return pc.binary_join_element_wise("[", inside, "]", "")
+
+
+def export_csv(selection: Selection, output: Output) -> None:
+    if len(selection.tables) == 1:
+        with output.stream(is_text=True) as file:
+            _write_csv(selection, selection.tables[0], file)
+        return
+    with output.folder() as folder:
+        manifest = json.dumps(to_json(selection.recording.manifest), indent=1)
+        (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+        for name in selection.tables:
+            with (folder / f"{name}.csv").open("xb") as file:
+                _write_csv(selection, name, file)
+
+
+def _write_csv(selection: Selection, name: str, file: BinaryIO) -> None:
+    kinds = [
+        pa.string() if pa.types.is_dictionary(f.type) or pa.types.is_list(f.type) else f.type for f in SCHEMAS[name]
+    ]
+    schema = pa.schema(zip(SCHEMAS[name].names, kinds, strict=True))
+    with csv.CSVWriter(file, schema) as writer:
+        for table in _tables(selection, name):
+            cells = [
+                _json_lists(column) if pa.types.is_list(column.type) else column.cast(kind)
+                for column, kind in zip(table.columns, kinds, strict=True)
+            ]
+            writer.write_table(pa.table(cells, schema))
+
+
+def export_json(selection: Selection, output: Output) -> None:
+    with output.stream(is_text=True) as file:
+        head = {"table": "session", **to_json(selection.recording.manifest)}
+        file.write(strict_json(head).encode() + b"\n")
+        for name in selection.tables:
+            for table in _tables(selection, name):
+                for lines in _lines(name, table).chunks:
+                    file.write(_text_of(lines))
+
+
+def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
+    parts: list[Any] = [f'{{"table":"{name}"']
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if field.name == "data":  # of events, which is JSON already
+            texts = [strict_json(json.loads(text)) for text in column.to_pylist()]
+            values = pa.chunked_array([texts], pa.string())
+        elif pa.types.is_list(column.type):
+            values = _json_lists(column)
+        elif pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
+            values = pa.chunked_array([_strings(chunk) for chunk in column.chunks], pa.string())
+        else:
+            values = column.cast(pa.string())
+        parts += [f',"{field.name}":', pc.fill_null(values, "null")]
+    return pc.binary_join_element_wise(*parts, "}\n", "")
+
+
+def _strings(chunk: pa.Array) -> pa.Array:
+    """A frequent value is escaped once."""
+    coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+    return pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
+
+
+def strict_json(value: object) -> str:
+    """One line of ASCII; numbers that JSON does not have (NaN, infinities) become null."""
+    return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _text_of(lines: pa.StringArray) -> memoryview:
+    """The values as they lie in memory, one behind the other (the Arrow columnar format, variable-size binary)."""
+    if not len(lines):
+        return memoryview(b"")
+    _, offsets, data = lines.buffers()
+    ends = memoryview(offsets).cast("i")
+    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
