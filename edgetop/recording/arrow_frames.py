@@ -160,7 +160,8 @@ def _readings(data: bytes) -> Readings:
 
 
 def _seconds(data: bytes, schema: pa.Schema) -> Seconds:
-    return columns.from_arrow("seconds", _table(data, schema))
+    seconds: Seconds = columns.from_arrow("seconds", _table(data, schema))
+    return seconds
 
 
 _READERS: dict[int, tuple[str, Callable[[bytes], object]]] = {

@@ -245,7 +245,7 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
         key = codes[begin:end].tobytes()
         if key not in seen:
             rows = ([value[code] for value, code in zip(values, row, strict=True)] for row in codes[begin:end].tolist())
-            infos = tuple(OperatorInfo(*row) for row in rows)  # type: ignore[arg-type]  # columns have its types
+            infos = tuple(OperatorInfo(*row) for row in rows)
             seen[key] = shared.setdefault(infos, infos) if len(shared) < MAX_SHARED else infos
         yield Burst(int(t_ns[begin]), int(number[begin]), seen[key], calls[begin:end], total_ns[begin:end])
         begin = end

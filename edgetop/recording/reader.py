@@ -66,7 +66,7 @@ class Recording:
     @property
     def problems(self) -> list[str]:
         """What could not be read so far, a line for each thing."""
-        return self._snapshot.problems.found
+        return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
         """What the writer of a live session appends after what `play` gives."""
@@ -106,17 +106,17 @@ class Recording:
     def lost(self) -> Lost | None:
         """What is not in the recording, or could not be read of it so far."""
         problems = self._snapshot.problems
-        if not problems.found:
+        if not problems.lines:
             return self.manifest.lost or self._uncounted()
         seconds, singles = problems.missing("seconds"), problems.missing("inferences")
-        others = any(f"/{name}." in problem for problem in problems.found for name in TABLES if name != "seconds")
+        others = any(f"/{name}." in problem for problem in problems.lines for name in TABLES if name != "seconds")
         ran = self.manifest.methodology.measure_runs or self._measured
         uncounted: int | None = 0
         if seconds != 0:
             uncounted = max(0, ran - self._counted) if ran and not self.is_live else None
         known = None if singles is None or uncounted is None else max(singles, uncounted)
-        more = f" (and {len(problems.found) - 1} more)" if len(problems.found) > 1 else ""
-        unread = Lost(None if others or seconds is None else float(seconds), known, f"{problems.found[0]}{more}")
+        more = f" (and {len(problems.lines) - 1} more)" if len(problems.lines) > 1 else ""
+        unread = Lost(None if others or seconds is None else float(seconds), known, f"{problems.lines[0]}{more}")
         return lost_in_all(self.manifest.lost, unread)
 
     def _uncounted(self) -> Lost | None:

@@ -1,8 +1,8 @@
-"""What a session's folder holds at one moment, whether its writer lives, has died or has finished.
+"""The contents of a session's folder at one moment, whether its writer lives, has died or has finished.
 
-Only reads. The segments of the journal are opened before the catalog is read, and their rows
-are then taken from them alone, so that a writer that goes on meanwhile brings no row twice and
-takes none out of sight. Arrow is loaded where there is a table to be read: not for a young session that still runs.
+This only reads. The segments of the journal are opened before the catalog is read, and their rows
+are then read from them alone, so that no row is read twice or missed while a writer goes on.
+Arrow is loaded if there is a table to read: not for a young session that still runs.
 """
 
 import contextlib
@@ -31,45 +31,45 @@ if TYPE_CHECKING:  # loads Arrow
 
 
 class Problems:
-    """What of a recording could not be read, each thing once."""
+    """What could not be read of a recording, each thing once."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
-        self.rows: dict[tuple[str, int], int] = {}  # by the table's name and the place of the first: how many
-        self.uncounted: set[str] = set()  # tables of which more is missing than that
+        self.lines: list[str] = []
+        self._rows: dict[tuple[str, int], int] = {}  # by the table's name and the place of the first row: how many
+        self._uncounted: set[str] = set()  # names of tables of which an unknown number of rows is missing
 
-    def miss(self, path: Path, what: str, place: int, rows: int) -> None:
-        """Some rows of a table."""
-        self.report(path, what)
-        self.rows[path.stem, place] = rows
+    def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
+        """`rows`: how many rows of a table are missing; None: unknown."""
+        text = f"{path}: {' '.join(what.split())}"  # a message of Arrow may have several lines
+        if text not in self.lines:
+            self.lines.append(text)
+        if rows is None:
+            self._uncounted.add(path.stem)
+        else:
+            self._rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
-        """Some rows of a table that cannot be true."""
-        self.miss(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
+        """Report implausible rows of a table."""
+        self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
-        """Rows of a table that could not be read, as far as it was; None: nobody knows how many."""
-        if table in self.uncounted:
+        """How many rows of a table could not be read so far; None: unknown."""
+        if table in self._uncounted:
             return None
-        return sum(rows for (name, _), rows in self.rows.items() if name == table)
-
-    def report(self, path: Path, what: str) -> None:
-        text = f"{path}: {' '.join(what.split())}"  # Arrow's words may be several lines
-        if text not in self.found:
-            self.found.append(text)
+        return sum(rows for (name, _), rows in self._rows.items() if name == table)
 
 
 class MissingSeconds:
-    """Makes the seconds anew that damaged frames held, of those of their inferences that others hold."""
+    """Rebuilds seconds that damaged frames held from those of their inferences that are in other frames."""
 
     def __init__(self, load: Load, begin_ns: int | None) -> None:
-        """`begin_ns`: where the seconds before the first batch end; None: not known, as the first row tells."""
+        """`begin_ns`: where the seconds before the first batch end; None: unknown until the first row."""
         self._load = load
         self._begin_ns = begin_ns
         self._inferences: list[Inferences] = []
 
     def completed(self, batch: Batch) -> Batch:
-        """The batch, with the seconds before its own that none had."""
+        """The batch, with the missing seconds before its own."""
         if batch.manifest is not None:
             self._load = batch.manifest.load
         if len(inferences := soundness.sound_inferences(batch.inferences)):
@@ -90,7 +90,7 @@ class MissingSeconds:
         before = measured(inferences[inferences["t_ns"] < begin_ns])
         inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
         made = []
-        for second in np.unique(inside["t_ns"] // NS):  # where nothing is known, no row says that nothing was
+        for second in np.unique(inside["t_ns"] // NS):  # a second about which nothing is known gets no row
             aggregator = SecondAggregator(
                 self._load.deadline_ns, int(second), before[-1:], is_paced=self._load.is_paced
             )
@@ -102,24 +102,29 @@ class MissingSeconds:
 
 class Snapshot:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Raises FileNotFoundError where the writer finished meanwhile: there is another moment to look at."""
+        """Raises FileNotFoundError if the writer finished meanwhile: take another snapshot."""
         self.folder = folder
         self.problems = Problems()
         self._journal = folder / JOURNAL
         self._manifest = manifest
-        self.sensor_ids = [info.id for info in manifest.sensors]  # what readings are told apart by
-        self._infos: dict[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = {}  # of bursts, held once
-        self.segments: dict[int, SegmentReader] = {}  # each up to what is whole in it now
+        self.sensor_ids = [info.id for info in manifest.sensors]  # by which readings refer to sensors
+        self._infos: dict[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = {}  # shared by bursts
+        self.segments: dict[int, SegmentReader] = {}  # each up to the last complete frame
         self.catalog = CatalogContent([], 0, 0)
         self._pieces: dict[tuple[str, int], Descriptor] = {}
         if has_journal(folder):
             self._open_segments()
-            self._read_catalog()
+            try:
+                self._open_pieces()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                self.problems.report(self._journal, f"cannot be read: {error.strerror}")
         self._published = {name for name in TABLES if os.path.lexists(folder / f"{name}.parquet")}
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
-        """From the last to the first: a writer removes the first ones first, and so leaves no hole."""
+        """Open the last one first: a writer removes the first ones first, so there are no holes."""
         for number in reversed(segments(self._journal)):
             path = self._journal / segment_name(number)
             try:
@@ -133,51 +138,43 @@ class Snapshot:
             self.segments[number] = segment
         self.segments = dict(sorted(self.segments.items()))
 
-    def _read_catalog(self) -> None:
-        """The row groups that hold beside the opened segments, and the files that they are in."""
-        try:
-            present = {*names_in(self._journal), *map(segment_name, self.segments)}
-            self.catalog = read_catalog(self._journal, present)
-            for key in {(group.table, group.piece) for group in self.catalog.groups}:
-                self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            self.problems.report(self._journal, f"cannot be read: {error.strerror}")
+    def _open_pieces(self) -> None:
+        """Open the row groups that are valid beside the opened segments. Raises OSError."""
+        present = {*names_in(self._journal), *map(segment_name, self.segments)}
+        self.catalog = read_catalog(self._journal, present)
+        for key in {(group.table, group.piece) for group in self.catalog.groups}:
+            self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
 
     def torn_bytes(self) -> int:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether what was written last was not written to its end."""
+        """Whether the last frame was not written to its end."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
-        """When the end of the journal was, by the wall clock, since 1970."""
+        """When the journal was last changed, by the wall clock, since 1970; 0 if it is empty."""
         return os.fstat(self.segments[max(self.segments)].file.fd).st_mtime_ns if self.segments else 0
 
     def again(self, number: int, before: Tally | None = None) -> SegmentReader:
-        """A segment, from its beginning to where it ended at the moment of this snapshot.
-
-        `before`: what the segments before it hold, where known.
-        """
+        """A segment from its beginning to its end at the moment of this snapshot. `before`: the earlier tally."""
         segment = self.segments[number]
         return SegmentReader(segment.file, segment.offset, before)
 
     def catalogued_inferences(self) -> int | None:
-        """In the tables that are not published; None where the first of them were dropped for want of room."""
+        """How many are in the unpublished tables; None if the first were dropped to make room."""
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """For the segments, in their order."""
+        """To complete the batches of all segments in their order."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest.load, begin_ns)
 
     def follow(self) -> Follower:
-        """What the writer appends after this moment."""
+        """Follow what the writer appends after this moment."""
         if not self.segments:
             return Follower(self._journal, None, 0)
         last = max(self.segments)
@@ -186,10 +183,7 @@ class Snapshot:
         return Follower(self._journal, current, last)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """The rows of a table in pieces of bounded size, as far as they can be read.
-
-        All that lie in `span`, and of the others those that are read with them.
-        """
+        """The readable rows of a table in pieces of bounded size: all in `span`, and others read along with them."""
         for file in self.files(name):
             yield from self._row_groups(file, span)
         yield from self.journalled(name)
@@ -202,11 +196,10 @@ class Snapshot:
             return
         if not self._is_unfinished:
             self.problems.report(path, "is missing")
-            self.problems.uncounted.add(name)
         yield from self._unpublished(name)
 
     def journalled(self, name: str) -> Iterator[Any]:
-        """Rows of a table that are in no row group yet."""
+        """The rows of a table that are not in a row group yet."""
         if name in self._published or not self.segments:
             return
         spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
@@ -223,25 +216,24 @@ class Snapshot:
                     yield rows
 
     def last_rows(self, name: str) -> Iterator[Any]:
-        """The row groups of an unpublished table from the last to the first, without the journal's."""
+        """The row groups of an unpublished table, the last one first, without the rows in the journal."""
         for file in reversed(list(self._unpublished(name))):
             yield from self._row_groups(file, backwards=True)
 
     def _unpublished(self, name: str) -> Iterator["TableFile"]:
-        """Each piece, which can be read whatever has become of it meanwhile."""
-        held = [group for group in self.catalog.groups if group.table == name]
+        """Each piece; it can be read even if it was removed meanwhile."""
         for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue
             place = self._journal / piece_name(name, number)
-            groups = [group for group in held if group.piece == number]
-            if not _are_sound(name, groups):
+            groups = [group for group in self.catalog.groups if (group.table, group.piece) == (name, number)]
+            if not _are_valid(name, groups):
                 self.problems.report(place, "is damaged: its index is not sound; what of it is sound is read")
-                groups = [group for group in groups if _are_sound(name, [group])]
+                groups = [group for group in groups if _are_valid(name, [group])]
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """None where it cannot be."""
+        """One file, or none if it cannot be opened."""
         from edgetop.recording.tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_reported(place):
@@ -250,14 +242,14 @@ class Snapshot:
     def _row_groups(self, file: "TableFile", span: Span = WHOLE, *, backwards: bool = False) -> Iterator[Any]:
         together = file.by_time()
         for numbers in reversed(together) if backwards else together:
-            known = [file.times_in(number) for number in numbers]
-            if not all(known) or any(times and span.touches(*times) for times in known):
+            spans = [file.times_in(number) for number in numbers]
+            if any(times is None or span.touches(*times) for times in spans):
                 with self.damage_reported(file.place, numbers[0], file.rows_in(numbers)):
                     if len(rows := self.read(file, numbers)):
                         yield rows
 
     def read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """The rows of some row groups. Raises OSError, and ValueError where they are damaged."""
+        """The rows of some row groups. Raises OSError, and ValueError if they are damaged."""
         rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
         if left_out:
             self.problems.leave_out(file.place, numbers[0], left_out)
@@ -265,22 +257,15 @@ class Snapshot:
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
-        """Whatever turns out to be wrong with a table, at its end or in its middle, is told, and the rest goes on.
-
-        `rows`: how many are not read then, of row group `number`; None: nobody knows.
-        """
+        """Report errors of a table and go on. `rows`: how many rows of row group `number` are lost; None: unknown."""
         try:
             yield
         except (OSError, ValueError) as error:
             what = "is missing" if isinstance(error, FileNotFoundError) else f"is damaged: {error}"
-            if rows is None:
-                self.problems.report(path, what)
-                self.problems.uncounted.add(path.stem)
-            else:
-                self.problems.miss(path, what, number, rows)
+            self.problems.report(path, what, number, rows)
 
 
-def _are_sound(name: str, groups: list[RowGroup]) -> bool:
+def _are_valid(name: str, groups: list[RowGroup]) -> bool:
     from edgetop.recording.tables import metadata_of  # noqa: PLC0415  loads Arrow
 
     try:
@@ -291,7 +276,7 @@ def _are_sound(name: str, groups: list[RowGroup]) -> bool:
 
 
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
-    """With the places of their sensors in another list; what is in none, or no number, is left out."""
+    """With the positions of their sensors in another list; readings of unlisted sensors and NaN are dropped."""
     readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
     if own_ids != sensor_ids[: len(own_ids)]:
         place = {sensor_id: number for number, sensor_id in enumerate(sensor_ids)}

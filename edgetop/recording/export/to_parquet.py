@@ -250,7 +250,7 @@ class _Wide:
         columns |= self._latency(batch, begin, cells)
         kinds: list[list[str]] = [[] for _ in range(cells)]
         for event in batch.events:
-            kinds[int(grid.cell_of(np.int64(event.t_ns))) - begin].append(event.kind)  # type: ignore[arg-type]
+            kinds[int(grid.cell_of(np.int64(event.t_ns))) - begin].append(event.kind)
         columns["events"] = pa.array(kinds, pa.list_(pa.string()))
         highest = [info.kind in _HIGHEST for info in self._manifest.sensors]
         values = sensor_values(batch.readings, grid.cell_of(batch.readings["t_ns"]) - begin, cells, highest)

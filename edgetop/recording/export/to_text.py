@@ -47,9 +47,8 @@ def export_csv(selection: Selection, output: Output) -> None:
 
 
 def _write_csv(selection: Selection, name: str, file: BinaryIO) -> None:
-    kinds = [
-        pa.string() if pa.types.is_dictionary(f.type) or pa.types.is_list(f.type) else f.type for f in SCHEMAS[name]
-    ]
+    types = SCHEMAS[name].types
+    kinds = [pa.string() if pa.types.is_dictionary(kind) or pa.types.is_list(kind) else kind for kind in types]
     schema = pa.schema(zip(SCHEMAS[name].names, kinds, strict=True))
     with csv.CSVWriter(file, schema) as writer:
         for table in _tables(selection, name):
