@@ -1,7 +1,7 @@
-"""A recording by time: everything that was known at a moment, or came between two.
+"""A recording by time: everything that was available at a moment, or that came between two moments.
 
 What a view needs of a session of a day is read in a fraction of a second: seconds instead of
-single inferences, and of these only the last, which small windows are exact from.
+single inferences, and only the last inferences, from which small windows are computed exactly.
 """
 
 from bisect import bisect_right
@@ -22,8 +22,6 @@ from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
 from edgetop.session.records import INFERENCE, READING, Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate, summed
 
-# One table of a recording by time: which of its rows there are at a moment, without reading the others.
-
 Times = Callable[[Any], npt.NDArray[np.int64]]
 Place = tuple[int, int]  # the number of a piece, and of a row in it
 
@@ -31,43 +29,43 @@ START: Place = (0, 0)
 
 
 class TimedTable:
-    """The rows of one table, in the order in which they were made."""
+    """The rows of one table in their order of creation, read only when they are needed."""
 
-    def __init__(self, pieces: Sequence[Piece], times: Times, kept_rows: int) -> None:
-        """`times`: of some rows, when each became known. `kept_rows`: how many may stay in memory."""
+    def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
+        """`times`: when each of some rows became available. `cached_rows`: how many may stay in memory."""
         self._pieces = pieces
         self._times = times
         self._firsts = np.maximum.accumulate([piece.first_ns for piece in pieces] or [0]).tolist()
-        self._kept_rows = kept_rows
-        self._kept: dict[int, Any] = {}  # the one used last at the end
+        self._cached_rows = cached_rows
+        self._cache: dict[int, Any] = {}  # the last used one at the end
 
     @property
     def end(self) -> Place:
-        """Behind the last row."""
+        """The place after the last row."""
         return len(self._pieces), 0
 
     @property
     def last_ns(self) -> int:
-        """The latest time that any row has."""
+        """The latest time of any row."""
         return max((piece.last_ns for piece in self._pieces), default=0)
 
     def place(self, t_ns: int) -> Place:
-        """Behind the last row that had come by then; one that came late holds up those after it."""
+        """The place after the last row available by then; a late row delays those after it."""
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
             times = np.maximum.accumulate(self._times(self.read(number)))
-            come = int(np.searchsorted(times, t_ns, side="right"))
-            if come:
-                return number, come
+            available = int(np.searchsorted(times, t_ns, side="right"))
+            if available:
+                return number, available
             number -= 1
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Before every row of that time, and a little earlier."""
+        """A place before every row of that time."""
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
-        """The least time that the row there may have; None behind the last one."""
+        """A lower bound of the time of the row there; None after the last one."""
         number, row = place
         if number >= len(self._pieces):
             return None
@@ -77,7 +75,7 @@ class TimedTable:
         return self._firsts[number + 1] if number + 1 < len(self._pieces) else None
 
     def between(self, begin: Place, end: Place) -> Iterator[Any]:
-        """The rows from one place up to another, in pieces."""
+        """The rows from one place to another, in pieces."""
         for number in range(begin[0], min(end[0] + (end[1] > 0), len(self._pieces))):
             rows = self.read(number)
             rows = rows[begin[1] if number == begin[0] else 0 : end[1] if number == end[0] else len(rows)]
@@ -85,7 +83,7 @@ class TimedTable:
                 yield rows
 
     def joined(self, begin: Place, end: Place, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """The same in one array, without a second copy of all of them on the way."""
+        """The same in one array, without a second copy of all rows."""
         most = sum(piece.rows for piece in self._pieces[begin[0] : end[0] + 1])
         whole, filled = np.empty(most, dtype), 0
         for rows in self.between(begin, end):
@@ -94,35 +92,39 @@ class TimedTable:
         return whole[:filled]
 
     def read(self, number: int) -> Any:
-        """A piece; those used last stay in memory."""
-        rows = self._kept.pop(number, None)
+        """Read a piece; the last used ones stay in memory."""
+        rows = self._cache.pop(number, None)
         if rows is None:
             rows = self._pieces[number].read()
-        self._kept[number] = rows
-        while len(self._kept) > 1 and sum(self._pieces[kept].rows for kept in self._kept) > self._kept_rows:
-            del self._kept[next(iter(self._kept))]
+        self._cache[number] = rows
+        while len(self._cache) > 1 and sum(self._pieces[number].rows for number in self._cache) > self._cached_rows:
+            del self._cache[next(iter(self._cache))]
         return rows
 
 
-# The seconds of a recording by time: all their figures in memory, their histograms only of some.
-# A histogram is a thousand bytes and all else of a second a hundred. No view looks at a single second's histogram
-# once it is older than the longest window, so older ones are added up, SUMMED_S of them each: what an analysis makes
-# of them is the same to the last bit.
-
-KEPT_APART_S = 900  # more than the longest window
-# Seconds of one number when divided by this. `analysis.precision` cuts a session that is longer than KEPT_APART_S into
-# 64 blocks at most, each twice as long as they were before there were too many: a block holds such sums whole.
+SEPARATE_S = 900  # more than the longest window
+# How many histograms are added up. `analysis.precision` cuts a session that is longer than SEPARATE_S into at most 64
+# blocks, doubling their length when there are too many: a block contains whole sums.
 SUMMED_S = 16
 CACHED_PIECES = 3
 
 
 class SecondsTable:
+    """The seconds of a recording by time: all their figures are in memory, but only some of their histograms.
+
+    A histogram takes a thousand bytes and the rest of a second a hundred. No view needs a single second's histogram
+    once it is older than the longest window, so older ones are added up, SUMMED_S of them each: an analysis gives
+    exactly the same results.
+    """
+
     def __init__(self, pieces: Sequence[Piece]) -> None:
         """Reads the whole table once."""
         self._pieces = pieces
-        self._after_ns: list[int] = []  # of each piece, where the seconds before it end
-        self._starts: list[int] = []  # of each piece, how many rows there are before it
-        self._sums: list[Seconds] = []  # of each piece, its rows with their histograms added up
+        # For each piece: where the seconds before it end, how many rows there are before it, and its rows with their
+        # histograms added up.
+        self._after_ns: list[int] = []
+        self._starts: list[int] = []
+        self._sums: list[Seconds] = []
         self._read = lru_cache(CACHED_PIECES)(self._read_piece)
         after_ns = start = 0
         for number in range(len(pieces)):
@@ -134,14 +136,14 @@ class SecondsTable:
             after_ns = int(seconds.rows["t_ns"][-1]) + NS if len(seconds) else after_ns
         whole = concatenate(self._sums)
         self._ends_ns: npt.NDArray[np.int64] = whole.rows["t_ns"] + NS
-        self._held = np.cumsum(whole.rows["count"].astype(np.int64) + whole.rows["errors"])
+        self._runs = np.cumsum(whole.rows["count"].astype(np.int64) + whole.rows["errors"])
 
     def __len__(self) -> int:
         return len(self._ends_ns)
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Moments at which whole pieces are known: half a second later, when what still ran then has mostly ended."""
+        """Times at which whole pieces are available: half a second later, when inferences have mostly ended."""
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
     @property
@@ -149,25 +151,31 @@ class SecondsTable:
         return int(self._ends_ns[-1]) if len(self) else 0
 
     def row(self, t_ns: int) -> int:
-        """How many seconds are over by then."""
+        """How many seconds have ended by then."""
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """The start in ns of the last of the first `end` seconds from which on they hold so many; 0: all hold fewer."""
-        if not end or self._held[end - 1] <= inferences:
+        """From which start in ns on the first `end` seconds contain so many inferences; 0: all contain fewer."""
+        if not end or self._runs[end - 1] <= inferences:
             return 0
-        first = int(np.searchsorted(self._held[:end], self._held[end - 1] - inferences, side="right"))
+        first = int(np.searchsorted(self._runs[:end], self._runs[end - 1] - inferences, side="right"))
         return int(self._ends_ns[first]) - NS
 
     def between(self, begin: int, end: int) -> Seconds:
         """Rows with their own histograms."""
-        return concatenate(list(self._slices(begin, end)))
+        parts = []
+        for number, start in enumerate(self._starts):
+            length = len(self._sums[number])
+            if start < end and start + length > begin:
+                place = np.arange(start, start + length)
+                parts.append(self._read(number).where((place >= begin) & (place < end)))
+        return concatenate(parts)
 
     def until(self, end: int, begin: int = 0) -> Seconds:
-        """The rows from `begin` up to `end`; those of the last KEPT_APART_S, at least, with their own histograms."""
+        """The rows from `begin` to `end`; at least those of the last SEPARATE_S with their own histograms."""
         whole = [
             number for number, start in enumerate(self._starts)
-            if start >= begin and start + len(self._sums[number]) <= end - KEPT_APART_S
+            if start >= begin and start + len(self._sums[number]) <= end - SEPARATE_S
         ]  # fmt: skip
         if not whole:
             return self.between(begin, end)
@@ -177,15 +185,8 @@ class SecondsTable:
             [self.between(begin, self._starts[first]), *joined, self.between(self._starts[last + 1], end)]
         )
 
-    def _slices(self, begin: int, end: int) -> Iterator[Seconds]:
-        for number, start in enumerate(self._starts):
-            length = len(self._sums[number])
-            if start < end and start + length > begin:
-                place = np.arange(start, start + length)
-                yield self._read(number).where((place >= begin) & (place < end))
-
     def _read_piece(self, number: int) -> Seconds:
-        """Without rows that are not later than all before them: no analysis counts those."""
+        """The rows that are later than all before them: no analysis counts others."""
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
         ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])
@@ -194,16 +195,16 @@ class SecondsTable:
 
 LAST_INFERENCES = 65_536  # at least so many of the last are played one by one
 MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
-LAST_BURSTS = 16  # at least so many of the last are given, to who knows nothing yet
-# What stays in memory, in rows.
-KEPT_INFERENCES, KEPT_READINGS, KEPT_EVENTS, KEPT_OPERATORS = 262_144, 131_072, 50_000, 131_072
-# Row groups smaller than that are read together.
+LAST_BURSTS = 16  # at least so many of the last bursts are in a restart
+# Rows that stay in memory.
+CACHED_INFERENCES, CACHED_READINGS, CACHED_EVENTS, CACHED_OPERATORS = 262_144, 131_072, 50_000, 131_072
+# Smaller row groups are read together.
 SECONDS_AT_ONCE, READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 2_048, 32_768, 8_192, 16_384
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment of a session, and what of each table had come by then."""
+    """A moment of a session, and the place of each table at that moment."""
 
     t_ns: int
     seconds: int
@@ -220,10 +221,10 @@ class RecordingByTime:
     def __init__(self, recording: Recording) -> None:
         self.manifest = recording.manifest
         self._seconds = SecondsTable(recording.pieces("seconds", SECONDS_AT_ONCE))
-        self._inferences = TimedTable(recording.pieces("inferences"), _ends, KEPT_INFERENCES)
-        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), times, KEPT_READINGS)
-        self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), times, KEPT_EVENTS)
-        self._operators = TimedTable(recording.pieces("operators", OPERATORS_AT_ONCE), times, KEPT_OPERATORS)
+        self._inferences = TimedTable(recording.pieces("inferences"), _ends, CACHED_INFERENCES)
+        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), times, CACHED_READINGS)
+        self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), times, CACHED_EVENTS)
+        self._operators = TimedTable(recording.pieces("operators", OPERATORS_AT_ONCE), times, CACHED_OPERATORS)
         tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
         self.end_ns = min(recording.end_ns or max(table.last_ns for table in tables), MAX_SESSION_NS)
 
@@ -233,26 +234,26 @@ class RecordingByTime:
             places = (table.end for table in (self._inferences, self.readings, self.events, self._operators))
             return Moment(self.end_ns, len(self._seconds), *places)
         inferences = self._inferences.place(t_ns)
-        # A second is known when all its inferences have ended.
+        # A second is available when all its inferences have ended.
         unfinished_ns = self._inferences.next_ns(inferences)
-        known_ns = t_ns if unfinished_ns is None else min(t_ns, unfinished_ns)
+        until_ns = t_ns if unfinished_ns is None else min(t_ns, unfinished_ns)
         places = (table.place(t_ns) for table in (self.readings, self.events, self._operators))
-        return Moment(t_ns, self._seconds.row(known_ns), inferences, *places)
+        return Moment(t_ns, self._seconds.row(until_ns), inferences, *places)
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Moments after which what came is found fastest."""
+        """Moments from which on reading is fastest."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
-        """Everything there is, for who knows nothing yet."""
+        """Everything, as a restart."""
         end = self.moment(self.end_ns)
         return replace(self.until(end), bursts=self._bursts(START, end.operators))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
-        """What a view needs of everything up to a moment, beside what it knows of that which came before `begin`.
+        """What a view needs of everything up to a moment if it has what came before `begin`.
 
-        Of the bursts the first ones of all, and the last.
+        It contains only the first and the last bursts.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -260,12 +261,12 @@ class RecordingByTime:
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
-        """What came after one moment up to another."""
+        """What came between two moments."""
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.operators, end.operators))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """Without bursts."""
+        """The batch without its bursts."""
         return Batch(
             until_ns=end.t_ns,
             inferences=self._inferences.joined(
@@ -280,18 +281,18 @@ class RecordingByTime:
         return joined(chain.from_iterable(self._operators.between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """Those that others are compared with, and those that tell how it is now: all others are half a second more."""
-        first, found = 0, 0
-        while first < end[0] and found <= BASELINE_BURSTS:  # one more, for the last may be cut
-            found += len(self._operators.read(first))
+        """The baseline and the present bursts: to read all others would take half a second more."""
+        first, number = 0, 0
+        while first < end[0] and number <= BASELINE_BURSTS:  # one more, since the last may be cut
+            number += len(self._operators.read(first))
             first += 1
-        last, found = end[0], end[1]
-        while last > first and found <= LAST_BURSTS:
+        last, number = end[0], end[1]
+        while last > first and number <= LAST_BURSTS:
             last -= 1
-            found += len(self._operators.read(last))
+            number += len(self._operators.read(last))
         if last == first or begin >= (last, 0):
             return self._bursts(begin, end)
-        # What is read first and last may be the rest of a burst.
+        # The first and the last burst of these may be cut.
         return self._bursts(begin, (first, 0))[:-1] + self._bursts((last, 0), end)[1:]
 
     def _last_inferences(self, end: Moment) -> Place:

@@ -1,14 +1,14 @@
-"""What a writer that died left to be done, and its doing.
+"""Complete the session of a writer that died.
 
-Its rows are whole in the journal and in the pieces of its tables; missing are the last, begun
-second, the word that it is over, and the tables under their names. The journal's files are
-removed only when all of it is on the disk, so a recovery may itself be killed at any moment.
+Its rows are in the journal and in the pieces of its tables; missing are the last, partial
+second, the event of its end, and the tables under their names. The journal's files are
+removed only when everything is on the disk, so a recovery may itself be killed at any moment.
 """
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,7 +47,7 @@ Recovered = Literal["live", "recovered", "unwritable"]
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What belongs behind the last row that was written."""
+    """What has to be added behind the last row that was written."""
 
     manifest: Manifest
     until_ns: int
@@ -59,9 +59,9 @@ class Closing:
 
 
 def recover(folder: Path) -> Recovered:
-    """Complete a session whose writer is dead; "live" where it is not.
+    """Complete a session if its writer is dead, else return "live".
 
-    "unwritable": the medium, or what lies there, does not allow it (now), and no row has been lost.
+    "unwritable": the medium, or a file on it, does not allow it at present; no row has been lost.
     """
     try:
         lock = WriterLock(folder, for_recovery=True)
@@ -106,24 +106,26 @@ def _recover(folder: Path) -> None:
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Closing:
     """`manifest`: the one in the folder."""
-    last = _Last(manifest)
+    last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
     before = Tally() if min(snapshot.segments, default=0) == 1 else None
     for number in snapshot.segments:
         segment = snapshot.again(number, before)
         for batch in segment.read():
-            last.on_event(batch)
-        last.on_segment(segment)
+            last.add(batch)
+        last.finish(segment)
         before = segment.tally
     if is_live:
         return Closing(last.manifest, last.until_ns)
-    if manifest.state != "live" and not snapshot.segments:  # only the publishing was left
+    if manifest.state != "live" and not snapshot.segments:  # only publishing remains
         return Closing(manifest, manifest.duration_ns or 0)
-    if manifest.state == "recovered":  # by who was interrupted, and saw all of it
+    if manifest.state == "recovered":  # by a recovery that was interrupted after it had read everything
         return _closing(snapshot, last, _missing_seconds(snapshot, last), manifest.end_reason, manifest.lost)
     unwritten = read_unwritten(snapshot.folder / JOURNAL)
     is_complete = last.manifest.state == "finished" and unwritten.until_ns <= last.until_ns
-    reason = last.manifest.end_reason if is_complete else _death(last.manifest)
+    boot = last.manifest.clock.boot_id
+    death = "writer-killed" if boot is not None and boot == boot_id() else "power-loss"
+    reason = last.manifest.end_reason if is_complete else death
     if unwritten.until_ns > last.until_ns:
         reason = "disk-full"
     lost = _lost(snapshot, last, unwritten, reason if not is_complete else None)
@@ -134,11 +136,11 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Clos
     return _closing(snapshot, last, seconds, reason, lost)
 
 
-def _lost(snapshot: Snapshot, last: "_Last", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """What was written or should have been, and cannot be read. `death`: of a writer that had not ended."""
+def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
+    """What was written or should have been, and cannot be read. `death`: why the writer did not finish."""
     each = [last.manifest.lost, last.missing.lost(last.tally)]
     catalogued = snapshot.catalogued_inferences()
-    is_first = min(snapshot.segments, default=1) == 1  # what its first batch lacks is known to be missing already
+    is_first = min(snapshot.segments, default=1) == 1  # what its first batch lacks is counted as missing already
     if last.first_tally and not is_first and catalogued is not None and last.first_tally.inferences > catalogued:
         why = "a part of the journal or of the tables is damaged or gone"
         each.append(Lost(None, last.first_tally.inferences - catalogued, why))
@@ -150,17 +152,17 @@ def _lost(snapshot: Snapshot, last: "_Last", unwritten: Unwritten, death: str | 
     elif death and not last.until_ns:
         each.append(Lost(None, None, f"{_DEATHS[death]}, and nothing in its journal can be read"))
     elif death:
-        each.append(_lost_at_its_end(snapshot, last, death, is_more=any(lost and lost.inferences for lost in each)))
+        each.append(_lost_at_the_end(snapshot, last, death, is_more=any(lost and lost.inferences for lost in each)))
     if death and (tail := snapshot.torn_bytes()) > 2 * last.longest_frame and not snapshot.is_torn():
         each.append(Lost(None, None, f"{tail} bytes at the end of the journal are damaged"))
     return lost_in_all(*each)
 
 
-def _lost_at_its_end(snapshot: Snapshot, last: "_Last", death: str, *, is_more: bool) -> Lost:
-    """What a writer that died had not written yet. Its last batch does not tell: what came after it may be cut off.
+def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str, *, is_more: bool) -> Lost:
+    """What a dead writer had not written yet. Its last batch does not show it, since the journal may be truncated.
 
-    A writer does not live on for more than a delay after it changed the journal for the last time. Cutting the
-    journal off changes it too, and so does a copy that does not keep the times of files.
+    A writer does not live longer than a delay after its last change of the journal. A truncation of the
+    journal changes it too, and so does a copy that does not preserve the times of files.
     """
     due_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
     wall = wall_time(last.manifest)
@@ -177,23 +179,23 @@ def _lost_at_its_end(snapshot: Snapshot, last: "_Last", death: str, *, is_more: 
     return Lost(due_ns / NS, 0 if is_more else None, words)
 
 
-class _Last:
-    """The last of everything in the journal."""
+class _JournalEnd:
+    """The end of the journal: the last rows of each kind, and what is missing."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
         self.until_ns = 0
         self.seconds_until_ns: int | None = None
-        self.partial = NO_SECONDS  # where no inferences are kept
+        self.partial = NO_SECONDS  # of a recording without single inferences
         self.inferences: list[Inferences] = []  # of the journal's last minute or so
         self.fsync_interval_ns = 0
         self.damaged_bytes = self.longest_frame = 0
         self.missing = Missing()
         self.tally: Tally | None = None
-        self.first_tally: Tally | None = None  # of what lies before the journal
+        self.first_tally: Tally | None = None  # before the journal
 
-    def on_segment(self, segment: SegmentReader) -> None:
-        """All of it was read."""
+    def finish(self, segment: SegmentReader) -> None:
+        """The segment was read to its end."""
         self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
         self.partial = soundness.sound_seconds(segment.partial) if len(segment.partial) else self.partial
         self.damaged_bytes += segment.damaged_bytes
@@ -202,7 +204,7 @@ class _Last:
         self.tally = segment.tally
         self.first_tally = self.first_tally or segment.first_tally
 
-    def on_event(self, batch: Batch) -> None:
+    def add(self, batch: Batch) -> None:
         self.until_ns = max(self.until_ns, min(batch.until_ns, soundness.MAX_SESSION_NS))
         if batch.manifest is not None:
             self.manifest = batch.manifest
@@ -217,13 +219,20 @@ class _Last:
             self.inferences.pop(0)
 
 
-def _missing_seconds(snapshot: Snapshot, last: _Last) -> Seconds:
-    """The seconds behind the last complete one, from the inferences that came to be written, or as they were."""
+def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
+    """The seconds after the last complete one: from the recorded inferences, or the partial second of the journal."""
     begin = last.seconds_until_ns
     if begin is None:
-        begin = max((int(rows.rows["t_ns"][-1]) + NS for rows in _last_group(snapshot, "seconds")), default=0)
-        last.seconds_until_ns = begin
-    inferences = np.concatenate([*_earlier(snapshot, last, begin), *last.inferences, NO_INFERENCES])
+        rows = next(snapshot.last_rows("seconds"), None)
+        begin = last.seconds_until_ns = 0 if rows is None else int(rows.rows["t_ns"][-1]) + NS
+    earlier: list[Inferences] = []  # row groups back to the first that began before `begin`, if the journal is shorter
+    first_ns = int(last.inferences[0]["t_ns"][0]) if last.inferences else begin
+    for rows in snapshot.last_rows("inferences") if first_ns >= begin else ():
+        earlier.insert(0, soundness.sound_inferences(rows))
+        first_ns = int(earlier[0]["t_ns"][0]) if len(earlier[0]) else first_ns
+        if first_ns < begin:
+            break
+    inferences = np.concatenate([*earlier, *last.inferences, NO_INFERENCES])
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
         return last.partial.where(last.partial.rows["t_ns"] >= begin)
@@ -235,31 +244,17 @@ def _missing_seconds(snapshot: Snapshot, last: _Last) -> Seconds:
     return concatenate([aggregator.add(later), aggregator.close()])
 
 
-def _earlier(snapshot: Snapshot, last: _Last, begin: int) -> list[Inferences]:
-    """Row groups back to the first that began before `begin`, where the journal does not reach so far."""
-    earlier: list[Inferences] = []
-    first_ns = int(last.inferences[0]["t_ns"][0]) if last.inferences else begin
-    for rows in snapshot.last_rows("inferences"):
-        if first_ns < begin:
-            break
-        earlier.insert(0, soundness.sound_inferences(rows))
-        first_ns = int(earlier[0]["t_ns"][0]) if len(earlier[0]) else first_ns
-    return earlier
-
-
-def _last_group(snapshot: Snapshot, name: str) -> Iterator[Any]:
-    for rows in snapshot.last_rows(name):
-        yield rows
-        return
-
-
-def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds, reason: str | None, lost: Lost | None) -> Closing:
+def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: str | None, lost: Lost | None) -> Closing:
     begin = last.seconds_until_ns or 0
     until_ns = max(last.until_ns, begin)
+    recorded = last.inferences or [
+        soundness.sound_inferences(rows) for rows in islice(snapshot.last_rows("inferences"), 1)
+    ]
+    otherwise_ns = until_ns if len(seconds) else begin  # without single inferences
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
     data: dict[str, JsonValue] = {
         "reason": reason,
-        "last_end_ns": _last_end_ns(snapshot, last, until_ns if len(seconds) else begin),
+        "last_end_ns": max((last_end_ns(piece) for piece in recorded if len(piece)), default=otherwise_ns),
         "warmup_runs": warmup_runs,
         "warmup_ns": warmup_ns,
         "torn_bytes": snapshot.torn_bytes(),
@@ -275,22 +270,10 @@ def _closing(snapshot: Snapshot, last: _Last, seconds: Seconds, reason: str | No
     return Closing(manifest, until_ns, seconds, (event,))
 
 
-def _last_end_ns(snapshot: Snapshot, last: _Last, otherwise_ns: int) -> int:
-    """When the last inference that was kept ended; `otherwise_ns` where no single ones were."""
-    kept = last.inferences or [soundness.sound_inferences(rows) for rows in _last_group(snapshot, "inferences")]
-    return max((last_end_ns(piece) for piece in kept if len(piece)), default=otherwise_ns)
-
-
 _DEATHS = {"writer-killed": "edgetop was killed", "power-loss": "power was lost"}
 
 
-def _death(manifest: Manifest) -> str:
-    """Whether the kernel under the writer is still the same."""
-    same = manifest.clock.boot_id is not None and manifest.clock.boot_id == boot_id()
-    return "writer-killed" if same else "power-loss"
-
-
-def _recovery_text(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | None) -> str:
+def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: Lost | None) -> str:
     at, torn, damaged = formatting.clock_time(until_ns), snapshot.torn_bytes(), last.damaged_bytes
     what = f"a torn batch of {torn} bytes" if torn and snapshot.is_torn() else f"{torn} damaged bytes at the end"
     spoilt = [what] * bool(torn) + [f"{damaged} damaged bytes"] * bool(damaged)
@@ -303,8 +286,8 @@ def _recovery_text(snapshot: Snapshot, last: _Last, until_ns: int, lost: Lost | 
 
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
-    """Warm-up runs, their time in ns (0 where single inferences were not kept), measured runs."""
-    runs, total_ns = _asked_for(snapshot), 0
+    """Warm-up runs, their time in ns (0 without single inferences), measured runs."""
+    runs, total_ns = _warmup_runs(snapshot), 0
     for place, inferences in enumerate(snapshot.rows("inferences")):
         runs = runs if place else 0
         warmup = inferences["phase"] == WARMUP
@@ -316,14 +299,14 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
     return runs, total_ns, sum(seconds.runs for seconds in each)
 
 
-def _asked_for(snapshot: Snapshot) -> int:
-    """How many warm-up runs were done by the time that measuring began, as it was told."""
+def _warmup_runs(snapshot: Snapshot) -> int:
+    """The number of warm-up runs before measuring began, from the events."""
     runs = 0
     for events in snapshot.rows("events"):
         for event in (event for event in events if event.kind == "phase"):
-            asked = event.data.get("runs")
+            given = event.data.get("runs")
             if event.data.get("phase") == "warmup":
-                runs = asked if type(asked) is int else 0
+                runs = given if type(given) is int else 0
             elif event.data.get("phase") == "measure":
                 return runs
     return 0

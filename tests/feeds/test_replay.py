@@ -19,7 +19,7 @@ from edgetop.feeds import replay
 from edgetop.feeds.protocol import Can
 from edgetop.feeds.replay import FASTEST, SLOWEST, ReplayFeed
 from edgetop.recording import by_time
-from edgetop.recording.by_time import KEPT_APART_S, LAST_INFERENCES
+from edgetop.recording.by_time import LAST_INFERENCES, SEPARATE_S
 from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
@@ -231,7 +231,7 @@ def test_a_paced_session_ends_in_the_same_response_times_misses_and_gates(tmp_pa
 
 def test_what_is_kept_one_by_one_is_enough_for_every_view() -> None:
     assert LAST_INFERENCES >= EXACT_INFERENCES
-    assert KEPT_APART_S >= RECENT_SECONDS
+    assert SEPARATE_S >= RECENT_SECONDS
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from edgetop.analysis.precision import Precision
 from edgetop.analysis.statistics import Totals
 from edgetop.recording import columns
 from edgetop.recording.by_time import (
-    KEPT_APART_S,
     LAST_INFERENCES,
+    SEPARATE_S,
     START,
     SUMMED_S,
     RecordingByTime,
@@ -139,7 +139,7 @@ def table_of(whole: Seconds, piece_s: int) -> SecondsTable:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("begin", [0, 1, 399, 400, 1_700])
-@pytest.mark.parametrize("end", [1, 100, KEPT_APART_S, 2_000, 3_000])
+@pytest.mark.parametrize("end", [1, 100, SEPARATE_S, 2_000, 3_000])
 def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(begin: int, end: int) -> None:
     whole = seconds(3_000)
     begin = min(begin, end)
@@ -148,7 +148,7 @@ def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(begin: i
     place = np.arange(len(whole))
     expected = whole.where((place >= begin) & (place < end))
     assert np.array_equal(given_out.histogram(), expected.histogram())
-    for row in range(max(begin, end - KEPT_APART_S), end):
+    for row in range(max(begin, end - SEPARATE_S), end):
         assert [part.tolist() for part in histogram_of(given_out, row - begin)] == [
             part.tolist() for part in histogram_of(whole, row)
         ]
