@@ -145,7 +145,10 @@ class EdgetopApp(App[None], inherit_bindings=False):
         places = [(widget.region, widget, rows) for widget, rows in changed.items() if rows and widget.display]
         # One that is not laid out yet has no region, and is drawn when it is.
         found = [
-            (at.x, at.y + y, widget.strip(y)) for at, widget, rows in places if at.size == widget.size for y in rows
+            (at.x, at.y + y, widget.pieces(y), at.width)
+            for at, widget, rows in places
+            if at.size == widget.size
+            for y in rows
         ]
         if found:
             self._display(self.screen, TightRows(found, self._terminal_buffer))

@@ -5,8 +5,9 @@ two by four dots a cell (Unicode, Braille Patterns U+2800); its width is never a
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -100,43 +101,48 @@ class Plot:
         """The chart. Of curves in one cell the last one has the colour. `labels`: text and style beside rows."""
         if self.cells <= 0:
             return [BLANK] * self.height
-        codes, style = (np.zeros((self.height, self.cells), np.int64) for _ in range(2))
-        styles = [BLANK_STYLE]
-        is_line = np.zeros((self.height, self.cells), np.bool_)
-        for curve in curves:
-            drawn = self._drawn(curve)
-            has = drawn > 0
-            joins = has & is_line if not (curve.is_thin or self.look.ascii_only) else np.zeros_like(has)
-            codes = np.where(joins, codes | drawn, np.where(has, drawn, codes))
-            is_line |= has & (not curve.is_thin)
-            style = np.where(has, np.arange(len(styles), len(styles) + self.height)[:, None], style)
-            styles += [curve.style] * self.height if isinstance(curve.style, str) else curve.style
-        return self._lines(codes, style, styles, labels)
+        chart = _chart_of(self, curves)
+        chart.draw(self, curves)
+        labelled = (labels.get(y, ("", "dim")) for y in range(self.height))
+        spans = (Span(f"{label:>{GUTTER - 1}} ", style) for label, style in labelled)
+        return [(span, *row) for span, row in zip(spans, chart.rows, strict=True)]
 
-    def _drawn(self, curve: Curve) -> Ints:
-        """Of each cell the character of this curve; 0: none."""
-        across, down = (1, 1) if self.look.ascii_only else (2, 4)
-        columns, dots = self.cells * across, self.height * down
-        level = np.arange(dots - 1, -1, -1)[:, None]  # of each row of dots, from the bottom
-        value = self._levels(_columns(curve.values, columns, curve.join), dots)
-        known = value >= 0
+    def dots(self, curve: Curve) -> Ints:
+        """The dot of each column of a curve, from the bottom, and of a band its upper end; -1 where there is none."""
+        across, down = self.dots_of_cell
+        ends = (
+            [(curve.values, curve.join)] if curve.upto is None else [(curve.values, curve.join), (curve.upto, np.fmax)]
+        )
+        columns = [_columns(values, self.cells * across, join) for values, join in ends]
+        return self._levels(np.stack(columns), self.height * down)
+
+    @property
+    def dots_of_cell(self) -> tuple[int, int]:
+        """How many dots a cell has, across and down."""
+        return (1, 1) if self.look.ascii_only else (2, 4)
+
+    def characters(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
+        """Of the cells from column `first` to `last`, the character of this curve; 0: none."""
+        across, down = self.dots_of_cell
+        level = np.arange(self.height * down - 1, -1, -1)[:, None]  # of each row of dots, from the bottom
+        column = np.arange(first * across, last * across)
+        value = dots[0, column]
         if curve.upto is not None:
-            top = self._levels(_columns(curve.upto, columns, np.fmax), dots)
-            mask = known & (level >= value) & (level <= top) & (level % 2 == np.arange(columns) % 2)
+            mask = (value >= 0) & (level >= value) & (level <= dots[1, column]) & (level % 2 == column % 2)
         elif curve.is_filled:
-            mask = known & (level <= value)
+            mask = (value >= 0) & (level <= value)
         elif curve.is_dashed:
-            mask = (level == value) & (np.arange(columns) // across % 2 == 0)
+            mask = (level == value) & (column // across % 2 == 0)
         else:
-            before = np.concatenate([value[:1], value[:-1]])
+            before = dots[0, np.maximum(column - 1, 0)]
             before = np.where(before < 0, value, before)
             low = np.where(before < value, before + 1, value)
             high = np.where(before > value, before - 1, value)
-            mask = known & (level >= low) & (level <= high)
+            mask = (value >= 0) & (level >= low) & (level <= high)
         if self.look.ascii_only:
             return np.where(mask, ord(curve.glyph), 0)
-        dots_of_cells = mask.reshape(self.height, 4, self.cells, 2).transpose(0, 2, 1, 3)
-        return _CELLS[np.packbits(dots_of_cells.reshape(self.height, self.cells, 8), axis=-1)[:, :, 0]]
+        of_cells = mask.reshape(self.height, 4, last - first, 2).transpose(0, 2, 1, 3)
+        return _CELLS[np.packbits(of_cells.reshape(self.height, last - first, 8), axis=-1)[:, :, 0]]
 
     def _levels(self, values: Floats, dots: int) -> Ints:
         """The dot of each value, from the bottom; the nearest one of what lies outside; -1 for NaN."""
@@ -144,30 +150,100 @@ class Plot:
         level = np.clip(np.floor(np.nan_to_num(share, nan=-1.0) * dots + ROUNDING), 0, dots - 1).astype(np.int64)
         return np.where(np.isnan(values), -1, level)
 
-    def _lines(self, codes: Ints, style: Ints, styles: list[str], labels: Mapping[int, tuple[str, str]]) -> list[Line]:
-        shades = np.zeros(self.cells, np.bool_) if self.shades is None else self.shades
-        shade_glyph = ":" if self.look.ascii_only else "\u2591" if self.look.boxes else "\u2840"
-        codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
-        names = [*styles, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in styles), "focus"]
-        # A blank has no colour: it takes that of what is left of it, so that a row is in fewer pieces.
-        last = np.maximum.accumulate(np.where((codes == ord(" ")) & ~shades, 0, np.arange(self.cells)), axis=1)
-        style = np.take_along_axis(style, last, axis=1) + shades * len(styles)
-        if self.cursor is not None and 0 <= self.cursor < self.cells:
-            style[:, self.cursor] = len(names) - 1
-        text = codes.astype("<u4").tobytes().decode("utf-32-le")
-        begins = style[:, :1] >= 0  # of each piece of one style
-        rows, places = np.nonzero(np.concatenate([begins, np.diff(style, axis=1) != 0], axis=1))
-        labelled = (labels.get(y, ("", "dim")) for y in range(self.height))
-        spans = [[Span(f"{label:>{GUTTER - 1}} ", label_style)] for label, label_style in labelled]
-        ends = np.where(np.diff(rows, append=-1) != 0, self.cells, np.append(places[1:], 0))
-        shown = zip(rows.tolist(), places.tolist(), ends.tolist(), style[rows, places].tolist(), strict=True)
-        for y, begin, end, of in shown:
-            spans[y].append(Span(text[y * self.cells + begin : y * self.cells + end], names[of]))
-        return [tuple(row) for row in spans]
-
     def row_of(self, value: float) -> int:
         """In which row, from the top, a value stands."""
         return self.height - 1 - int(self._levels(np.array([value]), self.height * 4)[0]) // 4
+
+
+class _Chart:
+    """A chart as it was drawn last: of the next one like it, only the columns and rows that changed are drawn."""
+
+    def __init__(self, of: Plot, curves: Sequence[Curve]) -> None:
+        self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in curves]  # that no curve has
+        self._codes, self._style = (np.zeros((of.height, of.cells), np.int64) for _ in range(2))
+        styles = [BLANK_STYLE]
+        for curve in curves:
+            styles += [curve.style] * of.height if isinstance(curve.style, str) else curve.style
+        self._names = [*styles, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in styles), "focus"]
+        self._ground: tuple[int | None, bytes] = None, b""  # the cursor and the shades
+        self.rows: list[Line] = [BLANK] * of.height
+
+    def draw(self, of: Plot, curves: Sequence[Curve]) -> None:
+        dots = [of.dots(curve) for curve in curves]
+        shades = np.zeros(of.cells, np.bool_) if of.shades is None else of.shades
+        first, last = self._changed_cells(dots, of)
+        ground = of.cursor, shades.tobytes()
+        changed = np.full(of.height, ground != self._ground)
+        self._dots, self._ground = dots, ground
+        if first < last:
+            part = np.s_[:, first:last]
+            codes, style = self._combined(of, curves, dots, first, last)
+            changed |= ((codes != self._codes[part]) | (style != self._style[part])).any(axis=1)
+            self._codes[part], self._style[part] = codes, style
+        for y, row in zip(np.flatnonzero(changed).tolist(), self._lines(of, shades, changed), strict=True):
+            self.rows[y] = row
+
+    def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
+        """The span of cells in which any curve has another dot than before, and the one behind, to which it leads."""
+        places: list[int] = []
+        for now, before in zip(dots, self._dots, strict=True):
+            is_alike = now.shape == before.shape
+            changed = np.flatnonzero((now != before).any(axis=0)) if is_alike else np.arange(now.shape[1])
+            if len(changed):
+                places += int(changed[0]), int(changed[-1])
+        if not places:
+            return 0, 0
+        across = of.dots_of_cell[0]
+        return min(places) // across, min((max(places) + 1) // across + 1, of.cells)
+
+    @staticmethod
+    def _combined(of: Plot, curves: Sequence[Curve], dots: Sequence[Ints], first: int, last: int) -> tuple[Ints, Ints]:
+        """The characters and styles of all curves in these columns of cells."""
+        codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
+        is_line = np.zeros(codes.shape, np.bool_)
+        for number, (curve, its_dots) in enumerate(zip(curves, dots, strict=True)):
+            drawn = of.characters(curve, its_dots, first, last)
+            has = drawn > 0
+            joins = has & is_line if not (curve.is_thin or of.look.ascii_only) else np.zeros_like(has)
+            codes = np.where(joins, codes | drawn, np.where(has, drawn, codes))
+            is_line |= has & (not curve.is_thin)
+            style = np.where(has, np.arange(of.height)[:, None] + 1 + number * of.height, style)
+        return codes, style
+
+    def _lines(self, of: Plot, shades: Bools, changed: Bools) -> Iterable[Line]:
+        """The rows that changed, each in as few pieces as it can be."""
+        codes, style = self._codes[changed], self._style[changed]
+        shade_glyph = ":" if of.look.ascii_only else "\u2591" if of.look.boxes else "\u2840"
+        codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
+        # A blank has no colour: it takes that of what is left of it, so that a row is in fewer pieces.
+        last = np.maximum.accumulate(np.where((codes == ord(" ")) & ~shades, 0, np.arange(of.cells)), axis=1)
+        style = np.take_along_axis(style, last, axis=1) + shades * (len(self._names) // 2)
+        if of.cursor is not None and 0 <= of.cursor < of.cells:
+            style[:, of.cursor] = len(self._names) - 1
+        text = codes.astype("<u4").tobytes().decode("utf-32-le")
+        for y, row in enumerate(style):
+            places = [0, *(np.flatnonzero(row[1:] != row[:-1]) + 1).tolist(), of.cells]
+            texts = (text[y * of.cells + begin : y * of.cells + end] for begin, end in pairwise(places))
+            yield tuple(
+                [Span(of_style, self._names[row[begin]]) for of_style, begin in zip(texts, places, strict=False)]
+            )
+
+
+_CHARTS: dict[Hashable, _Chart] = {}  # the last ones of a screen, in their order of use
+MOST_CHARTS = 16
+
+
+def _chart_of(of: Plot, curves: Sequence[Curve]) -> _Chart:
+    kinds = [
+        (c.style if isinstance(c.style, str) else tuple(c.style), c.glyph, c.upto is None, c.is_filled, c.is_dashed)
+        for c in curves
+    ]
+    key = of.scale, of.cells, of.height, of.look, *kinds
+    chart = _CHARTS.pop(key) if key in _CHARTS else _Chart(of, curves)
+    _CHARTS[key] = chart
+    if len(_CHARTS) > MOST_CHARTS:
+        del _CHARTS[next(iter(_CHARTS))]
+    return chart
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:

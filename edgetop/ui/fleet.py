@@ -46,7 +46,7 @@ class FleetWidget(LineWidget):
         self._draw, self._on_cell, self._scroll = draw, on_cell, scroll
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        return self._draw(columns, rows)
+        return [fit(row, columns) for row in self._draw(columns, rows)]
 
     def on_click(self, event: events.Click) -> None:
         self._on_cell(event.x, event.y, event.chain == 2)

@@ -5,6 +5,7 @@ Which cells of a line changed is found where they are sent: see `terminal_buffer
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
 
 from rich.segment import Segment
 from rich.style import Style
@@ -20,7 +21,8 @@ from edgetop.ui.layout import TIMELINES, Place
 from edgetop.ui.look import Look, frame_glyphs
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
-from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, joined, line, width
+from edgetop.ui.terminal_buffer import Pieces
+from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, line, width
 from edgetop.ui.themes import Theme
 
 
@@ -33,7 +35,6 @@ class LineWidget(Widget):
         super().__init__(**options)  # type: ignore[arg-type]
         self._theme = theme
         self._styles: Mapping[str, Style] | None = None  # None: not made yet
-        self._drawn: list[Line] = []  # as they were given; and fitted to the size
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
         self._strips: dict[int, Strip] = {}
@@ -45,7 +46,7 @@ class LineWidget(Widget):
         self.styles.height = max(place.height, 1)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        """What there is to show in so many cells, from the top."""
+        """What there is to show, from the top; each line has just so many columns."""
         raise NotImplementedError
 
     def redraw(self) -> None:
@@ -58,18 +59,14 @@ class LineWidget(Widget):
         size = self.size  # which Textual computes anew each time
         columns, rows = size
         drawn = self.lines(columns, rows) if columns and rows else ()
-        drawn = [*drawn[:rows], *[BLANK] * (rows - len(drawn))]
+        lines = [*drawn[:rows], *[fit(BLANK, columns)] * (rows - len(drawn))]
         if self._lines_size != size:
-            self._lines_size, self._drawn, self._strips = size, drawn, {}
-            self._lines = [joined(fit(row, columns)) for row in drawn]
+            self._lines_size, self._lines, self._strips = size, lines, {}
             return range(rows)
-        changed = []
-        for y, (before, row) in enumerate(zip(self._drawn, drawn, strict=True)):
-            if row != before:
-                self._lines[y] = joined(fit(row, columns))
-                self._strips.pop(y, None)
-                changed.append(y)
-        self._drawn = drawn
+        changed = [y for y, (before, row) in enumerate(zip(self._lines, lines, strict=True)) if row != before]
+        for y in changed:
+            self._strips.pop(y, None)
+        self._lines = lines
         return changed
 
     def use_theme(self, theme: Theme) -> None:
@@ -86,12 +83,15 @@ class LineWidget(Widget):
         return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
 
     def strip(self, y: int) -> Strip:
-        """A row in the styles of the theme."""
+        """A row as Textual's compositor takes it."""
         if (strip := self._strips.get(y)) is None:
-            styles = self._styles = self._styles or self._filtered_styles()
-            strip = Strip([Segment(text, styles[style]) for text, style in self._lines[y]], self._lines_size.width)
-            self._strips[y] = strip
+            strip = self._strips[y] = Strip(starmap(Segment, self.pieces(y)), self._lines_size.width)
         return strip
+
+    def pieces(self, y: int) -> Pieces:
+        """A row as text in the styles of the theme."""
+        styles = self._styles = self._styles or self._filtered_styles()
+        return [(text, styles[style]) for text, style in self._lines[y]]
 
     def _filtered_styles(self) -> Mapping[str, Style]:
         """The theme's, as Textual's filters leave them: without colour for NO_COLOR."""
@@ -118,7 +118,7 @@ class FrameWidget(LineWidget):
             self._on_cell(event.x)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        return self._draw(columns, rows)
+        return [fit(row, columns) for row in self._draw(columns, rows)]
 
 
 class PaneWidget(LineWidget, can_focus=True):
@@ -140,7 +140,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
-        self._sided: tuple[object, dict[Line, Line]] = None, {}  # rows of the body between the sides of the frame
+        self._sided: tuple[object, list[tuple[Line, Line]]] = None, []  # rows of the body, and these between the sides
         self._items: Sequence[Item] = ()  # of a list: the one that each line of the body belongs to
         self._pressed: float | None = None  # where on the time axis a button of the mouse is held
         self._chosen: object = None  # the key of the item under the row cursor; None: there is none
@@ -227,7 +227,7 @@ class PaneWidget(LineWidget, can_focus=True):
             self._offset = min(self._offset, self._last_offset())
             body = [self._row(y, inside) for y in range(self._offset, min(self._offset + area.height, len(self._body)))]
             blank = [BLANK] * (area.height - len(body))
-            drawn = [self._title(self._view, area), *self._all_between_sides([*body, *blank], inside)]
+            drawn = [fit(self._title(self._view, area), columns), *self._all_between_sides([*body, *blank], inside)]
         return [*drawn, self._bottom(self._view, area)] if place.is_last else drawn
 
     def _body_rows(self, rows: int) -> int:
@@ -261,13 +261,15 @@ class PaneWidget(LineWidget, can_focus=True):
         return "accent" if self.has_focus else "frame"
 
     def _all_between_sides(self, rows: Sequence[Line], inside: int) -> list[Line]:
-        """A row that was there before is the same object again."""
-        key, before = (self._frame, self._frame_style, inside), self._sided[1]
-        if self._sided[0] != key:
-            before = {}
-        sided = {row: before.get(row) or self._between_sides(row, inside) for row in rows}
-        self._sided = key, sided
-        return [sided[row] for row in rows]
+        """A row that stood there before is the same object again."""
+        key = self._frame, self._frame_style, inside
+        before = self._sided[1] if self._sided[0] == key else []
+        sided = [
+            before[y][1] if y < len(before) and before[y][0] == row else self._between_sides(row, inside)
+            for y, row in enumerate(rows)
+        ]
+        self._sided = key, list(zip(rows, sided, strict=True))
+        return sided
 
     def _between_sides(self, row: Line, inside: int) -> Line:
         """A line that begins in the frame's style is a rule, which meets the sides."""

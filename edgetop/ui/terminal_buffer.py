@@ -6,44 +6,48 @@ At 11,520 bytes a second each of these took seconds.
 """
 
 import re
+from collections.abc import Sequence
 from itertools import repeat
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual.geometry import Size
-from textual.strip import Strip
 
 Cell = tuple[str, Style | None]  # of a wide character, the second one has no text
+Pieces = Sequence[tuple[str, Style | None]]  # of text, each in one style
 
 MOVE_BYTES = 12  # what it costs to go on elsewhere in a line: more than this between two changes is left out
 PLAIN = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
 
 
 class TerminalBuffer:
-    """Knows nothing at first, after another size, and when it was told to forget."""
+    """The cells of the terminal. It is empty at first, after a change of size, and after `forget`."""
 
     def __init__(self) -> None:
         self._size = Size(0, 0)
         self._rows: dict[int, list[Cell | None]] = {}
+        self._drawn: dict[int, dict[int, tuple[int, Pieces]]] = {}  # by row and column, none over another: end, pieces
 
     def forget(self) -> None:
         """The terminal may show anything."""
-        self._rows = {}
+        self._rows, self._drawn = {}, {}
 
     def fit(self, size: Size) -> None:
         if size != self._size:
             self._size = size
             self.forget()
 
-    def news(self, x: int, y: int, strip: Strip) -> list[tuple[int, int, list[Cell]]]:
-        """What differs of a strip at that place: column, row and cells of each part; taken as sent.
+    def changes(self, x: int, y: int, pieces: Pieces, width: int) -> list[tuple[int, int, list[Cell]]]:
+        """The parts of a row that differ from the terminal, as (column, row, cells), which are taken as sent.
 
-        What was laid out for a larger terminal than this is cut: it would wrap, or stand in the last row.
+        `pieces` stand from column `x` on and have `width` cells. What was laid out for a larger terminal than this is
+        cut: it would wrap, or stand in the last row.
         """
-        cells = _cells(strip)
+        if self._size and (y >= self._size.height or x >= self._size.width):
+            return []
+        differing, x = self._differing(x, y, pieces, width)
+        cells = _cells(differing)
         if self._size:
-            if y >= self._size.height or x >= self._size.width:
-                return []
             cells = _cut(cells, self._size.width - x)
         row = self._rows.setdefault(y, [])
         end = x + len(cells)
@@ -51,10 +55,28 @@ class TerminalBuffer:
         before, row[x:end] = row[x:end], cells
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
+    def _differing(self, x: int, y: int, pieces: Pieces, width: int) -> tuple[Pieces, int]:
+        """The pieces between those that were there before, at both ends, and their column."""
+        end, drawn = x + width, self._drawn.setdefault(y, {})
+        known_end, before = drawn.get(x, (-1, ()))
+        if known_end != end:
+            others = {at: known for at, known in drawn.items() if at >= end or known[0] <= x}
+            self._drawn[y] = {**others, x: (end, pieces)}
+            return pieces, x
+        drawn[x] = end, pieces
+        shorter, first, last = min(len(before), len(pieces)), 0, 0
+        while first < shorter and before[first] == pieces[first]:
+            first += 1
+        while last < shorter - first and before[-1 - last] == pieces[-1 - last]:
+            last += 1
+        same = "".join([text for text, _ in pieces[:first]])
+        cells = len(same) if PLAIN.fullmatch(same) else sum(cell_len(text) for text, _ in pieces[:first])
+        return pieces[first : len(pieces) - last], x + cells
 
-def _cells(strip: Strip) -> list[Cell]:
+
+def _cells(pieces: Pieces) -> list[Cell]:
     cells: list[Cell] = []
-    for text, style, _ in strip:
+    for text, style in pieces:
         if PLAIN.fullmatch(text):
             cells += zip(text, repeat(style))
             continue

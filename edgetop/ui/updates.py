@@ -14,7 +14,7 @@ from rich.console import Console
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from edgetop.ui.terminal_buffer import Cell, TerminalBuffer
+from edgetop.ui.terminal_buffer import Cell, Pieces, TerminalBuffer
 
 _ESCAPE = "\x1b"
 _RESET = f"{_ESCAPE}[0m"  # ECMA-48, SGR
@@ -37,7 +37,7 @@ class TightUpdate(ChopsUpdate):
                 if strip is None or x >= right or end <= left:
                     continue
                 start = max(x, left)
-                parts += self._terminal_buffer.news(start, y, strip.crop(start - x, min(end, right) - x))
+                parts += _changes(self._terminal_buffer, start, y, strip.crop(start - x, min(end, right) - x))
         return written(parts, console)
 
 
@@ -51,18 +51,23 @@ class TightLayout(LayoutUpdate):
     def render_segments(self, console: Console) -> str:
         parts: list[Part] = []
         for y, strips in enumerate(self.strips, self.region.y):
-            parts += self._terminal_buffer.news(self.region.x, y, Strip.join(strips))
+            parts += _changes(self._terminal_buffer, self.region.x, y, Strip.join(strips))
         return written(parts, console)
 
 
 class TightRows(LayoutUpdate):
     """Rows of widgets that nothing covers, each with its place."""
 
-    def __init__(self, rows: Iterable[tuple[int, int, Strip]], terminal_buffer: TerminalBuffer) -> None:
+    def __init__(self, rows: Iterable[tuple[int, int, Pieces, int]], terminal_buffer: TerminalBuffer) -> None:
+        """Each row has its column, its row, its pieces and its width."""
         self._rows, self._terminal_buffer = rows, terminal_buffer
 
     def render_segments(self, console: Console) -> str:
-        return written([part for row in self._rows for part in self._terminal_buffer.news(*row)], console)
+        return written([part for row in self._rows for part in self._terminal_buffer.changes(*row)], console)
+
+
+def _changes(terminal_buffer: TerminalBuffer, x: int, y: int, strip: Strip) -> list[Part]:
+    return terminal_buffer.changes(x, y, [(text, style) for text, style, _ in strip], strip.cell_length)
 
 
 def tightened(update: Update, terminal_buffer: TerminalBuffer) -> Update | TightUpdate | TightLayout:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import POINTS, Axis, Points
-from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, bar, nice_scale, strip, time_line
+from edgetop.ui.charts import _CHARTS, GUTTER, Curve, Floats, Plot, Scale, bar, nice_scale, strip, time_line
 from edgetop.ui.look import Look
 from edgetop.ui.text import Line, width
 from tests.support.screens import plain
@@ -47,6 +47,33 @@ def test_a_chart_has_exactly_its_rows_and_cells(
     rows = Plot(Scale(-1.0, 1.0), cells, height, look, np.arange(cells) % 2 == 0, cells // 2).rows(curves, {})
     assert len(rows) == height
     assert {width(row) for row in rows} == {GUTTER + cells}
+
+
+@examples
+@given(
+    values, st.lists(st.tuples(st.integers(0, 699), st.floats(-2.0, 2.0) | st.just(math.nan)), max_size=5), sizes, looks
+)
+def test_what_changed_of_a_chart_is_drawn_as_all_of_it_is(
+    data: list[float], later: list[tuple[int, float]], size: tuple[int, int], look: Look
+) -> None:
+    cells, height = size
+
+    def drawn_with(values: Floats) -> list[Line]:
+        curves = [
+            Curve(values, "band", np.fmin, upto=values + 1), Curve(values, "bars", is_filled=len(values) % 2 == 0),
+            Curve(values / 2, "limit", is_dashed=True), Curve(values, "p50"),
+        ]  # fmt: skip
+        shades = np.arange(cells) < np.nansum(values[:3] > 0)
+        return Plot(Scale(-1.0, 1.0), cells, height, look, shades, cells // 2).rows(curves, {0: ("1", "dim")})
+
+    area = np.array(data)
+    for place, value in later:
+        drawn_with(area)
+        area = area.copy()
+        area[place % len(area)] = value
+    after = drawn_with(area)
+    _CHARTS.clear()
+    assert after == drawn_with(area)
 
 
 def test_a_line_is_joined_where_it_jumps() -> None:

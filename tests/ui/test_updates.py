@@ -33,8 +33,12 @@ lines = st.lists(st.builds(Span, texts, st.sampled_from(("text", "dim"))), max_s
 def parts_sent(before: str | Line, now: str | Line) -> list[tuple[int, str]]:
     buffer = TerminalBuffer()
     first, second = (strip_of((Span(of, "graph"),) if isinstance(of, str) else of) for of in (before, now))
-    buffer.news(0, 1, first)
-    return texts_of(buffer.news(0, 1, second))
+    changes(buffer, 0, 1, first)
+    return texts_of(changes(buffer, 0, 1, second))
+
+
+def changes(buffer: TerminalBuffer, x: int, y: int, strip: Strip) -> list[Part]:
+    return buffer.changes(x, y, [(text, style) for text, style, _ in strip], strip.cell_length)
 
 
 def texts_of(parts: list[Part]) -> list[tuple[int, str]]:
@@ -162,18 +166,18 @@ def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: 
     """How wide they are together is not how wide they are one by one."""
     shown = TerminalBuffer()
     before, now = (Strip([Segment(f"{name} p50 5.0{digit}3")]) for digit in "01")
-    assert texts_of(shown.news(3, 1, before)) == [(3, before.text)]
-    ((x, _, cells),) = shown.news(3, 1, now)
+    assert texts_of(changes(shown, 3, 1, before)) == [(3, before.text)]
+    ((x, _, cells),) = changes(shown, 3, 1, now)
     part = "".join(text for text, _ in cells)
     assert now.crop(0, x - 3).text + part + now.crop(x - 3 + len(cells)).text == now.text
     assert "1" in part
-    assert shown.news(3, 1, now) == []
+    assert changes(shown, 3, 1, now) == []
 
 
 def test_what_was_laid_out_for_a_larger_terminal_stays_within_this_one() -> None:
     shown = TerminalBuffer()
     shown.fit(Size(10, 2))
     strip = Strip([Segment("0123456789abcdef")])
-    assert texts_of(shown.news(4, 1, strip)) == [(4, "012345")]
-    assert shown.news(10, 1, strip) == shown.news(0, 2, strip) == []
-    assert texts_of(shown.news(5, 1, Strip([Segment("0123中5")]))) == [(5, "0123 ")]
+    assert texts_of(changes(shown, 4, 1, strip)) == [(4, "012345")]
+    assert changes(shown, 10, 1, strip) == changes(shown, 0, 2, strip) == []
+    assert texts_of(changes(shown, 5, 1, Strip([Segment("0123中5")]))) == [(5, "0123 ")]
