@@ -1,7 +1,7 @@
-"""What `inspect --json` holds, and the text view is written from: one document with stable keys."""
+"""The document of `inspect --json`, with stable keys, from which the text view is written too."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from edgetop.models.cost.operators import OperatorCost, Totals, by_type
@@ -11,22 +11,23 @@ from edgetop.models.inspection import Inspection
 
 
 def inspection_document(inspection: Inspection) -> dict[str, Any]:
-    """The keys are documented in edgetop/docs/inspect.md. What is not known is None."""
-    model, totals = inspection.model, inspection.totals
+    """The keys are documented in edgetop/docs/inspect.md. What is unknown is None."""
+    totals, declared = inspection.totals, inspection.declared.graph
+    precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)
     return {
         "model": _model(inspection.declared),
-        "inputs": _inputs(inspection),
-        "outputs": _outputs(inspection),
+        "inputs": _ports(inspection, input_names(inspection.declared), declared.inputs),
+        "outputs": _ports(inspection, [declared.tensors[at].name for at in declared.outputs], declared.outputs),
         "shapes_from": inspection.measured.runtime if inspection.measured else None,
         "totals": _totals(inspection),
         "precision": {
-            "operators": _operator_precision(inspection.operators),
+            "operators": dict(precision.most_common()),
             "weights": {
                 dtype: {"parameters": parameters, "bytes": size}
                 for dtype, (parameters, size) in inspection.weights.by_dtype.items()
             },
         },
-        "operators": [_operator(model.graph, cost, totals) for cost in inspection.operators],
+        "operators": [_operator(inspection.model.graph, cost, totals) for cost in inspection.operators],
         "by_type": [_type(op_type, group, totals) for op_type, group in by_type(inspection.operators).items()],
         "hints": [
             {"code": notice.code, "message": notice.message, "advice": notice.advice} for notice in hints(inspection)
@@ -51,32 +52,12 @@ def _model(model: Model) -> dict[str, Any]:
     }
 
 
-def _inputs(inspection: Inspection) -> list[dict[str, Any]]:
-    declared, settled = inspection.declared.graph, inspection.model.graph
+def _ports(inspection: Inspection, names: Iterable[str], places: Iterable[int]) -> list[dict[str, Any]]:
+    declared, settled = inspection.declared.graph.tensors, inspection.model.graph.tensors
     return [
-        {**_tensor(name, declared.tensors[place]), "runs_as": _shape(settled.tensors[place])}
-        for name, place in zip(input_names(inspection.declared), declared.inputs, strict=True)
+        {**_tensor(declared[place]), "name": name, "dtype": settled[place].dtype, "runs_as": _shape(settled[place])}
+        for name, place in zip(names, places, strict=True)
     ]
-
-
-def _outputs(inspection: Inspection) -> list[dict[str, Any]]:
-    declared, settled = inspection.declared.graph, inspection.model.graph
-    return [
-        {
-            **_tensor(declared.tensors[place].name, declared.tensors[place]),
-            "dtype": settled.tensors[place].dtype,
-            "runs_as": _shape(settled.tensors[place]),
-        }
-        for place in declared.outputs
-    ]
-
-
-def _tensor(name: str, tensor: Tensor) -> dict[str, Any]:
-    return {"name": name, "dtype": tensor.dtype, "shape": _shape(tensor)}
-
-
-def _shape(tensor: Tensor) -> list[int | str | None] | None:
-    return None if tensor.shape is None else list(tensor.shape)
 
 
 def _totals(inspection: Inspection) -> dict[str, Any]:
@@ -99,17 +80,8 @@ def _totals(inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def _operator_precision(operators: Sequence[OperatorCost]) -> dict[str, int]:
-    counts = Counter(cost.dtype or "unknown" for cost in operators if not cost.is_folded)
-    return dict(counts.most_common())
-
-
 def _operator(graph: Graph, cost: OperatorCost, totals: Totals) -> dict[str, Any]:
     operator = cost.operator
-    sides = (
-        [_tensor(graph.tensors[place].name, graph.tensors[place]) for place in side if place != OMITTED]
-        for side in (operator.inputs, operator.outputs)
-    )
     return {
         "position": operator.position,
         "name": operator.name,
@@ -128,8 +100,21 @@ def _operator(graph: Graph, cost: OperatorCost, totals: Totals) -> dict[str, Any
         "weights_bytes": cost.weights_bytes,
         "parameters": cost.parameters,
         "intensity": _rounded(cost.intensity),
-        **dict(zip(("inputs", "outputs"), sides, strict=True)),
+        "inputs": _tensors(graph, operator.inputs),
+        "outputs": _tensors(graph, operator.outputs),
     }
+
+
+def _tensors(graph: Graph, places: Iterable[int]) -> list[dict[str, Any]]:
+    return [_tensor(graph.tensors[place]) for place in places if place != OMITTED]
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    return {"name": tensor.name, "dtype": tensor.dtype, "shape": _shape(tensor)}
+
+
+def _shape(tensor: Tensor) -> list[int | str | None] | None:
+    return None if tensor.shape is None else list(tensor.shape)
 
 
 def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
@@ -143,16 +128,13 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Over the operators of which each is known, and of how many it is not; None where of none."""
-    found: dict[str, int | None] = {}
-    for key, known, unknown in (
-        ("macs", totals.macs, totals.macs_unknown),
-        ("flops", totals.flops, totals.flops_unknown),
-        ("bytes", totals.bytes, totals.bytes_unknown),
-    ):
-        found[key] = known if unknown < totals.operators or not unknown else None
-        found[f"{key}_unknown"] = unknown
-    return found
+    """Sums over the operators that each is known of, None where there are none, and how many the others are."""
+    sums: dict[str, int | None] = {}
+    for key in ("macs", "flops", "bytes"):
+        unknown = getattr(totals, f"{key}_unknown")
+        sums[key] = getattr(totals, key) if unknown < totals.operators or not unknown else None
+        sums[f"{key}_unknown"] = unknown
+    return sums
 
 
 def _share(part: int | None, whole: int) -> float | None:

@@ -10,10 +10,9 @@ from edgetop.models.inspection import Inspection
 from edgetop.models.tflite_file import ACTIVATIONS
 from edgetop.session.events import Notice
 
-# From this share of the bytes on, something that computes nothing is worth a word.
+# From this share of the bytes on, something that computes nothing is reported.
 NOTABLE_SHARE = 0.10
-
-_NAMED = 3  # so many examples are named
+_EXAMPLES = 3  # named in a hint
 
 # What ONNX Runtime merges into a convolution that nothing else reads (core/optimizer/conv_activation_fusion.cc),
 # and activations that it does not.
@@ -30,16 +29,15 @@ _DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "C
 
 
 def hints(inspection: Inspection) -> tuple[Notice, ...]:
-    """Return the hints that apply, those that limit the figures first."""
-    found: list[Iterator[Notice]] = [
-        _unknown(inspection),
-        _open_shapes(inspection),
-        _separate_activations(inspection),
-        _conversions(inspection),
-        _dynamic_range(inspection.operators),
-        _wide_dtypes(inspection),
-    ]
-    return tuple(notice for notices in found for notice in notices)
+    """The hints that apply, those that limit the figures first."""
+    return (
+        *_unknown(inspection),
+        *_open_shapes(inspection),
+        *_separate_activations(inspection),
+        *_conversions(inspection),
+        *_dynamic_range(inspection.operators),
+        *_wide_dtypes(inspection),
+    )
 
 
 def _unknown(inspection: Inspection) -> Iterator[Notice]:
@@ -70,25 +68,23 @@ def _separate_activations(inspection: Inspection) -> Iterator[Notice]:
     graph = inspection.model.graph
     readers = _readers(graph)
     if inspection.model.format == "tflite":
-        found = [op.name for op in graph.operators if _could_carry(op, graph, readers)]
-        text, advice = (
-            "could carry the activation behind them, which is an operator of its own",
-            "convert the model again",
-        )
+        names = [op.name for op in graph.operators if _could_carry(op, graph, readers)]
+        text = "could carry the activation behind them, which is an operator of its own"
+        advice = "convert the model again"
     else:
-        found = [op.name for op in graph.operators if op.op_type == "Conv" and _stays_apart(op, graph, readers)]
+        names = [op.name for op in graph.operators if op.op_type == "Conv" and _stays_apart(op, graph, readers)]
         text = "have an activation that ONNX Runtime does not merge into them"
         advice = "use Relu, Clip, LeakyRelu, Sigmoid or Tanh, and nothing else on the convolution's output"
-    if found:
-        yield Notice("separate-activations", f"{len(found)} operators {text}: {_listed(found)}", advice)
+    if names:
+        yield Notice("separate-activations", f"{len(names)} operators {text}: {_listed(names)}", advice)
 
 
 def _readers(graph: Graph) -> dict[int, list[Operator]]:
-    found: dict[int, list[Operator]] = {}
+    readers: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for place in set(operator.inputs) - {OMITTED}:
-            found.setdefault(place, []).append(operator)
-    return found
+            readers.setdefault(place, []).append(operator)
+    return readers
 
 
 def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
@@ -112,52 +108,56 @@ def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Opera
 
 
 def _conversions(inspection: Inspection) -> Iterator[Notice]:
-    graph = inspection.model.graph
-    annotations = _annotations(graph)
-    found = [
+    annotations = _annotations(inspection.model.graph)
+    conversions = [
         cost
         for cost in inspection.operators
         if cost.operator.op_type in _CONVERSIONS and not cost.is_folded and cost.operator.position not in annotations
     ]
-    moved = sum(cost.bytes or 0 for cost in found)
-    if found and moved >= NOTABLE_SHARE * inspection.totals.bytes > 0:
-        share = percent(moved / inspection.totals.bytes)
+    if share := _notable_share(conversions, inspection):
         yield Notice(
             "conversions",
-            f"{len(found)} operators only convert between dtypes ({_types(found)}) and move {share} of the bytes",
+            f"{len(conversions)} operators only convert between dtypes ({_types(conversions)}) and move "
+            f"{share} of the bytes",
             "keep one dtype through the model; quantise the operators between two conversions as well",
         )
+
+
+def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
+    """The share of the bytes that these operators move, as text; empty where it is not worth a hint."""
+    moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
+    return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
 
 
 def _annotations(graph: Graph) -> set[int]:
     """ONNX's pairs of QuantizeLinear and DequantizeLinear: runtimes merge these with the operators around them."""
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
-    found = set()
+    positions = set()
     for operator in graph.operators:
         if operator.op_type == "DequantizeLinear" and operator.inputs:
             maker = makers.get(operator.inputs[0])
             constant = operator.inputs[0] != OMITTED and graph.tensors[operator.inputs[0]].is_constant
             if constant or (maker is not None and maker.op_type == "QuantizeLinear"):
-                found.add(operator.position)
+                positions.add(operator.position)
         elif operator.op_type == "QuantizeLinear" and operator.outputs:
             after = readers.get(operator.outputs[0], [])
             if after and all(reader.op_type == "DequantizeLinear" for reader in after):
-                found.add(operator.position)
-    return found
+                positions.add(operator.position)
+    return positions
 
 
 def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
-    found = [
+    dynamic = [
         cost
         for cost in operators
         if cost.macs
         and (cost.operator.op_type in _DYNAMIC or (_is_int(cost.weights_dtype) and not _is_int(cost.dtype)))
     ]
-    if found:
+    if dynamic:
         yield Notice(
             "dynamic-range",
-            f"{len(found)} operators have integer weights and float activations ({_types(found)}), "
+            f"{len(dynamic)} operators have integer weights and float activations ({_types(dynamic)}), "
             "which are quantised anew in every inference",
             "quantise activations as well, with a set of representative inputs",
         )
@@ -168,24 +168,21 @@ def _is_int(dtype: str | None) -> bool:
 
 
 def _wide_dtypes(inspection: Inspection) -> Iterator[Notice]:
-    for dtype in ("float64", "int64"):
-        found = [cost for cost in inspection.operators if cost.dtype == dtype and cost.bytes]
-        moved = sum(cost.bytes or 0 for cost in found)
-        if moved and moved >= NOTABLE_SHARE * inspection.totals.bytes:
+    for dtype, narrower in (("float64", "float32"), ("int64", "int32")):
+        wide = [cost for cost in inspection.operators if cost.dtype == dtype and cost.bytes]
+        if share := _notable_share(wide, inspection):
             yield Notice(
                 "wide-dtype",
-                f"{len(found)} operators work on {dtype} ({_types(found)}) and move "
-                f"{percent(moved / inspection.totals.bytes)} of the bytes",
-                f"{'float32' if dtype == 'float64' else 'int32'} takes half of that; few accelerators have {dtype}",
+                f"{len(wide)} operators work on {dtype} ({_types(wide)}) and move {share} of the bytes",
+                f"{narrower} takes half of that; few accelerators have {dtype}",
             )
 
 
 def _types(operators: Iterable[OperatorCost]) -> str:
     counts = Counter(cost.operator.op_type for cost in operators)
-    return ", ".join(f"{op_type} {number}" for op_type, number in counts.most_common(_NAMED)) + (
-        ", ..." if len(counts) > _NAMED else ""
-    )
+    examples = ", ".join(f"{op_type} {number}" for op_type, number in counts.most_common(_EXAMPLES))
+    return examples + (", ..." if len(counts) > _EXAMPLES else "")
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(name or "?" for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    return ", ".join(name or "?" for name in names[:_EXAMPLES]) + (", ..." if len(names) > _EXAMPLES else "")
