@@ -5,24 +5,17 @@ may follow, are read.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from edgetop.models.graph import OMITTED, Array, Graph, Model, Operator, Shape, Tensor, count, size_bytes, small_value
-from edgetop.models.limits import (
-    MAX_OPERATORS,
-    MAX_RANK,
-    MAX_TENSORS,
-    MAX_VALUE_ELEMENTS,
-    Budget,
-    MalformedError,
-)
+from edgetop.models.limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, MAX_VALUE_ELEMENTS, Budget, MalformedError
 
 # FlatBuffers read in place: tables, vectors and strings, each offset checked before it is followed.
 # Source: https://flatbuffers.dev/internals/. Offsets of a hostile file may overlap or point at one thing many times
-# over; the budget of what is looked at ends that.
+# over; the budget of steps ends that.
 
 _U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
 
@@ -45,7 +38,7 @@ def _read(kind: struct.Struct, data: memoryview, position: int) -> Any:
 
 
 class Table:
-    """One table; its fields are known by their ids in the schema."""
+    """One table; its fields are numbered by their ids in the schema."""
 
     __slots__ = ("_budget", "_data", "_position", "_vtable", "_vtable_size")
 
@@ -72,9 +65,6 @@ class Table:
         data = self.bytes_of(field)
         self._budget.spend(len(data) // 16)
         return bytes(data).decode("utf-8", "backslashreplace")
-
-    def has(self, field: int) -> bool:
-        return self._field(field) is not None
 
     def numbers(self, field: int, kind: str = "i32") -> tuple[int, ...]:
         scalar = SCALARS[kind]
@@ -184,8 +174,8 @@ def read_tflite(data: memoryview) -> Model:
         raise MalformedError("no TFLite model")
     model = root(data, Budget())
     buffers = list(model.tables(4))
-    codes = [_operator_code(table) for table in model.tables(1)]
-    graphs = _GraphReader(codes, buffers).read(model)
+    reader = _GraphReader([_operator_code(table) for table in model.tables(1)], buffers)
+    graphs = [reader.read(table) for table in model.tables(2)]
     if not graphs:
         raise MalformedError("no graph")
     return Model(
@@ -209,12 +199,12 @@ def _operator_code(table: Table) -> tuple[str, str]:
 
 def _metadata(model: Table, buffers: list[Table]) -> dict[str, str]:
     """Names of the entries with their text where it is one that can be read, else how many bytes it has."""
-    found = {}
+    metadata = {}
     for entry in model.tables(6):
         number = entry.scalar(1, "u32")
         data = buffers[number].bytes_of(0) if number < len(buffers) else memoryview(b"")
-        found[entry.text(0)] = _readable(data)
-    return found
+        metadata[entry.text(0)] = _readable(data)
+    return metadata
 
 
 def _readable(data: memoryview) -> str:
@@ -232,10 +222,7 @@ class _GraphReader:
         self._codes, self._buffers = codes, buffers
         self._tensors = self._operators = 0
 
-    def read(self, model: Table) -> list[Graph]:
-        return [self._graph(table) for table in model.tables(2)]
-
-    def _graph(self, table: Table) -> Graph:
+    def read(self, table: Table) -> Graph:
         self._tensors += table.length(0, 4)
         self._operators += table.length(3, 4)
         if self._tensors > MAX_TENSORS or self._operators > MAX_OPERATORS:
@@ -288,6 +275,7 @@ class _GraphReader:
         inputs, outputs = (_places(table, field, tensors) for field in (1, 2))
         named = [tensors[place].name for place in outputs if place != OMITTED]
         options = table.table(4)
+        graphs = [options.scalar(field, "i32") for field in SUBGRAPHS.get(op_type, ())] if options else []
         return Operator(
             position,
             named[0] if named else "",
@@ -295,8 +283,8 @@ class _GraphReader:
             domain,
             inputs,
             outputs,
-            _attributes(OPTIONS.get(op_type, {}), options),
-            _subgraphs(SUBGRAPHS.get(op_type, ()), options),
+            {name: options.scalar(*field) if options else 0 for name, field in OPTIONS.get(op_type, {}).items()},
+            tuple(number - 1 for number in graphs if number > 0),  # Model.subgraphs leaves out the file's first graph
         )
 
 
@@ -318,13 +306,3 @@ def _shape(table: Table) -> Shape | None:
         raise MalformedError("a tensor of impossible shape")
     chosen = signature if len(signature) == len(stored) else stored
     return tuple(dim if dim >= 0 else None for dim in chosen)
-
-
-def _attributes(fields: Mapping[str, tuple[int, str]], options: Table | None) -> dict[str, Any]:
-    return {name: options.scalar(*field) if options else 0 for name, field in fields.items()}
-
-
-def _subgraphs(known: tuple[int, ...], options: Table | None) -> tuple[int, ...]:
-    """Places in `Model.subgraphs`, which leaves out the file's first graph."""
-    numbers = [options.scalar(field, "i32") for field in known] if options is not None else []
-    return tuple(number - 1 for number in numbers if number > 0)

@@ -49,7 +49,6 @@ def test_absent_fields_have_their_defaults():
     assert found.scalar(3, "i32", 7) == 7
     assert found.text(3) == found.text(99) == ""
     assert found.numbers(3) == ()
-    assert not found.has(3)
     assert found.table(3) is None
 
 
