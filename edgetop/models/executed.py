@@ -1,7 +1,7 @@
 """Which operators of a model's file stand behind one that ran, after a runtime has merged, split and renamed them.
 
-Where that does not follow from what is known of the runtime, it is not known: no guess is made
-from names that merely look alike.
+Where the origin does not follow from documented behaviour of the runtime, it is unknown: names that merely look
+alike prove nothing.
 """
 
 import itertools
@@ -27,8 +27,8 @@ class Origin:
 
     @property
     def flops(self) -> int | None:
-        found = [cost.flops for cost in self.costs]
-        return None if None in found else sum(flops or 0 for flops in found)
+        flops = [cost.flops for cost in self.costs]
+        return None if None in flops else sum(number or 0 for number in flops)
 
     @property
     def bytes(self) -> int | None:
@@ -48,7 +48,7 @@ class Origin:
 
 
 def origins(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """One for each of `infos`, which are in run order; None: not known."""
+    """One for each of `infos`, which are in run order; None: unknown."""
     if inspection.model.format == "onnx":
         return _OnnxRuntime(inspection).origins(infos)
     return _tflite(inspection, infos)
@@ -86,26 +86,26 @@ def _kind(op_type: str) -> str:
 
 
 class _Named:
-    """Operators by their names; of several of one name none is found.
+    """Operators by their names; a name that several have is none's.
 
     Of those in several calls of a function it is the next one, where their work is the same: then it does not matter
     which call it is.
     """
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
-        self._found: dict[str, list[OperatorCost]] = {}
+        self._costs: dict[str, list[OperatorCost]] = {}
         for name, cost in named:
-            self._found.setdefault(_in_any_call(name), []).append(cost)
-        self._found.pop("", None)
+            self._costs.setdefault(_in_any_call(name), []).append(cost)
+        self._costs.pop("", None)
 
     def __contains__(self, name: str) -> bool:
-        return _in_any_call(name) in self._found
+        return _in_any_call(name) in self._costs
 
     def get(self, name: str) -> OperatorCost | None:
-        found = self._found.get(_in_any_call(name), [])
+        costs = self._costs.get(_in_any_call(name), [])
         if name.startswith(_FUNCTION):
-            return found.pop(0) if len({(cost.flops, cost.bytes) for cost in found}) == 1 else None
-        return found[0] if len(found) == 1 else None
+            return costs.pop(0) if len({(cost.flops, cost.bytes) for cost in costs}) == 1 else None
+        return costs[0] if len(costs) == 1 else None
 
 
 def _in_any_call(name: str) -> str:
@@ -130,7 +130,7 @@ class _OnnxRuntime:
         )
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
-        """The one that it is named after: alone, or the last of those merged into it."""
+        """The operator that it is named after: alone, or the last of those merged into it."""
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
             name = token[1] if token[1].endswith("_nchwc") or name not in self._named else name
@@ -138,14 +138,14 @@ class _OnnxRuntime:
             return self._by_output.get(blocked[1]) or self._by_output.get(_SCALE.sub("", blocked[1]))
         if fusion := _FUSION.match(name):
             name = fusion[1]
-        found = self._named.get(name)
-        if found is None and (numbered := _NUMBERED.match(name)) and int(numbered[2]) < len(self._costs):
+        cost = self._named.get(name)
+        if cost is None and (numbered := _NUMBERED.match(name)) and int(numbered[2]) < len(self._costs):
             there = self._costs[int(numbered[2])]
-            found = there if not there.operator.name and there.operator.op_type == numbered[1] else None
-        return found
+            cost = there if not there.operator.name and there.operator.op_type == numbered[1] else None
+        return cost
 
     def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
-        """Back from the last one to the one that the result is of the kind of."""
+        """The chain from an operator of the result's kind to the last one merged into it."""
         if info.op_type == "QuickGelu":
             return self._swish(last)
         chain = [last]
@@ -205,20 +205,17 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """What ran by itself, whoever ran it, has the file's type and the name of its first output.
+    """What ran by itself, under any provider, has the file's type and the name of its first output.
 
     XNNPACK's operators, which have names of their own, keep the order of the file.
     """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
-    found: list[Origin | None] = []
-    for info in infos:
-        cost = by_name.get((info.name, info.op_type))
-        found.append(None if cost is None else Origin((cost,)))
-    alone = {origin.main.operator.position for origin in found if origin is not None}
+    ran = [by_name.get((info.name, info.op_type)) for info in infos]
+    alone = {cost.operator.position for cost in ran if cost is not None}
     left = [cost for cost in inspection.operators if not cost.is_folded and cost.operator.position not in alone]
     for place, cost in _in_order(infos, left):
-        found[place] = Origin((cost,))
-    return tuple(found)
+        ran[place] = cost
+    return tuple(None if cost is None else Origin((cost,)) for cost in ran)
 
 
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
@@ -241,7 +238,7 @@ def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> It
 
 
 def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:
-    """The same operators with what each was in the file, computes and moves, as far as it is known."""
+    """The same operators with what each was in the file, its FLOPs and its bytes, as far as these are known."""
     return tuple(
         info if origin is None else replace(info, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         for info, origin in zip(infos, origins(inspection, infos), strict=True)
@@ -249,7 +246,7 @@ def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Op
 
 
 def main_dtype(costs: Iterable[OperatorCost]) -> str | None:
-    """On which most multiply-accumulates run; None: there are none that are known."""
+    """The dtype of most multiply-accumulates; None: no operator is known to have any."""
     macs: Counter[str] = Counter()
     for cost in costs:
         macs[cost.dtype or ""] += cost.macs or 0

@@ -85,7 +85,7 @@ DTYPE_RULES: dict[str, Rule] = {
 
 
 def output_dtypes(node: Node) -> list[str | None]:
-    """Without a rule of its own, an operator that is known gives what its first input is."""
+    """An operator that has a rule for its sizes alone gives the dtype of its first input."""
     rule = DTYPE_RULES.get(node.operator.op_type)
     if rule is not None:
         return rule(node)
@@ -104,7 +104,7 @@ _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLi
 _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
-class Found(NamedTuple):
+class Result(NamedTuple):
     """What the rules give for one output."""
 
     sizes: Sizes | None = None
@@ -128,7 +128,10 @@ def with_shapes(
 def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
     graph = model.graph
     names = _named_sizes(graph, inputs)
-    tensors = [replace(tensor, shape=_concrete(tensor.shape, names)) for tensor in graph.tensors]
+    tensors = []
+    for tensor in graph.tensors:
+        sizes = [names.get(dim) if isinstance(dim, str) else dim for dim in tensor.shape or ()]
+        tensors.append(replace(tensor, shape=None if tensor.shape is None else tuple(sizes)))
     for place in _overruled(graph):
         tensors[place] = replace(tensors[place], shape=None)
     for place in graph.inputs:
@@ -138,9 +141,9 @@ def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
     for operator in graph.operators:
         node = Node.of(operator, tensors)
         is_constant = _is_constant(node)
-        for place, found in zip(operator.outputs, _outputs(node), strict=False):
+        for place, result in zip(operator.outputs, _outputs(node), strict=False):
             if place != OMITTED and not tensors[place].is_constant:
-                tensors[place] = replace(_merged(found, tensors[place]), is_constant=is_constant)
+                tensors[place] = replace(_merged(result, tensors[place]), is_constant=is_constant)
     return tensors
 
 
@@ -156,27 +159,27 @@ def _overruled(graph: Graph) -> set[int]:
     return set(graph.outputs) & {place for op in ruled for place in op.outputs}
 
 
-def _outputs(node: Node) -> list[Found]:
+def _outputs(node: Node) -> list[Result]:
     number = len(node.operator.outputs)
     if node.operator.domain not in onnx_rules.DOMAINS:
-        return [Found()] * number
+        return [Result()] * number
     sizes = _attempt(onnx_rules.output_sizes, node, number)
     dtypes = _attempt(output_dtypes, node, number)
-    found = [Found(_possible(size), dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
-    if not found or node.operator.op_type not in FOLDS:
-        return found
+    results = [Result(_possible(size), dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
+    if not results or node.operator.op_type not in FOLDS:
+        return results
     try:
-        values = folded(node, found[0].sizes)
+        values = folded(node, results[0].sizes)
     except BROKEN_NODE:
-        return found
+        return results
     return [
-        output if value is None else Found(value.shape, output.dtype, value)
-        for output, value in zip_longest(found, values[:number])
+        output if value is None else Result(value.shape, output.dtype, value)
+        for output, value in zip_longest(results, values[:number])
     ]
 
 
 def _possible(sizes: Sizes | None) -> Sizes | None:
-    """What a tensor can have: a broken node's attributes may have put anything into them."""
+    """The sizes where a tensor can have them: a broken node's attributes may have put anything into them."""
     if sizes is None or len(sizes) > MAX_RANK:
         return None
     is_possible = all(size is None or (isinstance(size, int) and size >= 0) for size in sizes)
@@ -184,38 +187,31 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """What a rule says of `number` outputs; None of each where it cannot say."""
-    found: list[T | None] = []
+    """The rule's results for `number` outputs; None for each that it cannot give."""
+    results: list[T | None] = []
     with contextlib.suppress(*BROKEN_NODE):
-        found = rule(node)
-    return [*found[:number], *[None] * (number - len(found))]
+        results = rule(node)
+    return [*results[:number], *[None] * (number - len(results))]
 
 
 def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """The size of every dimension with a name. A name that inputs use for unlike sizes says nothing."""
-    found: dict[str, set[int]] = {}
+    by_name: dict[str, set[int]] = {}
     for place in graph.inputs:
         tensor = graph.tensors[place]
         for dim, size in zip(tensor.shape or (), inputs.get(tensor.name, ()), strict=False):
             if isinstance(dim, str):
-                found.setdefault(dim, set()).add(size)
-    return {name: sizes.pop() for name, sizes in found.items() if len(sizes) == 1}
+                by_name.setdefault(dim, set()).add(size)
+    return {name: sizes.pop() for name, sizes in by_name.items() if len(sizes) == 1}
 
 
-def _concrete(shape: Shape | None, names: Mapping[str, int]) -> Sizes | None:
-    if shape is None:
-        return None
-    return tuple(names.get(dim) if isinstance(dim, str) else dim for dim in shape)
-
-
-def _merged(found: Found, declared: Tensor) -> Tensor:
-    """What the rule found, and where it found nothing what the file says (value_info)."""
-    sizes, stated = found.sizes, declared.shape
-    if sizes is None or stated is None or len(stated) != len(sizes):
-        shape = stated if sizes is None else sizes
-    else:
+def _merged(result: Result, declared: Tensor) -> Tensor:
+    """The rule's result, and where it has none what the file says (value_info)."""
+    sizes, stated = result.sizes, declared.shape
+    shape: Shape | None = stated if sizes is None else sizes
+    if sizes is not None and stated is not None and len(stated) == len(sizes):
         shape = tuple(b if a is None else a for a, b in zip(sizes, stated, strict=True))
-    return replace(declared, shape=shape, dtype=found.dtype or declared.dtype, value=found.value)
+    return replace(declared, shape=shape, dtype=result.dtype or declared.dtype, value=result.value)
 
 
 def _is_constant(node: Node) -> bool:
@@ -239,7 +235,8 @@ def _tflite(model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping
         stored = tensors[place].shape
         given: Shape = tuple(inputs.get(name, stored or ()))
         if given != stored:
-            only_open = only_open and _fills(given, stored)
+            only_open = only_open and stored is not None and len(given) == len(stored)
+            only_open = only_open and all(b in {None, a} for a, b in zip(given, stored or (), strict=True))
             tensors[place] = replace(tensors[place], shape=given)
             changed.add(place)
     by_value = tensors_by_value(model)
@@ -257,11 +254,3 @@ def _tflite(model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping
             if is_changed:
                 changed.add(place)
     return tensors
-
-
-def _fills(given: Shape, stored: Shape | None) -> bool:
-    return (
-        stored is not None
-        and len(given) == len(stored)
-        and all(b is None or a == b for a, b in zip(given, stored, strict=True))
-    )
