@@ -60,6 +60,11 @@ def permille(text: str) -> float:
     return _within(parse_int(text.strip()), 1000) / 10
 
 
+def percent(text: str) -> float:
+    """amdgpu's `gpu_busy_percent` (Documentation/gpu/amdgpu/thermal.rst)."""
+    return _within(parse_int(text.strip()), 100)
+
+
 def share_of_clock(activity_khz: str, clock_hz: str) -> float:
     """Of its clock, for how much Tegra's memory controller was busy: as tegrastats has it.
 
@@ -70,11 +75,6 @@ def share_of_clock(activity_khz: str, clock_hz: str) -> float:
     if not 0 <= busy_khz * 1000 <= hertz or not hertz:
         raise ValueError(f"its activity reads {busy_khz} kHz, of a clock of {hertz / 1000:g} kHz")
     return busy_khz * 100_000 / hertz
-
-
-def percent(text: str) -> float:
-    """amdgpu's `gpu_busy_percent` (Documentation/gpu/amdgpu/thermal.rst)."""
-    return _within(parse_int(text.strip()), 100)
 
 
 def load_at_clock(text: str) -> float:
@@ -111,8 +111,14 @@ def _within(value: int, most: int) -> float:
 
 
 def discover(root: Root) -> Found:
-    found = [_tegra_gpu(root), _tegra_emc(root), _devfreq(root), _rknpu(root), _amdgpu(root), _intel(root)]
-    return _numbered(join(found))
+    tegra = (_tegra_gpu(root), _tegra_emc(root)) if is_compatible(root, "nvidia,tegra") else ()
+    found = join([*tegra, _rockchip(root), _drm(root)])
+    # Several devices of a kind are told apart by a number.
+    readers = [source for source in found.sources if isinstance(source, Reader)]
+    labels = distinct([reader.sensors[0].label for reader in readers])
+    infos = [replace(reader.sensors[0], id=f"load/{label}") for reader, label in zip(readers, labels, strict=True)]
+    sources = (replace(reader, sensors=(info,), name=info.id) for reader, info in zip(readers, infos, strict=True))
+    return Found(tuple(sources), found.missing)
 
 
 def _source(root: Root, label: str, file: str, parse: Callable[[str], float], note: str | None = None) -> Found:
@@ -120,8 +126,6 @@ def _source(root: Root, label: str, file: str, parse: Callable[[str], float], no
 
 
 def _tegra_gpu(root: Root) -> Found:
-    if not is_compatible(root, "nvidia,tegra"):
-        return Found()
     names = [name for name in root.names(DEVFREQ) if _TEGRA_GPU.fullmatch(name)]
     devices = [f"{DEVFREQ}/{name}{place}" for name in names for place in ("/device", "")]
     for folder in _TEGRA_FOLDERS:
@@ -135,69 +139,47 @@ def _tegra_gpu(root: Root) -> Found:
 
 
 def _tegra_emc(root: Root) -> Found:
-    if not is_compatible(root, "nvidia,tegra"):
-        return Found()
     activity, clock = (next(filter(root.exists, files), None) for files in (_EMC_ACTIVITY, _EMC_CLOCK))
-    if activity and clock and not any(map(root.is_denied, (activity, clock))):
+    is_denied = any(file and root.is_denied(file) for file in (activity, clock))
+    if activity and clock and not is_denied:
         note = f"activity of the memory controller by its clock, {root.absolute(clock)}"
         load = sensor("load", "emc", root.absolute(activity), note=note)
         files = (root.file(activity), root.file(clock))
         return Found((Reader((load,), lambda: [share_of_clock(*(file.read_text() for file in files))]),))
-    return Found(missing=(Missing("load/emc", *_why_no_emc(root, activity, clock)),))
-
-
-def _why_no_emc(root: Root, activity: str | None, clock: str | None) -> tuple[str, str]:
-    """The reason, and what would change it."""
-    beside = "run beside it, as root: sudo tegrastats (EMC_FREQ)"
-    if not root.names(DEBUG) or any(file and root.is_denied(file) for file in (activity, clock)):
+    fix = "run beside it, as root: sudo tegrastats (EMC_FREQ)"
+    if not root.names(DEBUG) or is_denied:
         what = "the memory controller's clock is" if activity else "the memory controller's activity and clock are"
-        return f"{what} told in {root.absolute(DEBUG)}, which only root may read", "start edgetop with sudo"
-    if clock and root.exists(_EMC_FIRMWARE):
-        return f"the firmware tells its activity in {root.absolute(_EMC_FIRMWARE)}, and nobody in which unit", beside
-    return f"the kernel tells the memory controller's {'clock' if activity else 'activity'} nowhere", beside
+        why, fix = f"{what} told in {root.absolute(DEBUG)}, which only root may read", "start edgetop with sudo"
+    elif clock and root.exists(_EMC_FIRMWARE):
+        why = f"the firmware tells its activity in {root.absolute(_EMC_FIRMWARE)}, and nobody in which unit"
+    else:
+        why = f"the kernel tells the memory controller's {'clock' if activity else 'activity'} nowhere"
+    return Found(missing=(Missing("load/emc", why, fix),))
 
 
-def _devfreq(root: Root) -> Found:
-    """Rockchip's. The NPU's is left to its driver where that tells: see _rknpu."""
-    found = []
+def _rockchip(root: Root) -> Found:
+    """By devfreq; where the NPU's driver has a file of its own, that one counts."""
+    has_debug = root.exists(RKNPU_DEBUG)
+    parts = []
     for name in root.names(DEVFREQ):
-        label = _ROCKCHIP.get(name.rpartition(".")[2])
-        file = f"{DEVFREQ}/{name}/load"
-        if label is None or not root.exists(file) or (label == "npu" and root.exists(RKNPU_DEBUG)):
-            continue
-        found.append(_source(root, label, file, load_at_clock))
-    return join(found)
-
-
-def _rknpu(root: Root) -> Found:
-    if root.exists(RKNPU_DEBUG):
-        return _source(root, "npu", RKNPU_DEBUG, rknpu_load, "mean over its cores")
+        label, file = _ROCKCHIP.get(name.rpartition(".")[2]), f"{DEVFREQ}/{name}/load"
+        if label is not None and root.exists(file) and not (label == "npu" and has_debug):
+            parts.append(_source(root, label, file, load_at_clock))
     npus = [name for name in root.names(DEVFREQ) if name.endswith(".npu")]
-    if not (npus or root.exists(RKNPU_MODULE)) or any(root.exists(f"{DEVFREQ}/{name}/load") for name in npus):
-        return Found()
-    why = f"the RKNPU driver tells it in {root.absolute(RKNPU_DEBUG)}, which only root may read"
-    return Found(missing=(Missing("load/npu", why, "start edgetop with sudo"),))
+    if has_debug:
+        parts.append(_source(root, "npu", RKNPU_DEBUG, rknpu_load, "mean over its cores"))
+    elif (npus or root.exists(RKNPU_MODULE)) and not any(root.exists(f"{DEVFREQ}/{name}/load") for name in npus):
+        why = f"the RKNPU driver tells it in {root.absolute(RKNPU_DEBUG)}, which only root may read"
+        parts.append(Found(missing=(Missing("load/npu", why, "start edgetop with sudo"),)))
+    return join(parts)
 
 
-def _amdgpu(root: Root) -> Found:
-    files = [f"{card}/device/gpu_busy_percent" for card in _cards(root)]
-    return join([_source(root, "gpu", file, percent) for file in files if root.exists(file)])
-
-
-def _intel(root: Root) -> Found:
-    if not any(root.names(f"{card}/gt") for card in _cards(root)):  # i915's own folder
-        return Found()
-    return Found(missing=(Missing("load/gpu", "the i915 driver tells it as perf events alone", "sudo intel_gpu_top"),))
-
-
-def _cards(root: Root) -> list[str]:
-    return [f"{DRM}/{name}" for name in root.names(DRM) if re.fullmatch(r"card[0-9]+", name)]
-
-
-def _numbered(found: Found) -> Found:
-    """Several devices of a kind are told apart by a number."""
-    readers = [source for source in found.sources if isinstance(source, Reader)]
-    labels = distinct([reader.sensors[0].label for reader in readers])
-    infos = [replace(reader.sensors[0], id=f"load/{label}") for reader, label in zip(readers, labels, strict=True)]
-    sources = (replace(reader, sensors=(info,), name=info.id) for reader, info in zip(readers, infos, strict=True))
-    return Found(tuple(sources), found.missing)
+def _drm(root: Root) -> Found:
+    """amdgpu's load, and where i915 has none."""
+    cards = [f"{DRM}/{name}" for name in root.names(DRM) if re.fullmatch(r"card[0-9]+", name)]
+    files = [f"{card}/device/gpu_busy_percent" for card in cards]
+    parts = [_source(root, "gpu", file, percent) for file in files if root.exists(file)]
+    if any(root.names(f"{card}/gt") for card in cards):  # i915's own folder
+        why = "the i915 driver tells it as perf events alone"
+        parts.append(Found(missing=(Missing("load/gpu", why, "sudo intel_gpu_top"),)))
+    return join(parts)

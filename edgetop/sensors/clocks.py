@@ -10,7 +10,7 @@ Video codecs and buses are left out.
 import re
 from functools import partial
 
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, join, sensor
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt_all, distinct, sensor
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.session.manifest import SensorInfo
 
@@ -30,14 +30,12 @@ _KINDS = (
 
 
 def discover(root: Root) -> Found:
-    return join([_cpus(root), _devices(root)])
-
-
-def _cpus(root: Root) -> Found:
     clocks = tuple(_policy(root, folder) for folder in policies(root))
-    if clocks:
-        return Found(clocks)
-    return Found(missing=(Missing("CPU clocks", f"no cpufreq policy in {root.absolute(POLICIES)}"),))
+    missing = () if clocks else (Missing("CPU clocks", f"no cpufreq policy in {root.absolute(POLICIES)}"),)
+    kinds = [(name, kind) for name in root.names(DEVFREQ) if (kind := device_kind(name))]
+    labels = distinct([kind for _, kind in kinds])
+    devices = [_device(root, name, label) for (name, _), label in zip(kinds, labels, strict=True)]
+    return Found((*clocks, *devices), missing)
 
 
 def policies(root: Root) -> list[str]:
@@ -49,30 +47,19 @@ def _policy(root: Root, folder: str) -> Reader:
     names = ("scaling_cur_freq", "scaling_max_freq", "affected_cpus")
     now, cap, cpus = (root.file(f"{folder}/{name}") for name in names)
     has_cpus = root.exists(cpus.relative)
+    clocks = [partial(_mhz, file, "kHz") for file in (now, cap)]
 
     def read() -> Values:
         # Of a policy without a CPU left every read is EBUSY, which explains nothing.
-        if has_cpus and not cpus.line():
-            return [OFFLINE, OFFLINE]
-        return [attempt(partial(_mhz, file, "kHz")) for file in (now, cap)]
+        return [OFFLINE, OFFLINE] if has_cpus and not cpus.line() else attempt_all(clocks)
 
     highest_khz = root.number(f"{folder}/cpuinfo_max_freq")  # without boost, where it is off: drivers lower it then
     notes = [f"CPUs {related}"] if (related := root.line(f"{folder}/related_cpus")) else []
-    notes += ["boost off"] if _boost_is_off(root, folder) else []
+    # By the policy's own switch, the one of all policies, or that of intel_pstate, which says it the other way.
+    switches = [root.line(f"{folder}/boost"), root.line(f"{POLICIES}/boost")]
+    notes += ["boost off"] if "0" in switches or root.line(NO_TURBO) == "1" else []
     label = f"cpu{folder.rpartition('policy')[2]}"
     return Reader(_sensors(label, now, cap, highest_khz and highest_khz / 1000, ", ".join(notes) or None), read)
-
-
-def _boost_is_off(root: Root, folder: str) -> bool:
-    """By the policy's own switch, the one of all policies, or that of intel_pstate, which says it the other way."""
-    switches = [root.line(f"{folder}/boost"), root.line(f"{POLICIES}/boost")]
-    return "0" in switches or root.line(NO_TURBO) == "1"
-
-
-def _devices(root: Root) -> Found:
-    kinds = [(name, kind) for name in root.names(DEVFREQ) if (kind := device_kind(name))]
-    labels = distinct([kind for _, kind in kinds])
-    return Found(tuple(_device(root, name, label) for (name, _), label in zip(kinds, labels, strict=True)))
 
 
 def device_kind(name: str) -> str | None:
@@ -93,7 +80,7 @@ def _device(root: Root, name: str, label: str) -> Reader:
     except ValueError:
         highest_mhz = None
     infos = _sensors(label, now, cap, highest_mhz, name)
-    return Reader(infos, lambda: [attempt(partial(_mhz, file, "Hz")) for file in (now, cap)])
+    return Reader(infos, partial(attempt_all, [partial(_mhz, file, "Hz") for file in (now, cap)]))
 
 
 def _mhz(file: File, unit: str) -> float | Gap:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from edgetop.sensors.counters import plausible_w
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, distinct, sensor
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
 from edgetop.sensors.root import CHIPS, File, Root
 from edgetop.sensors.thermal import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
@@ -66,22 +66,18 @@ class Input:
 def discover(root: Root) -> Found:
     """Temperatures and fans."""
     chips = dict(_chips(root))
-    found: list[Reader] = []
+    readers: list[Reader] = []
     missing: list[Missing] = []
     for (folder, chip), label in zip(chips.items(), distinct(list(chips.values())), strict=True):
         absences = [(each, each.absence()) for each in _inputs(root, folder, chip, label)]
         missing += [Missing(each.info.id, reason) for each, reason in absences if reason]
         if wired := [each for each, reason in absences if not reason]:
-            infos = tuple(each.info for each in wired)
-            found.append(Reader(infos, partial(_values, wired), name=f"hwmon {label}"))
-    if not zone_types(root) and all(info.kind != "temp" for chip in found for info in chip.sensors):
+            infos, reads = tuple(each.info for each in wired), [each.value for each in wired]
+            readers.append(Reader(infos, partial(attempt_all, reads), name=f"hwmon {label}"))
+    if not zone_types(root) and all(info.kind != "temp" for reader in readers for info in reader.sensors):
         why = f"no thermal zone in {root.absolute(THERMAL)}, no chip in {root.absolute(CHIPS)} that tells one"
         missing.append(Missing("temperature", why))
-    return Found(tuple(found), tuple(missing))
-
-
-def _values(inputs: list[Input]) -> list[float | Gap]:
-    return [attempt(each.value) for each in inputs]
+    return Found(tuple(readers), tuple(missing))
 
 
 def _chips(root: Root) -> Iterator[tuple[str, str]]:
@@ -105,7 +101,9 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
     prefixes = [name.removesuffix("_input") for name in files]
     texts = [root.line(f"{folder}/{prefix}_label") or prefix for prefix in prefixes]
     names = distinct([f"{label}{CHIP_MARK}{text}" for text in texts])
-    tcc_offset_c = _tcc_offset_c(root) if chip == "coretemp" else 0.0
+    devices = cooling_devices(root) if chip == "coretemp" else ()
+    offsets = [attempt(device.state) for device in devices if device.type == "TCC Offset"]
+    tcc_offset_c = sum(offset for offset in offsets if not isinstance(offset, Gap))
     for prefix, text, name in zip(prefixes, texts, names, strict=True):
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:
             continue  # the same sensor on a scale of its own (Documentation/hwmon/k10temp.rst)
@@ -130,18 +128,15 @@ def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
     return {"critical": celsius}
 
 
-def _tcc_offset_c(root: Root) -> float:
-    offsets = [attempt(device.state) for device in cooling_devices(root) if device.type == "TCC Offset"]
-    return sum(offset for offset in offsets if not isinstance(offset, Gap))
-
-
 def discover_power(root: Root) -> Found:
-    """Power that a chip tells by itself."""
+    """Power that a chip reports by itself."""
+    supplies = {_underscored(name) for name in root.names("sys/class/power_supply")}
     named: list[tuple[str, str, str]] = []  # what the board calls it, else its chip; the chip; the file
     for entry in root.names(CHIPS):
         folder = f"{CHIPS}/{entry}"
         chip = root.line(f"{folder}/name") or entry
-        if chip in _RAILS or _is_power_supply(root, folder, chip):
+        is_power_supply = "/power_supply/" in f"/{root.resolve(f'{folder}/device') or ''}" or chip in supplies
+        if chip in _RAILS or is_power_supply:
             continue
         matches = [match for name in root.names(folder) if (match := _POWER.fullmatch(name))]
         files = {match[1]: match[0] for match in matches}
@@ -161,9 +156,3 @@ def _power(root: Root, label: str, chip: str, path: str) -> Reader:
     fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
     file = root.file(path)
     return Reader((info,), lambda: [plausible_w(file.read_int() / 1e6)], max(1.0, fastest_s), fastest_s=fastest_s)
-
-
-def _is_power_supply(root: Root, folder: str, chip_name: str) -> bool:
-    if "/power_supply/" in f"/{root.resolve(f'{folder}/device') or ''}":
-        return True
-    return chip_name in {_underscored(name) for name in root.names("sys/class/power_supply")}

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetop.sensors.memory import accelerator_sensor, tells_clients
+from edgetop.sensors.memory import accelerator_sensor, has_clients
 from edgetop.sensors.protocol import Found, Gap, Missing, Values
 from edgetop.sensors.root import Root, is_compatible
 
@@ -186,7 +186,7 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 def discover_engine(pid: int, root: Root) -> Found:
     """What a Jetson's files do not tell. A captured board has no service to ask."""
-    if not root.is_host or not is_compatible(root, "nvidia,tegra") or tells_clients(root):
+    if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
     python = interpreter()
     if python and SOCKET.exists():

@@ -71,18 +71,16 @@ def kib_as_mib(key: str, fields: Fields) -> float | Gap:
 def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
     """What is in use of a pool whose size and free part the file has."""
     total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
-    if isinstance(total, Gap):
-        return total
-    if isinstance(free, Gap):
-        return free
+    if isinstance(total, Gap) or isinstance(free, Gap):
+        return total if isinstance(total, Gap) else free
     return total - free if free <= total else Gap(f"{free_key} is above {total_key}: {free:g} of {total:g} MiB")
 
 
 def unique_mib(fields: Fields) -> float | Gap:
     clean, dirty = (kib_as_mib(key, fields) for key in ("Private_Clean", "Private_Dirty"))
-    if isinstance(clean, Gap):
-        return clean
-    return dirty if isinstance(dirty, Gap) else clean + dirty
+    if isinstance(clean, Gap) or isinstance(dirty, Gap):
+        return clean if isinstance(clean, Gap) else dirty
+    return clean + dirty
 
 
 def _reader(
@@ -184,22 +182,19 @@ def resident_bytes(pid: int) -> int:
 
 def discover_engine_on_gpu(pid: int, root: Root) -> Found:
     """The engine's part of the GPU's memory. Nothing in a captured board: its processes are not ours."""
-    if not root.is_host or not tells_clients(root):
-        return Found()
-    return Found((nvmap_client(root, pid),))
+    return Found((nvmap_client(root, pid),)) if root.is_host and has_clients(root) else Found()
 
 
 def nvmap_client(root: Root, pid: int) -> Reader:
-    return file_reader(
-        root, CLIENTS, accelerator_sensor(root.absolute(CLIENTS)), partial(client_mib, pid=pid), CLIENTS_CADENCE_S
-    )
+    info = accelerator_sensor(root.absolute(CLIENTS))
+    return file_reader(root, CLIENTS, info, partial(client_mib, pid=pid), CLIENTS_CADENCE_S)
 
 
 def accelerator_sensor(source: str) -> SensorInfo:
     return sensor("mem", "accelerator", source, note="the engine's part of the GPU's memory; in no resident set")
 
 
-def tells_clients(root: Root) -> bool:
+def has_clients(root: Root) -> bool:
     """Whether each process's part is told: debugfs is root's alone."""
     return root.text(CLIENTS).startswith("CLIENT")
 

@@ -9,7 +9,8 @@ NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driv
 
 import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from edgetop.sensors.counters import EnergyCounter
@@ -34,49 +35,51 @@ def discover(root: Root, load: Callable[[str], Any] = importlib.import_module) -
 
 
 def discover_gpus(load: Callable[[str], Any]) -> Found:
-    """What the GPUs of this machine tell; `load` imports a module by its name."""
+    """What the GPUs of this machine report; `load` imports a module by its name."""
+
+    def nothing(why: str, fix: str | None = None) -> Found:
+        return Found(missing=(Missing("NVIDIA GPU", why, fix),))
+
     try:
         nvml = load("pynvml")
     except ImportError:
-        return _missing("there is an NVIDIA driver, but not its Python bindings", "pip install 'edgetop[nvml]'")
+        return nothing("there is an NVIDIA driver, but not its Python bindings", "pip install 'edgetop[nvml]'")
     try:
         nvml.nvmlInit()
         handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     except nvml.NVMLError as error:
-        return _missing(f"NVML: {error}", None)
+        return nothing(f"NVML: {error}")
     sources = [source for i, handle in enumerate(handles) for source in _sources(nvml, handle, i, len(handles) > 1)]
     if handles and not sources:
-        return _missing("NVML supports nothing on this GPU; a Jetson's is part of the board's rails", None)
+        return nothing("NVML supports nothing on this GPU; a Jetson's is part of the board's rails")
     return Found(tuple(sources))
-
-
-def _missing(why: str, fix: str | None) -> Found:
-    return Found(missing=(Missing("NVIDIA GPU", why, fix),))
 
 
 def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[Reader]:
     number = str(index) if is_one_of_many else ""
     where = f"/dev/nvidia{index} (NVML)"
+    try:
+        max_mhz = float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS))
+    except nvml.NVMLError:
+        max_mhz = None
     power = sensor("power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE)
-    state = (
-        (
-            sensor("temp", f"gpu{number}", where),
-            lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+    state: dict[SensorInfo, Probe] = {
+        sensor("temp", f"gpu{number}", where): partial(
+            nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU
         ),
-        (
-            sensor("freq", f"gpu{number}", where, max=_max_mhz(nvml, handle)),
-            lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS),
+        sensor("freq", f"gpu{number}", where, max=max_mhz): partial(
+            nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS
         ),
-        (sensor("load", f"gpu{number}", where), lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-        (sensor("mem", f"accelerator{number}", where), lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB),
-    )
+        sensor("load", f"gpu{number}", where): lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+        sensor("mem", f"accelerator{number}", where): lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB,
+    }
     watts = _power_probe(nvml, handle)
-    found = [_reader(nvml, f"power of GPU {index}", [(power, watts)])] if watts else []
-    supported = [(info, probe) for info, probe in state if _is_supported(nvml, probe)]
+    found = [_reader(nvml, f"power of GPU {index}", {power: watts})] if watts else []
+    supported = {info: probe for info, probe in state.items() if _is_supported(nvml, probe)}
     return [*found, _reader(nvml, f"GPU {index}", supported)] if supported else found
 
 
-def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) -> Reader:
+def _reader(nvml: Any, name: str, probes: Mapping[SensorInfo, Probe]) -> Reader:
     def one(probe: Probe) -> float | Gap:
         try:
             value = probe()
@@ -84,8 +87,7 @@ def _reader(nvml: Any, name: str, probes: Sequence[tuple[SensorInfo, Probe]]) ->
             return Gap(f"NVML: {error}")
         return value if isinstance(value, Gap) else float(value)
 
-    infos = tuple(info for info, _ in probes)
-    return Reader(infos, lambda: [one(probe) for _, probe in probes], name=name, fastest_s=FASTEST_S)
+    return Reader(tuple(probes), lambda: [*map(one, probes.values())], name=name, fastest_s=FASTEST_S)
 
 
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
@@ -107,10 +109,3 @@ def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
     except nvml.NVMLError:
         return True
     return True
-
-
-def _max_mhz(nvml: Any, handle: Any) -> float | None:
-    try:
-        return float(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_GRAPHICS))
-    except nvml.NVMLError:
-        return None

@@ -18,7 +18,6 @@ SUPPLIES = "sys/class/power_supply"
 FILES = ("status", "online", "power_now", "voltage_now", "current_now")
 DISCHARGING = "Discharging"
 
-
 _BATTERY_NOTE = "all that the battery feeds, the screen included; gauges renew it every second to half a minute"
 _MAINS_NOTE = "what goes into the board and into its battery"
 
@@ -29,13 +28,10 @@ class Supply:
     def __init__(self, root: Root, name: str) -> None:
         self.name, self.folder = name, f"{SUPPLIES}/{name}"
         self.kind, self.has = root.line(f"{self.folder}/type"), set(root.names(self.folder))
+        self.is_measured = "power_now" in self.has or {"voltage_now", "current_now"} <= self.has
         self.files = {file: root.file(f"{self.folder}/{file}") for file in FILES}
         # That of a mouse is none of the board's (`scope`: drivers/power/supply/power_supply_sysfs.c).
         self.is_the_boards = root.line(f"{self.folder}/scope") != "Device"
-
-    @property
-    def is_measured(self) -> bool:
-        return "power_now" in self.has or {"voltage_now", "current_now"} <= self.has
 
     def watts(self) -> float:
         """`power_now`, or voltage times current. Raises OSError or ValueError where it has neither."""

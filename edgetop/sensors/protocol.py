@@ -7,7 +7,7 @@ Nearly every source is a `Reader`: sensors, and the function that reads them. A 
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -62,6 +62,10 @@ def attempt(read: Callable[[], T]) -> T | Gap:
         return gap_of(error)
 
 
+def attempt_all(reads: Iterable[Callable[[], T]]) -> "list[T | Gap]":
+    return [attempt(read) for read in reads]
+
+
 def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
     """Where its result will be. It runs on a thread that is never waited for: a driver may hang for ever."""
     result: queue.SimpleQueue[T] = queue.SimpleQueue()
@@ -71,14 +75,14 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @dataclass(frozen=True, slots=True)
 class Backlog(Gap):
-    """No value of this moment, but some of earlier ones: what a log tells."""
+    """No value of this moment, but some of earlier ones: what a log holds."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (t_ns of the session, value), in the order of their time
 
 
 @dataclass(frozen=True, slots=True)
 class SensorEvent:
-    """What a source has to say that is no number; it becomes an event."""
+    """What a source reports that is no number; it becomes an event."""
 
     kind: str
     message: str
@@ -111,6 +115,7 @@ class Reader:
     cadence_s: float = 1.0
     name: str = ""  # of its first sensor, where none is given
     fastest_s: float = 0.0  # a read that comes sooner finds nothing new; 0: the cadence
+    interval_s: tuple[float, float] | None = None  # to the next read, drawn at random; None: the cadence
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -139,21 +144,21 @@ def file_reader(
 
 @runtime_checkable
 class Notifying(Protocol):
-    """A source that also tells of what happened."""
+    """A source that also reports events."""
 
     def take_events(self) -> Sequence[SensorEvent]:
-        """What its last read found. Asked for after each read that came back."""
+        """The events of its last read. Called after each read that came back."""
 
 
 @runtime_checkable
 class SurveysProcesses(Protocol):
-    """A source that knows which other processes run."""
+    """A source that measures which other processes run."""
 
     def begin_survey(self) -> None:
-        """What they take counts from now on. From any thread."""
+        """Measure from now on. From any thread."""
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """Those that took most of the CPU since then, and how much of a core on average, in percent."""
+        """The processes that took most of the CPU since then, and percent of a core on average."""
 
 
 @runtime_checkable
@@ -161,12 +166,12 @@ class Closable(Protocol):
     """A source that holds something which outlives it, such as a process."""
 
     def close(self) -> None:
-        """Let go of it. May be called while a read is in hand."""
+        """Release it. May be called during a read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something this board does not tell, and the command that would change that."""
+    """Something that cannot be read on this board, why, and the command that would change that."""
 
     what: str
     why: str
@@ -213,30 +218,6 @@ def distinct(names: Sequence[str]) -> list[str]:
 JITTER = 0.5  # of the cadence, to either side
 
 
-@dataclass(frozen=True, slots=True)
-class Paced:
-    """A source of power, read every `cadence_s` on average, and never again before `fastest_s` have passed."""
-
-    source: Source
-    cadence_s: float
-    fastest_s: float
-
-    @property
-    def name(self) -> str:
-        return self.source.name
-
-    @property
-    def sensors(self) -> tuple[SensorInfo, ...]:
-        return self.source.sensors
-
-    @property
-    def interval_s(self) -> tuple[float, float]:
-        return max((1 - JITTER) * self.cadence_s, self.fastest_s), (1 + JITTER) * self.cadence_s
-
-    def read(self) -> Values:
-        return self.source.read()
-
-
 def paced(found: Found, hz: float | None = None) -> Found:
     """The same, with every source of power at jittered intervals: `hz` times a second, or at its own cadence."""
     return Found(tuple(_paced(source, hz) for source in found.sources), found.missing)
@@ -246,9 +227,11 @@ def _paced(source: Source, hz: float | None) -> Source:
     if all(info.kind != "power" for info in source.sensors):
         return source
     fastest_s = fastest(source)
-    return Paced(source, max(1 / hz if hz else source.cadence_s, fastest_s), fastest_s)
+    mean_s = max(1 / hz if hz else source.cadence_s, fastest_s)
+    interval_s = max((1 - JITTER) * mean_s, fastest_s), (1 + JITTER) * mean_s
+    return Reader(source.sensors, source.read, mean_s, source.name, fastest_s, interval_s)
 
 
 def fastest(source: Source) -> float:
-    """How soon another read of it may tell anything new: `fastest_s` where it has one, else its cadence."""
+    """How soon another read of it may give anything new: `fastest_s` where it has one, else its cadence."""
     return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

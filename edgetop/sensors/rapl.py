@@ -45,7 +45,12 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
         label = zone.name if alone or zone.parent is None else f"{zone.parent}-{zone.name}"
         if zone.name not in refused:
             sources.append(_domain(root, zone, label, now_s))
-    return Found(tuple(sources), _missing(root, refused))
+    if not refused:
+        return Found(tuple(sources))
+    why = f"energy_uj in {root.absolute(ZONES)} is readable by root alone ({', '.join(refused)})"
+    return Found(
+        tuple(sources), (Missing("processor power", why, f"sudo chmod a+r {root.absolute(ZONES)}/*/energy_uj"),)
+    )
 
 
 def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> Reader:
@@ -67,13 +72,6 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
         note=_NOTES.get(zone.name.partition("-")[0]),
     )
     return Reader((info,), read, fastest_s=FASTEST_S)
-
-
-def _missing(root: Root, refused: list[str]) -> tuple[Missing, ...]:
-    if not refused:
-        return ()
-    why = f"energy_uj in {root.absolute(ZONES)} is readable by root alone ({', '.join(refused)})"
-    return (Missing("processor power", why, f"sudo chmod a+r {root.absolute(ZONES)}/*/energy_uj"),)
 
 
 def _zones(root: Root) -> Iterator[_Zone]:

@@ -1,6 +1,6 @@
 """When each source is read next, and what its reads become: readings, gaps and events.
 
-Pure bookkeeping: it is told what time it is and never reads anything itself, so that the
+Pure bookkeeping: the time is an argument, and it never reads anything itself, so that the
 threads of the sampler stay trivial and its rules can be tested without waiting.
 """
 
@@ -12,30 +12,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.sensors.protocol import Backlog, Gap, Notifying, Paced, SensorEvent, Source
+from edgetop.sensors.protocol import Backlog, Gap, Notifying, SensorEvent, Source
 from edgetop.session.events import Event
 from edgetop.session.records import NO_READINGS, READING, Readings
 
 NS = 1_000_000_000
 MAX_BACKOFF_NS = 60 * NS
-STUCK_AFTER_CADENCES = 2  # a read that takes longer is told to the user
+STUCK_AFTER_CADENCES = 2  # a read that takes longer is reported to the user
 STUCK_AFTER_NS = 2 * NS
 SLOW_READ_NS = 20_000_000  # what takes so long can hold up an inference,
-SLOW_FACTOR = 3  # where that is unusual of this source: what is always so explains no single one
+SLOW_FACTOR = 3  # where that is unusual of this source: a read that is always slow explains no single one
 SLOW_READS = 3  # before one is known to be unusual
 SEED = 4  # of jitter: the same run is sampled the same way
 
 
 @dataclass(slots=True)
 class Entry:
-    """One source and how it has fared."""
+    """One source and the state of its reads."""
 
     source: Source
     first_sensor: int  # index of its first sensor in the manifest
     due_ns: int
-    # What its source says of itself, asked once: an isinstance of a protocol costs microseconds.
+    # Properties of the source, read once: an isinstance of a protocol costs microseconds.
     cadence_ns: int = field(init=False)
-    jittered: Paced | None = field(init=False)
+    interval_s: tuple[float, float] | None = field(init=False)  # of jittered reads
     notifying: Notifying | None = field(init=False)
     is_gone: list[bool] = field(init=False)  # per sensor: its loss has been reported
     reading_since_ns: int | None = None
@@ -47,7 +47,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         self.cadence_ns = int(self.source.cadence_s * NS)
-        self.jittered = self.source if isinstance(self.source, Paced) else None
+        self.interval_s = getattr(self.source, "interval_s", None)
         self.notifying = self.source if isinstance(self.source, Notifying) else None
         self.is_gone = [False] * len(self.source.sensors)
 
@@ -76,15 +76,14 @@ class Schedule:
 
         One with the sensors of a source that is there takes its place: the process that it reads began anew.
         """
-        known = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
+        by_ids = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
         for source in sources:
-            if entry := known.get(tuple(info.id for info in source.sensors)):
+            if entry := by_ids.get(tuple(info.id for info in source.sensors)):
                 entry.replace_source(source, start_ns)
                 self._heap = [(each.due_ns, number, each) for _, number, each in self._heap]
                 heapq.heapify(self._heap)
                 continue
-            first = sum(len(entry.source.sensors) for entry in self.entries)
-            entry = Entry(source, first, start_ns)
+            entry = Entry(source, sum(len(entry.source.sensors) for entry in self.entries), start_ns)
             self.entries.append(entry)
             self._push(entry)
 
@@ -117,8 +116,15 @@ class Schedule:
             self._emit("sensor-back", "info", entry.source.name, end_ns, "answers again")
         for i, value in enumerate(values):
             self._put_one(entry, i, t_ns, value)
-        entry.failures = entry.failures + 1 if values and all(map(_failed, values)) else 0
-        self._note_slow(entry, begin_ns, end_ns)
+        failed = [isinstance(value, Gap) and not isinstance(value, Backlog) for value in values]
+        entry.failures = entry.failures + 1 if failed and all(failed) else 0
+        took_ns, before = end_ns - begin_ns, entry.reads - 1
+        usual_ns = (entry.read_ns - took_ns) / max(before, 1)
+        if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
+            # Quietly, in numbers: for the sake of what happened meanwhile.
+            text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
+            data = {"begin_ns": begin_ns, "took_ns": took_ns}
+            self._report(SensorEvent("sensor-slow", text, data), entry.source.name, end_ns)
         if entry.notifying is not None:
             for notice in entry.notifying.take_events():
                 self._report(notice, entry.source.name, t_ns)
@@ -129,37 +135,26 @@ class Schedule:
         cadence_ns = entry.cadence_ns
         if entry.failures > 1:
             return now_ns + max(cadence_ns, min(cadence_ns << min(entry.failures - 1, 16), MAX_BACKOFF_NS))
-        if entry.jittered is not None:  # even intervals see a periodic load always at the same phase
-            return now_ns + int(self._random.uniform(*entry.jittered.interval_s) * NS)
+        if entry.interval_s is not None:  # even intervals see a periodic load always at the same phase
+            return now_ns + int(self._random.uniform(*entry.interval_s) * NS)
         following = entry.due_ns + cadence_ns
         return following if following > now_ns else now_ns + cadence_ns  # never a burst to catch up
 
     def _put_one(self, entry: Entry, position: int, t_ns: int, value: float | Gap) -> None:
         name, place = entry.source.sensors[position].id, entry.first_sensor + position
+        is_gone = entry.is_gone[position]
         if isinstance(value, Backlog):
             self._readings += [(then_ns, place, sample) for then_ns, sample in value.samples]
         elif isinstance(value, Gap):
-            self._put_gap(entry, position, t_ns, value)
+            if not is_gone and entry.reads > 1:  # the first read of a rate is a gap by nature
+                entry.is_gone[position] = True
+                self._emit("sensor-lost", "warning", name, t_ns, value.reason)
             return
         else:
             self._readings.append((t_ns, place, value))
-        if entry.is_gone[position]:
+        if is_gone:
             entry.is_gone[position] = False
             self._emit("sensor-back", "info", name, t_ns, "reads again")
-
-    def _put_gap(self, entry: Entry, position: int, t_ns: int, gap: Gap) -> None:
-        if not entry.is_gone[position] and entry.reads > 1:  # the first read of a rate is a gap by nature
-            entry.is_gone[position] = True
-            self._emit("sensor-lost", "warning", entry.source.sensors[position].id, t_ns, gap.reason)
-
-    def _note_slow(self, entry: Entry, begin_ns: int, end_ns: int) -> None:
-        """Told for the sake of what happened meanwhile: quietly, in numbers."""
-        took_ns, before = end_ns - begin_ns, entry.reads - 1
-        usual_ns = (entry.read_ns - took_ns) / max(before, 1)
-        if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
-            text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
-            data = {"begin_ns": begin_ns, "took_ns": took_ns}
-            self._report(SensorEvent("sensor-slow", text, data), entry.source.name, end_ns)
 
     def _report(self, notice: SensorEvent, name: str, t_ns: int) -> None:
         self._events.append(Event(t_ns, notice.kind, notice.severity, f"sensor {name}", notice.message, notice.data))
@@ -170,21 +165,12 @@ class Schedule:
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
         """Readings and events since the last drain, in the order in which they were made."""
         for entry in self.entries:
-            self._watch(entry, now_ns)
+            since = entry.reading_since_ns
+            patience = max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns)
+            if since is not None and not entry.is_stuck and now_ns - since > patience:
+                entry.is_stuck = True
+                message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
+                self._emit("sensor-stuck", "warning", entry.source.name, now_ns, message)
         readings, self._readings = self._readings, []
         events, self._events = self._events, []
         return np.array(readings, READING) if readings else NO_READINGS, tuple(events)
-
-    def _watch(self, entry: Entry, now_ns: int) -> None:
-        since = entry.reading_since_ns
-        if since is None or entry.is_stuck:
-            return
-        patience = max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns)
-        if now_ns - since > patience:
-            entry.is_stuck = True
-            message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
-            self._emit("sensor-stuck", "warning", entry.source.name, now_ns, message)
-
-
-def _failed(value: float | Gap) -> bool:
-    return isinstance(value, Gap) and not isinstance(value, Backlog)

@@ -1,7 +1,7 @@
 """Every sensor of a board once, with what its read costs: what `sensors` lists and `doctor` judges.
 
 Each read happens on a thread of its own and is waited for so long and no longer: a driver
-in D state cannot be cancelled, and must not keep the others from being told.
+in D state cannot be cancelled, and must not keep the others from being listed.
 """
 
 import math
@@ -37,11 +37,26 @@ class Row:
 @dataclass(slots=True)
 class _Entry:
     source: Source
-    values: Values
+    values: Values = ()
     read_us: float | None = None
     read_at_s: float = -math.inf
-    answer: "queue.SimpleQueue[Answer] | None" = None  # of a read that is out
+    answer: "queue.SimpleQueue[Answer] | None" = None  # of a read that has not come back
     is_unfinished: bool = False  # a second read may give what the first could not: a rate
+
+    def __post_init__(self) -> None:
+        self.put(Gap("not read yet"))
+
+    def put(self, values: Values | Gap) -> None:
+        """A value for each sensor, and each a number that JSON has."""
+        count = len(self.source.sensors)
+        if not isinstance(values, Gap) and len(values) != count:
+            values = Gap(f"internal error: {len(values)} values for {count} sensors")
+        if isinstance(values, Gap):
+            values = [values] * count
+        self.values = [
+            value if isinstance(value, Gap) or math.isfinite(value) else Gap(f"reads {value}, which is no number")
+            for value in values
+        ]
 
 
 class Survey:
@@ -62,7 +77,7 @@ class Survey:
         self.missing = found.missing
         self._deadline_s = deadline_s
         self._now_s = now_s
-        self._entries = [_Entry(source, _all(source, Gap("not read yet"))) for source in found.sources]
+        self._entries = [_Entry(source) for source in found.sources]
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -89,21 +104,19 @@ class Survey:
 
     def _read(self, entry: _Entry) -> None:
         entry.read_at_s = self._now_s()
-        patience_s = self._deadline_s
+        patience_s = self._deadline_s if entry.answer is None else 0.0  # the same read is waited for once
         if entry.answer is None:
             entry.answer = begin_call(partial(_timed_read, entry.source), "survey")
-        else:
-            patience_s = 0.0  # it was waited for long enough the first time
         try:
             values, entry.read_us = entry.answer.get(timeout=patience_s) if patience_s else entry.answer.get_nowait()
         except queue.Empty:
-            entry.values = _all(entry.source, Gap(f"did not answer within {self._deadline_s:g} s"))
+            entry.put(Gap(f"did not answer within {self._deadline_s:g} s"))
             entry.is_unfinished = False
             return
         entry.answer = None
         # A source that failed as a whole raised; what gives a gap by itself may be at the begin of an interval.
         entry.is_unfinished = not isinstance(values, Gap) and any(isinstance(value, Gap) for value in values)
-        entry.values = _all(entry.source, values) if isinstance(values, Gap) else _checked(entry.source, values)
+        entry.put(values)
 
 
 def survey_board(root: Root) -> Survey:
@@ -114,17 +127,3 @@ def _timed_read(source: Source) -> Answer:
     begin = time.perf_counter_ns()
     values = read_source(source)
     return values, (time.perf_counter_ns() - begin) / 1000
-
-
-def _all(source: Source, gap: Gap) -> Values:
-    return [gap] * len(source.sensors)
-
-
-def _checked(source: Source, values: Values) -> Values:
-    """A value for each sensor, and each a number that JSON has."""
-    if len(values) != len(source.sensors):
-        return _all(source, Gap(f"internal error: {len(values)} values for {len(source.sensors)} sensors"))
-    return [
-        value if isinstance(value, Gap) or math.isfinite(value) else Gap(f"reads {value}, which is no number")
-        for value in values
-    ]

@@ -10,6 +10,7 @@ file is empty. AMD, ARM and most virtual machines have none of it.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from edgetop.sensors.counters import FIRST, WENT_BACK
@@ -24,7 +25,7 @@ _OF_A_PC = ("Processor", "intel_powerclamp")
 
 
 class Counter:
-    """One growing number that several files tell; the first that can be read counts."""
+    """One growing number that several files hold; the first that can be read counts."""
 
     def __init__(self, root: Root, files: Sequence[str]) -> None:
         self._files = [root.file(file) for file in files]
@@ -32,46 +33,49 @@ class Counter:
         self.total: int | None = None  # None: cannot be read now
 
     def advance(self) -> int | Gap:
-        """By how much it has grown since the last look."""
-        before, (file, self.total) = self._before, self._read_first()
-        self._before = None if self.total is None else (file, self.total)
-        if self.total is None:
-            return OFFLINE
-        if before is None or before[0] != file:  # each CPU counts for itself
-            return FIRST
-        return self.total - before[1] if self.total >= before[1] else WENT_BACK
-
-    def _read_first(self) -> tuple[str, int | None]:
+        """By how much it has grown since the last call."""
+        before, self._before, self.total = self._before, None, None
         for file in self._files:
             total = attempt(file.read_int)
             if not isinstance(total, Gap):
-                return file.relative, total
-        return "", None
+                self._before, self.total = (file.relative, total), total
+                break
+        if self.total is None:
+            return OFFLINE
+        if before is None or self._before is None or before[0] != self._before[0]:  # each CPU counts for itself
+            return FIRST
+        return self.total - before[1] if self.total >= before[1] else WENT_BACK
 
 
 class Advance(NamedTuple):
-    """What has happened since the look before."""
+    """What has happened since the last call."""
 
     core_events: int | Gap
     package_events: int | Gap  # where a CPU has no counter of the package, those of its cores
     throttled: bool | Gap  # an event has begun or ended
 
 
+@dataclass(frozen=True, slots=True)
 class ThrottleCounts:
-    """All counters of a machine."""
+    """All counters of a machine: of events by core and by package, and of the time in them."""
 
-    def __init__(self, cores: Sequence[Counter], packages: Sequence[Counter], times: Sequence[Counter]) -> None:
-        self._cores, self._packages, self._times = tuple(cores), tuple(packages), tuple(times)
+    cores: Sequence[Counter]
+    packages: Sequence[Counter]
+    times: Sequence[Counter]
 
     def advance(self) -> Advance:
         cores, packages, times = (
-            [counter.advance() for counter in group] for group in (self._cores, self._packages, self._times)
+            [counter.advance() for counter in group] for group in (self.cores, self.packages, self.times)
         )
-        return Advance(_sum(cores), _sum(packages or cores), _has_grown([*cores, *packages, *times]))
+        every = [*cores, *packages, *times]
+        total = _sum(every)
+        has_grown = any(not isinstance(value, Gap) and value > 0 for value in every)
+        throttled = True if has_grown else total if isinstance(total, Gap) else False
+        return Advance(_sum(cores), _sum(packages or cores), throttled)
 
     def ever(self) -> float | Gap:
         """Whether any core or package has throttled since boot, by what was read last."""
-        totals = [counter.total for counter in (*self._cores, *self._packages)]
+        totals = [counter.total for counter in (*self.cores, *self.packages)]
         if any(totals):
             return 1.0
         return OFFLINE if None in totals else 0.0
@@ -82,13 +86,6 @@ def _sum(values: Sequence[int | Gap]) -> int | Gap:
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
     return unknown[0] if unknown else sum(known) if known else OFFLINE
-
-
-def _has_grown(values: Sequence[int | Gap]) -> bool | Gap:
-    if any(not isinstance(value, Gap) and value > 0 for value in values):
-        return True
-    total = _sum(values)
-    return total if isinstance(total, Gap) else False
 
 
 def find_counts(root: Root) -> ThrottleCounts | None:
@@ -102,31 +99,37 @@ def find_counts(root: Root) -> ThrottleCounts | None:
         core = root.line(f"{folder}/topology/core_id") or folder
         cores.setdefault((package, core), []).append(folder)
         packages.setdefault(package, []).append(folder)
+
+    def counters(groups: Iterable[Sequence[str]], name: str) -> list[Counter]:
+        files = ([f"{folder}/thermal_throttle/{name}" for folder in group] for group in groups)
+        present = ([file for file in group if root.exists(file)] for group in files)
+        return [Counter(root, group) for group in present if group]
+
     if not folders:
         return None
-    return ThrottleCounts(
-        _counters(root, cores.values(), "core_throttle_count"),
-        _counters(root, packages.values(), "package_throttle_count"),
-        (
-            *_counters(root, cores.values(), "core_throttle_total_time_ms"),
-            *_counters(root, packages.values(), "package_throttle_total_time_ms"),
-        ),
-    )
-
-
-def _counters(root: Root, groups: Iterable[Sequence[str]], name: str) -> list[Counter]:
-    files = ([f"{folder}/thermal_throttle/{name}" for folder in folders] for folders in groups)
-    there = ([file for file in group if root.exists(file)] for group in files)
-    return [Counter(root, group) for group in there if group]
+    times = [
+        *counters(cores.values(), "core_throttle_total_time_ms"),
+        *counters(packages.values(), "package_throttle_total_time_ms"),
+    ]
+    core_counts = counters(cores.values(), "core_throttle_count")
+    return ThrottleCounts(core_counts, counters(packages.values(), "package_throttle_count"), times)
 
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     devices, counts = cooling_devices(root), find_counts(root)
-    if can_tell(devices, counts):
-        return Found((_with_flags(root, devices, counts, now_s),))
+    flags, judge = _flags(root, counts, now_s) if can_tell(devices, counts) else ((), lambda _: [])
+
+    def read() -> Values:
+        states = [attempt(device.state) for device in devices]
+        throttling = [state for device, state in zip(devices, states, strict=True) if device.throttles]
+        return [*judge(throttling), *states]
+
+    infos = (*flags, *(device.info for device in devices))
+    sources = (Reader(infos, read, name="thermal limits"),) if infos else ()
+    if flags:
+        return Found(sources)
     why = f"none in {root.absolute(THERMAL)} that all throttling goes through, and no CPU that counts its own"
-    missing = (Missing("throttling cooling devices", why),)
-    return Found((_reader(devices, (), lambda _: []),) if devices else (), missing)
+    return Found(sources, (Missing("throttling cooling devices", why),))
 
 
 def can_tell(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) -> bool:
@@ -138,24 +141,14 @@ def can_tell(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) ->
     return counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
 
 
-def _reader(devices: Sequence[CoolingDevice], flags: Sequence[SensorInfo], judge: Callable[[Values], Values]) -> Reader:
-    """`judge` makes the values of the flags of the states of the devices that throttle."""
-
-    def read() -> Values:
-        states = [attempt(device.state) for device in devices]
-        throttling = [state for device, state in zip(devices, states, strict=True) if device.throttles]
-        return [*judge(throttling), *states]
-
-    return Reader((*flags, *(device.info for device in devices)), read, name="thermal limits")
-
-
-def _with_flags(
-    root: Root, devices: Sequence[CoolingDevice], counts: ThrottleCounts | None, now_s: Callable[[], float]
-) -> Reader:
+def _flags(
+    root: Root, counts: ThrottleCounts | None, now_s: Callable[[], float]
+) -> tuple[tuple[SensorInfo, ...], Callable[[Values], Values]]:
+    """The flags, and what makes their values of the states of the devices that throttle."""
     if counts is None:
         note = "a cooling device that throttles is at work"
         flag = sensor("throttle", "thermal", root.absolute(THERMAL), note=note)
-        return _reader(devices, (flag,), lambda states: [_any(states)])
+        return (flag,), lambda states: [_any(states)]
     before_s: float | None = None
 
     def judge(states: Values) -> Values:
@@ -163,8 +156,11 @@ def _with_flags(
         at_s = now_s()
         passed_s, before_s = 0.0 if before_s is None else at_s - before_s, at_s
         advance = counts.advance()
-        events = (_rate(advance.package_events, passed_s), _rate(advance.core_events, passed_s))
-        return [_any([*states, advance.throttled]), counts.ever(), *events]
+        rates = [
+            events if isinstance(events, Gap) else events / passed_s if passed_s > 0 else FIRST
+            for events in (advance.package_events, advance.core_events)
+        ]
+        return [_any([*states, advance.throttled]), counts.ever(), *rates]
 
     counters = root.absolute(CPUS)
     why = "a cooling device that throttles is at work, or the CPU has counted throttling since the last look"
@@ -174,7 +170,7 @@ def _with_flags(
         sensor("rate", "thermal-events", counters, note="package_throttle_count, each package once"),
         sensor("rate", "core-thermal-events", counters, note="core_throttle_count, each core once"),
     )
-    return _reader(devices, flags, judge)
+    return flags, judge
 
 
 def _any(claims: Values) -> float | Gap:
@@ -182,9 +178,3 @@ def _any(claims: Values) -> float | Gap:
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)
-
-
-def _rate(events: int | Gap, passed_s: float) -> float | Gap:
-    if isinstance(events, Gap):
-        return events
-    return events / passed_s if passed_s > 0 else FIRST

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate, SumRate
 from edgetop.sensors.processes import HOST, SHARED_NOTE, parse_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, join, sensor
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.sensors.root import Root, parse_int
 
 NET_DEV, NET_CLASS = "proc/net/dev", "sys/class/net"
@@ -70,34 +70,26 @@ def disks(root: Root, now: Now = time.monotonic) -> Reader:
 
 def parse_net_dev(text: str) -> Counts:
     """Bytes received and sent by each interface. Raises ValueError where a line of one is cut short."""
-    counts = {}
-    for line in text.splitlines():
-        name, colon, rest = line.rpartition(":")
-        if colon:
-            fields = rest.split()
-            if len(fields) < 9:
-                raise ValueError(f"a line of {len(fields)} fields")
-            counts[name.strip()] = (_count(fields[0]), _count(fields[8]))
-    return counts
+    lines = [line.rpartition(":") for line in text.splitlines()]
+    return {name.strip(): _counts(rest.split(), 0, 8) for name, colon, rest in lines if colon}
 
 
 def parse_diskstats(text: str) -> Counts:
     """Bytes read from and written to each block device. Raises ValueError where a line is cut short."""
     counts = {}
-    for line in text.splitlines():
-        fields = line.split()
-        if fields:
-            if len(fields) < 10:
-                raise ValueError(f"a line of {len(fields)} fields")
-            counts[fields[2]] = (_count(fields[5]) * SECTOR_BYTES, _count(fields[9]) * SECTOR_BYTES)
+    for fields in filter(None, map(str.split, text.splitlines())):
+        read, written = _counts(fields, 5, 9)
+        counts[fields[2]] = read * SECTOR_BYTES, written * SECTOR_BYTES
     return counts
 
 
-def _count(text: str) -> int:
-    value = parse_int(text)
-    if value < 0:
-        raise ValueError(f"a count of {value}")
-    return value
+def _counts(fields: Sequence[str], *places: int) -> tuple[int, int]:
+    if len(fields) <= max(places):
+        raise ValueError(f"a line of {len(fields)} fields")
+    first, second = (parse_int(fields[place]) for place in places)
+    if min(first, second) < 0:
+        raise ValueError(f"a count of {min(first, second)}")
+    return first, second
 
 
 def hardware_interfaces(root: Root, names: Sequence[str]) -> list[str]:
@@ -113,13 +105,10 @@ def whole_disks(root: Root, names: Sequence[str]) -> list[str]:
 
 
 def discover(root: Root) -> Found:
-    found = Found()
-    for what, make, file in (("network traffic", network, NET_DEV), ("disk traffic", disks, DISKSTATS)):
-        if root.exists(file):
-            found = join([found, Found((make(root),))])
-        else:
-            found = join([found, Found(missing=(Missing(what, f"no {root.absolute(file)}"),))])
-    return found
+    whats = (("network traffic", network, NET_DEV), ("disk traffic", disks, DISKSTATS))
+    sources = tuple(make(root) for _, make, file in whats if root.exists(file))
+    absent = [(what, file) for what, _, file in whats if not root.exists(file)]
+    return Found(sources, tuple(Missing(what, f"no {root.absolute(file)}") for what, file in absent))
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:

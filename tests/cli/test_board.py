@@ -9,7 +9,7 @@ from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import parse_spec
 from edgetop.sensors.power_log import PowerLog
-from edgetop.sensors.protocol import Found, Paced
+from edgetop.sensors.protocol import Found, Reader
 from edgetop.sensors.root import Root
 from tests.support import printed
 from tests.support.ina_bus import FakeBus, FakeIna226
@@ -33,7 +33,9 @@ def board(tmp_path: Path) -> Root:
 
 
 def paces(found: Found) -> dict[str, float]:
-    return {source.name: source.cadence_s for source in found.sources if isinstance(source, Paced)}
+    return {
+        source.name: source.cadence_s for source in found.sources if isinstance(source, Reader) and source.interval_s
+    }
 
 
 def test_power_alone_is_jittered_and_at_the_rate_that_was_asked_for(board: Root) -> None:

@@ -79,12 +79,12 @@ def test_what_is_no_table_is_an_error_and_not_nothing(text: str) -> None:
 
 def test_the_processes_of_a_captured_board_are_not_ours(tmp_path: Path) -> None:
     root = plant(tmp_path, {CLIENTS: TABLE})
-    assert memory.tells_clients(root)
+    assert memory.has_clients(root)
     assert memory.discover_engine_on_gpu(4711, root).sources == ()
 
 
 def test_without_the_table_there_is_nothing_to_read(tmp_path: Path) -> None:
-    assert not memory.tells_clients(Root(tmp_path))
+    assert not memory.has_clients(Root(tmp_path))
 
 
 @settings(deadline=None, max_examples=60)
