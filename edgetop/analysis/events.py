@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView
 from edgetop.analysis.alerts.words import ended_words, lasted
-from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
-from edgetop.analysis.slowdowns.words import SOURCE, slowdown_events
+from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.throttle_words import throttle_events
 from edgetop.analysis.throttles import ThrottlesView
 from edgetop.session.events import Event

@@ -29,7 +29,7 @@ from edgetop.analysis.power import PowerRails, PowerView
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, RecordingState
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.judgement import SlowdownsView
+from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, figures, sustained

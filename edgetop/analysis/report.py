@@ -32,7 +32,7 @@ from edgetop.analysis.report_operators import (
 )
 from edgetop.analysis.report_steadiness import Span, drift_ratio, is_throttled, slowdown_json, slowdowns, span
 from edgetop.analysis.rounding import ms, rounded
-from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document
 from edgetop.analysis.throttles import ThrottlesView

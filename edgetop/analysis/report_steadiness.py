@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetop.analysis.folds import Folds
-from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.steady import SpanFigures
 from edgetop.session.seconds import NS
 

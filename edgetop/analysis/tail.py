@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ, EventIndex
-from edgetop.analysis.slowdowns.causes import LIMITS
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
-from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.signals import LIMITS, Signals
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.seconds import NS

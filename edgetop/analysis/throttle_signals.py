@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import AT_TRIP_C, SET, Cause, cause_of_count, cause_of_flag, is_flag
+from edgetop.analysis.slowdowns.signals import AT_TRIP_C, SET, Cause, cause_of_count, cause_of_flag, is_flag
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c, zones_of_interest

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.causes import CAUSES, Cause
+from edgetop.analysis.slowdowns.signals import CAUSES, Cause
 from edgetop.analysis.slowdowns.windows import NEPER, levels
 from edgetop.analysis.throttle_signals import Board, cause_of
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Ints, Tracks
@@ -125,7 +125,7 @@ class Spans:
         return other
 
     def is_credible(self, board: Board) -> bool:
-        """Of spans that a stranger sent: that nothing in them is beyond what `plain.built` has seen to."""
+        """Of spans that a stranger sent: that nothing in them is beyond what `from_json` has seen to."""
         by_place = [getattr(self, name) for name in _BY_PLACE]
         latencies = [self.free, *(span.latency for span in self.spans)]
         return (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgetop.analysis.rounding import rounded
-from edgetop.analysis.slowdowns.words import SOURCE
+from edgetop.analysis.slowdowns.slowdown import SOURCE
 from edgetop.analysis.throttles import Throttles, ThrottleSpan, ThrottlesView
 from edgetop.analysis.tracks import Tracks
 from edgetop.formatting import duration, reading, whole_percent

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from edgetop.analysis.progress import measured_until
-from edgetop.analysis.slowdowns.causes import Cause
-from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.analysis.slowdowns.plain import built, plain
+from edgetop.analysis.slowdowns.serialization import from_json, to_json
+from edgetop.analysis.slowdowns.signals import Cause
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.throttle_signals import Board, board_of
 from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, KEPT, ROW, Rows, Span, Spans
 from edgetop.analysis.tracks import Tracks, TracksReader, TrackView
@@ -182,12 +182,12 @@ class Throttles(TracksReader):
 
     def export_state(self) -> dict[str, JsonValue]:
         """What is settled, for who goes on from here."""
-        return {"throttles": plain(_ExportedState(VERSION, self._spans))}
+        return {"throttles": to_json(_ExportedState(VERSION, self._spans))}
 
     def _import_state(self, document: Mapping[str, Any], board: Board) -> None:
         """Go on from what was found where all of the past was known."""
         with contextlib.suppress(ValueError):  # of another version: then what came must do
-            state = built(_ExportedState, document.get("throttles"))
+            state = from_json(_ExportedState, document.get("throttles"))
             if state.version == VERSION and state.spans.is_credible(board):
                 self._spans = state.spans
                 self._spans.register(board)

@@ -19,9 +19,8 @@ from edgetop.analysis.latency import Recent
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
-from edgetop.analysis.slowdowns.causes import LIMITS
-from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
-from edgetop.analysis.slowdowns.words import is_throttling, why
+from edgetop.analysis.slowdowns.signals import LIMITS
+from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView, cause_words, is_throttling
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
 from edgetop.session.manifest import Manifest
@@ -185,7 +184,7 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
     now = _in_force(seen)
     limited = [slowdown for slowdown in _going_on(seen) if _is_of_the_board(slowdown, seen)]
     if limited and limited[0].from_start:
-        details = (why(limited[0]), *_board_now(seen.throttles))
+        details = (cause_words(limited[0]), *_board_now(seen.throttles))
         yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited[0].start_ns)
     elif now:
         details = (now.cause, *_lasts(now.start_ns, seen), *_board_now(seen.throttles))
@@ -261,7 +260,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in going_on:
         if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):
-            details, told = (*_lasts(slowdown.start_ns, seen), why(slowdown)), _told_change(seen)
+            details, told = (*_lasts(slowdown.start_ns, seen), cause_words(slowdown)), _told_change(seen)
             yield Verdict(SLOWED, "warning", details, p50_change=told, since_ns=slowdown.start_ns)
 
 

@@ -19,7 +19,7 @@ from edgetop.analysis.report_energy import CostFigures, EnergyFigures, PowerFigu
 from edgetop.analysis.report_latency import LatencyFigures, Times
 from edgetop.analysis.report_operators import OperatorFigures, Profile
 from edgetop.analysis.report_steadiness import Span
-from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words
 from edgetop.analysis.verdict import Verdict

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.slowdowns.judgement import Slowdown, SlowdownsView
+from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, Load, SensorInfo

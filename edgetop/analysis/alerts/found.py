@@ -10,8 +10,7 @@ from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.growth import GrowthView, leak_rate
 from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
-from edgetop.analysis.slowdowns.judgement import Slowdown
-from edgetop.analysis.slowdowns.words import is_throttling, told
+from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
 from edgetop.analysis.throttle_words import begun_words
 from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, overlaps
 from edgetop.session.events import Event
@@ -60,13 +59,13 @@ def _slower(findings: Findings) -> Iterator[Alert]:
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if overlaps(span, slowdown)), None)
-        text = told(effect) if effect else begun_words(span, findings.throttles)
+        text = slowdown_words(effect) if effect else begun_words(span, findings.throttles)
         yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
     for slowdown in findings.slowdowns:
         if not is_throttling(slowdown):
-            yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, told(slowdown))
+            yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
         elif not any(overlaps(span, slowdown) for span in findings.throttles.spans):
-            yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, told(slowdown))
+            yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
 
 
 def of_throttling(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:

@@ -1,7 +1,7 @@
 """The burst baseline: the level of the first steady 30 s, which everything later is compared with.
 
-Less where the level rises before, for then that is what is to be told; later where it still
-falls, as it does while caches and governors settle.
+It ends earlier if the level rises before, for that rise must be reported; it begins later if the level still falls,
+as it does while caches and governors settle.
 """
 
 import math
@@ -14,9 +14,9 @@ from edgetop.analysis.slowdowns.windows import NEPER, Floats, Points, median
 
 LENGTH_S = 30
 LEAST_S = 5
-PATIENCE_S = 120  # of falling; then what there is must do
+PATIENCE_S = 120  # after so long a fall the points so far are used
 SLOWER = round(np.log(1.08) * NEPER)  # the level of a slowdown, over the baseline
-FASTER = round(np.log(1.04) * NEPER)  # so much lower, what came before was still settling
+FASTER = round(np.log(1.04) * NEPER)  # after a fall by so much, everything before was still settling
 DRIFT = round(np.log(1.025) * NEPER)  # from the first half to the second: less than that is steady
 CERTAIN = 14.0  # log-likelihood ratio
 LEAST_SCATTER = 4_000
@@ -36,9 +36,9 @@ class Baseline:
 
 
 def find_baseline(points: Points) -> tuple[Baseline | None, int]:
-    """What the points so far give, and from which second on they are still wanted.
+    """The baseline that the points so far give, and from which second on they are still needed.
 
-    `points`: of the measured phase, in their order.
+    `points`: of the measured phase, in order.
     """
     if not len(points):
         return None, 0
@@ -48,21 +48,17 @@ def find_baseline(points: Points) -> tuple[Baseline | None, int]:
         return _baseline(points[:split]), first_s
     if step <= -FASTER:
         return None, int(points["second"][split])
-    return _steady(points, first_s, end_s) if end_s - first_s >= LENGTH_S else (None, first_s)
-
-
-def _steady(points: Points, first_s: int, end_s: int) -> tuple[Baseline | None, int]:
+    if end_s - first_s < LENGTH_S:
+        return None, first_s
     half = len(points) // 2
     drift = median(points["level"][half:]) - median(points["level"][:half])
     if drift < -max(DRIFT, 3 * _error(points)):
         return None, end_s - LENGTH_S + 1
-    if drift > max(2 * DRIFT, 3 * _error(points)):
-        return _baseline(points[:half]), first_s
-    return _baseline(points), first_s
+    return _baseline(points[:half] if drift > max(2 * DRIFT, 3 * _error(points)) else points), first_s
 
 
 def partial(points: Points) -> Baseline | None:
-    """Of a measurement that ended, or has to do, before there was a whole one."""
+    """The baseline of a measurement that ended before there was a complete one."""
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
     return _baseline(points)
@@ -98,12 +94,9 @@ def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]
     return medians, 1.4826 * middle(np.abs(level - medians[:, None]))
 
 
-def _spread(level: Floats) -> float:
-    return 1.4826 * median(np.abs(level - median(level)))
-
-
 def _error(points: Points) -> float:
-    return 1.2533 * _spread(points["level"].astype(np.float64)) / float(np.sqrt(len(points)))
+    level = points["level"].astype(np.float64)
+    return 1.2533 * (1.4826 * median(np.abs(level - median(level)))) / float(np.sqrt(len(points)))
 
 
 def _baseline(points: Points) -> Baseline:

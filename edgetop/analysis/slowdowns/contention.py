@@ -1,14 +1,14 @@
 """Whether others take the CPU that the engine would use: now, and from the first moment of the measurement on.
 
-A rise needs something to compare with; what stands high all along is judged here by itself. The engine's own
-threads are no others: of the time that they wait for a CPU, no more is lost to others than others ran, and no more
+A rise needs something to compare with; contention that stands from the start is judged here by itself. The engine's
+own threads are no others: of the time that they wait for a CPU, no more is lost to others than others ran, and no more
 than the engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself.
 
-A program that is watched does more than inferences, at a pace of its own: there it counts what its calls waited.
+A watched program does more than inferences, at a pace of its own: there the waiting of its calls counts.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,21 +19,21 @@ from edgetop.formatting import percent
 OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start
 LEAST_OPENING_S = 7  # seconds of that which are contended
 RECENT_S, LEAST_RECENT_S = 6, 4  # of the last seconds so many must be contended for it to begin
-RELEASED_S = 10  # seconds without it, by which it is over
-LEAST_PCT = 30.0  # of a core: others that take less are not told of
+RELEASED_S = 10  # seconds without it, after which it is over
+LEAST_PCT = 30.0  # of a core: others that take less are not reported
 LOST = 0.1  # of the time that the engine would run: a model is 11 % slower then
-LOST_ALONE = 0.25  # the same where nothing tells what the engine and others ran: it may be its own threads
+LOST_ALONE = 0.25  # the same where it is unknown what the engine and others ran: it may be its own threads
 LEAST_LOST = 0.03  # of a core: a paced engine waits for nearly as much when it wakes up
 FULL = 0.9  # of all CPUs: beyond it somebody has to wait
 PRESSED_PCT, PRESSED_ALONE_PCT = 30.0, 75.0  # of the time: beside the load of others, and where that is not known
 STOLEN, LEAST_STOLEN_PCT = 0.08, 5.0  # of the time in which CPUs were wanted, and of a core
-WHOLE = 0.93  # an engine that has so much of what it asks for is missing nothing
+WHOLE = 0.93  # of the CPU time it asks for: an engine that has so much is missing nothing
 
 WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
     "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some",
     "rate/call-run-queue-wait",
 )  # fmt: skip
-TOLD = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is much says who or what it is
+REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is high says who or what it is
 _SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
 _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 
@@ -43,7 +43,7 @@ class Taken:
     """What others took in each of some seconds. Shapes (seconds,); NaN where nothing is known."""
 
     is_contended: Bools
-    values: dict[str, Floats]  # of TOLD, what is not much is NaN
+    values: dict[str, Floats]  # by name in REPORTED; what is not high is NaN
 
 
 def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
@@ -53,33 +53,33 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
 
 
 def taken_of(signals: Signals, held: Floats) -> Taken:
-    """`held`: of every signal, shape (sensors, seconds)."""
+    """`held`: the values of every signal, shape (sensors, seconds)."""
     known = {info.id: values for info, values in zip(signals.infos, held, strict=True) if info.id in ROWS}
     return taken(known, held.shape[1], signals.machine)
 
 
 def taken(known: dict[str, Floats], seconds: int, machine: Machine) -> Taken:
-    """`known`: of ROWS, in each of so many seconds."""
+    """`known`: the values of ROWS in each second, by name."""
     unknown = np.full(seconds, np.nan)
     values = {name: known.get(name, unknown) for name in ROWS}
     beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
     values[OTHERS] = np.where(np.isnan(values[OTHERS]), beside, values[OTHERS])
     if (values[OTHERS] < LEAST_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
-        much = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
-        return Taken(np.zeros(seconds, np.bool_), much)
-    with np.errstate(invalid="ignore"):  # what is compared with something unknown is not so
+        high = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
+        return Taken(np.zeros(seconds, np.bool_), high)
+    with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
         is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)
         by_load = np.zeros(seconds, np.bool_) if machine.is_program else _by_load(values, machine)
         is_missed = np.where(np.isnan(values[WAIT]), by_load, _by_wait(values, machine))
-        is_missed &= ~(values[FELT] < 1000 * LOST)  # of a program: other threads of it may wait, and its calls do not
-        told = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
-        told[OTHERS] = np.where(values[OTHERS] >= LEAST_PCT, values[OTHERS], np.nan)
-    return Taken(is_stolen | is_missed, told)
+        is_missed &= ~(values[FELT] < 1000 * LOST)  # other threads of a program may wait while its calls do not
+        high = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
+        high[OTHERS] = np.where(values[OTHERS] >= LEAST_PCT, values[OTHERS], np.nan)
+    return Taken(is_stolen | is_missed, high)
 
 
 def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
-    """By how long the engine's threads waited, which says it best."""
+    """Judge by how long the engine's threads waited, the best evidence."""
     lost, engine, others = values[WAIT] / 1000, values[ENGINE] / 100, values[OTHERS] / 100
     runs = np.where(np.isnan(engine), float(machine.wanted), engine)
     if machine.usable is not None:
@@ -91,10 +91,10 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
-    """By the load of others where all CPUs are busy; by pressure where that load is not known."""
+    """Judge by the load of others where all CPUs are busy; by pressure where that load is not known."""
     engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
     has_all = engine >= WHOLE * 100 * machine.wanted
-    if not machine.threads:  # one, or one for each CPU: as the runtime has it
+    if not machine.threads:  # the runtime chooses: one, or one for each CPU
         has_all &= engine <= (2 - WHOLE) * 100 * machine.wanted
     if machine.cores is None:
         is_full = np.full(len(engine), not machine.is_paced)
@@ -106,8 +106,10 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
     return np.asarray(by_load | (np.isnan(others) & (pressure >= PRESSED_ALONE_PCT) & ~fills_all))
 
 
-def short_words(means: dict[str, float], name: str, name_pct: float) -> str:
-    """Who or what it is: `python3 155 %`. `means`: of TOLD, those that are much."""
+def now_words(signals: Signals, until_s: int, name: str, name_pct: float) -> str:
+    """Who or what took the CPU in the last seconds: `python3 155 %`."""
+    high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
+    means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
     if STEAL in means:
         return f"steal {means[STEAL]:.0f} %"
     if name:
@@ -119,41 +121,31 @@ def short_words(means: dict[str, float], name: str, name_pct: float) -> str:
     return f"CPU pressure {means[PRESSURE]:.0f} %" if PRESSURE in means else "others"
 
 
-def now_words(signals: Signals, until_s: int, name: str, name_pct: float) -> str:
-    """The same of the last seconds."""
-    told = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
-    means = {kind: float(np.nanmean(values)) for kind, values in told.items() if not np.isnan(values).all()}
-    return short_words(means, name, name_pct)
-
-
 @dataclass(slots=True)
 class Contention:
-    """Follows it second by second. What is counted is that of the contention that began with the measurement."""
+    """Follows contention second by second. The counts are of the contention that began with the measurement."""
 
     recent: int = 0  # the last seconds, a bit each
     is_now: bool = False
     free_s: int = 0  # the last seconds, in which there was none
-    opening_s: int = 0  # seconds that were judged, up to OPENING_S
+    opening_s: int = 0  # judged seconds, up to OPENING_S
     from_start: bool = False
-    over_s: int | None = None  # when what began with the measurement was over
+    over_s: int | None = None  # when the contention that began with the measurement was over
     seconds: int = 0
     contended_s: int = 0
-    sums: dict[str, int] = field(default_factory=dict)  # of TOLD, over contended seconds, in thousandths
+    sums: dict[str, int] = field(default_factory=dict)  # by name in REPORTED, over contended seconds, in thousandths
     counts: dict[str, int] = field(default_factory=dict)  # of seconds
     named: str = ""  # who took most, once it is over
     level_sum: int = 0  # of the medians of seconds, in millionths of a neper
     level_count: int = 0
 
-    def copy(self) -> "Contention":
-        return replace(self, sums=dict(self.sums), counts=dict(self.counts))
-
     @property
     def is_open(self) -> bool:
-        """It has lasted since the measurement began."""
+        """Whether it has lasted since the measurement began."""
         return self.from_start and self.over_s is None
 
     def count(self, taken: Taken, from_s: int) -> None:
-        """These seconds, which follow those before."""
+        """Count these seconds, which follow those before."""
         for place, is_contended in enumerate(taken.is_contended.tolist()):
             self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)
             self.free_s = 0 if is_contended else self.free_s + 1
@@ -177,12 +169,8 @@ class Contention:
                 self.sums[kind] = self.sums.get(kind, 0) + round(float(values[place]) * 1000)
                 self.counts[kind] = self.counts.get(kind, 0) + 1
 
-    @property
-    def confidence(self) -> float:
-        return round(0.95 * min(1.0, self.share), 2)
-
     def sentences(self) -> Iterator[str]:
-        means = {kind: self.sums[kind] / self.counts[kind] / 1000 for kind in TOLD if kind in self.sums}
+        means = {kind: self.sums[kind] / self.counts[kind] / 1000 for kind in REPORTED if kind in self.sums}
         said = [f"{_SAID[kind]} {mean:.0f} {_UNITS[kind]}" for kind, mean in means.items()]
         if said:
             yield f"{said[0]} from the start, in {percent(self.share)} of the seconds"
@@ -190,5 +178,5 @@ class Contention:
 
     @property
     def share(self) -> float:
-        """Of the seconds up to its end."""
+        """The share of the seconds up to its end that were contended."""
         return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

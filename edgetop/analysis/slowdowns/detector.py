@@ -1,12 +1,15 @@
 """When the model runs slower than its baseline: spans, from the medians of windows.
 
-The beginning of a slowdown is found by the generalised likelihood ratio over a limited
+The beginning of a slowdown is detected by the generalised likelihood ratio over a limited
 window of time (Willsky and Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal
-Statistical Society B 57, section 3): of all spans that end now, does one speak for a level of
-8 % and more over one of 6 %? The scatter is estimated on the way. Its first second is then
-that which divides the points into before and after best, its end the maximum of Page's
+Statistical Society B 57, section 3): of all spans that end now, does one indicate a level of
+8 % and more rather than one of 6 %? The scatter is estimated on the way. Its first second is
+the one that divides the points into before and after best, its end the maximum of Page's
 cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,123 +17,167 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns import baseline as burst
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
 from edgetop.analysis.slowdowns.noise import EVERY, OF_FIVE, Noise
-from edgetop.analysis.slowdowns.span import CERTAIN, CHECKED, LEAST_S, SlowWindow, Span
 from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
 
-INTERRUPTION_S = 10  # what is shorter belongs to it
-TOLERATED = round(np.log(1.06) * NEPER)  # a level that is none yet, however long it lasts
+LEAST_S = 3  # a slowdown lasts at least
+# Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, one rise by chance had more.
+CERTAIN = 14.0
+CHECKED = 64  # windows by which it is distinguished from noise
+RECENT = 64  # windows whose levels are stored
+INTERRUPTION_S = 10  # a shorter interruption belongs to the slowdown
+TOLERATED = round(np.log(1.06) * NEPER)  # a level that is no slowdown yet, however long it lasts
 SURELY = 16.0  # log-likelihood ratio: once in some months of independent windows
 LIKELY = 2.0  # the same: two standard deviations
 REST_CERTAIN = 8.0  # the same, of a slowdown without its two slowest seconds: four standard deviations
 CALM_CERTAIN = 8.0  # the same, of single inferences that an interruption is made of
-SPARSE_S = 4  # a window that takes so long: few of them lie within an interruption
+SPARSE_S = 4  # of windows this long few lie within an interruption
 FEWEST = 5  # inferences in a slowdown of a model that takes seconds, or of a slow pace
 FEW_BEFORE = 8  # windows, to know what was before a change
-SPAN = 64  # windows that are looked back over
-MOSTLY = 0.6  # so many windows of a span are above the level
-CLIP = round(np.log(1.3) * NEPER)  # one window speaks for no more
-LATEST = 6  # windows of a span, within which a rise out of it shows
-DOUBTFUL = 5.0  # log-likelihood ratio of a rise that noise made, sooner than not
-NONE = np.empty(0, np.int64)
+SPAN = 64  # windows that are searched back
+MOSTLY = 0.6  # share of the windows of a span that are above the level
+CLIP = round(np.log(1.3) * NEPER)  # one window counts for no more
 SPARSE_CLIP = round(np.log(2) * NEPER)
+LATEST = 6  # windows of a span within which a rise out of it shows
+DOUBTFUL = 5.0  # log-likelihood ratio of a rise that is more likely noise
 RISE_S = 60  # before the beginning, that a slow rise may have taken
-KEPT_WINDOWS, KEPT_POINTS = 2 * SPAN, 1_024  # of the last: at least what is looked back over
+MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # the latest: at least as many as are searched back
 
 
+class SlowWindow(NamedTuple):
+    begin_s: int
+    end_s: int
+    level: int  # millionths of a neper over the baseline
+
+
+@dataclass(slots=True)
+class Span:
+    """One slowdown, in seconds of the session."""
+
+    start_s: int
+    rise_s: int  # when the level began to leave where it had been
+    slack_s: int  # by how much the start may be off: how far apart inferences are
+    after_s: int = 0  # when the one before was over
+    sigma: float = 0.0  # how much windows scatter, in nepers
+    end_s: int | None = None  # None: it continues
+    slow: int = 0  # windows above the level
+    slow_s: int = 0  # seconds in them
+    recent: list[int] = field(default_factory=list)  # levels of the last RECENT of them
+    leave: int = round(np.log(1.08) * NEPER)  # below that it is interrupted, or over
+    first: list[int] = field(default_factory=list)  # levels of its first CHECKED windows, interruptions too
+    ratio: float = 0.0  # log-likelihood ratio of a step, over correlated noise
+    sure_s: int | None = None  # since when it was certain; None: it never was
+    is_proven: bool = False  # it follows one that was no noise
+    is_higher: bool = False  # it rose out of the one before, which may have been noise
+    new_slow: list[SlowWindow] = field(default_factory=list)  # whose evidence is not collected yet
+
+    @property
+    def is_certain(self) -> bool:
+        """Correlated noise does not explain it; otherwise there must be evidence of a cause."""
+        return self.ratio >= CERTAIN
+
+    @property
+    def is_short(self) -> bool:
+        """Over, and perhaps shorter than a slowdown: a blip of two seconds touches three windows."""
+        return self.end_s is not None and min(self.slow_s, self.end_s - self.start_s) <= LEAST_S
+
+    def observe(self, window: SlowWindow) -> None:
+        if len(self.first) < CHECKED:
+            self.first.append(window.level)
+
+    def add(self, window: SlowWindow) -> None:
+        self.slow += 1
+        self.slow_s += window.end_s - window.begin_s
+        self.recent = [*self.recent, window.level][-RECENT:]
+        self.new_slow.append(window)
+
+    def pop_new(self) -> list[SlowWindow]:
+        new, self.new_slow = self.new_slow, []
+        return new
+
+
+@dataclass(slots=True)
 class Detector:
-    """Folds windows; every span that it finds stands in `spans` until it is taken, the open one last."""
+    """Folds windows. A detected span stays in `spans` until it is popped; the open one is the last."""
 
-    def __init__(self) -> None:
-        self.baseline: Baseline | None = None
-        self.spans: list[Span] = []
-        self.end_s = float("inf")  # of the measurement, which may have ended within a second
-        self.ended_s = 0  # when the last one was over
-        self.noise = Noise()
-        self.kept_windows: Windows = np.empty(0, WINDOW)  # the last ones, relative to the baseline once there is one
-        self.kept_points: Points = np.empty(0, POINT)
-        self.calm_from: int | None = None  # the second in which an interruption of the open span began
-        self._calm_sum = self._calm_count = self._calm_below = 0
+    baseline: Baseline | None = None
+    spans: list[Span] = field(default_factory=list)
+    end_s: float = float("inf")  # of the measurement, which may have ended within a second
+    ended_s: int = 0  # when the last span was over
+    noise: Noise = field(default_factory=Noise)
+    # The latest, relative to the baseline once there is one.
+    windows: Windows = field(default_factory=lambda: np.empty(0, WINDOW))
+    points: Points = field(default_factory=lambda: np.empty(0, POINT))
+    calm_from: int | None = None  # the second in which an interruption of the open span began
+    calm_sum: int = 0
+    calm_count: int = 0
+    calm_below: int = 0
 
     @property
     def open(self) -> Span | None:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
 
     def pop_closed(self) -> Span | None:
-        """The oldest span that is over, once."""
+        """The oldest span that is over."""
         return self.spans.pop(0) if self.spans and self.spans[0].end_s is not None else None
 
-    def copy(self) -> "Detector":
-        other = Detector()
-        for name, value in vars(self).items():
-            setattr(other, name, value)
-        other.noise = self.noise.copy()
-        other.spans = [span.copy() for span in self.spans]
-        return other
-
     def fold(self, windows: Windows, points: Points) -> None:
-        """More windows of the measured phase, and the points in them."""
-        if self.baseline is None:
-            self._build(windows, points)
-            return
-        self._judge(_relative(windows, self.baseline), _relative(points, self.baseline))
+        """`windows`: of the measured phase; `points`: those in them."""
+        place = 0
+        while self.baseline is None and place < len(windows):
+            row = windows[place : place + 1]
+            inside = (points["second"] >= row["begin_s"]) & (points["second"] < row["end_s"])
+            self._build_baseline(row, points[inside])
+            place += 1
+        if self.baseline is not None and place < len(windows):
+            points = points[points["second"] >= windows["begin_s"][place]]
+            self._judge(_relative(windows[place:], self.baseline), _relative(points, self.baseline))
 
-    def _build(self, windows: Windows, points: Points) -> None:
-        for window in windows:
-            row = np.array([window], WINDOW)
-            inside = (points["second"] >= window["begin_s"]) & (points["second"] < window["end_s"])
-            if self.baseline is None:
-                self._grow(row, points[inside])
-            else:
-                self._judge(_relative(row, self.baseline), _relative(points[inside], self.baseline))
-
-    def _grow(self, window: Windows, points: Points) -> None:
-        self.kept_windows = np.concatenate([self.kept_windows, window])
-        self.kept_points = np.concatenate([self.kept_points, points])
-        found, wanted_s = burst.find_baseline(self.kept_points)
-        first_s = int(self.kept_points["second"][0]) if len(self.kept_points) else 0
-        if found is None and len(self.kept_points) and int(window["end_s"][0]) - first_s > burst.PATIENCE_S:
-            found = burst.partial(self.kept_points)
-        if found is not None:
-            self.settle(found)
+    def _build_baseline(self, window: Windows, points: Points) -> None:
+        self.windows = np.concatenate([self.windows, window])
+        self.points = np.concatenate([self.points, points])
+        baseline, wanted_s = burst.find_baseline(self.points)
+        first_s = int(self.points["second"][0]) if len(self.points) else 0
+        if baseline is None and len(self.points) and int(window["end_s"][0]) - first_s > burst.PATIENCE_S:
+            baseline = burst.partial(self.points)
+        if baseline is not None:
+            self._compare_with(baseline)
         elif wanted_s > first_s:
-            self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= wanted_s]
-            self.kept_points = self.kept_points[self.kept_points["second"] >= wanted_s]
+            self.windows = self.windows[self.windows["begin_s"] >= wanted_s]
+            self.points = self.points[self.points["second"] >= wanted_s]
 
     def provisional(self) -> Baseline | None:
-        """The baseline; where there is none yet, what has come of it."""
-        return self.baseline or burst.partial(self.kept_points)
+        """The baseline; where there is none yet, that of the points so far."""
+        return self.baseline or burst.partial(self.points)
 
-    def settle(self, found: Baseline) -> None:
-        """Compare with this from here on, and what came meanwhile."""
-        windows, points = _relative(self.kept_windows, found), _relative(self.kept_points, found)
-        inside = windows["end_s"] <= found.to_s
-        self.baseline = found
-        self.noise.begin(windows[inside], points[points["second"] < found.to_s])
-        self.kept_windows = windows[inside][-KEPT_WINDOWS:]
-        later = points["second"] >= found.to_s
-        self.kept_points = points[~later]
+    def _compare_with(self, baseline: Baseline) -> None:
+        """Judge by this baseline from now on, beginning with what came after it."""
+        windows, points = _relative(self.windows, baseline), _relative(self.points, baseline)
+        inside, later = windows["end_s"] <= baseline.to_s, points["second"] >= baseline.to_s
+        self.baseline = baseline
+        self.noise.begin(windows[inside], points[~later])
+        self.windows, self.points = windows[inside][-MAX_WINDOWS:], points[~later]
         self._judge(windows[~inside], points[later])
 
     def _judge(self, windows: Windows, points: Points) -> None:
-        self.kept_points = np.concatenate([self.kept_points, points])
+        self.points = np.concatenate([self.points, points])
         while len(windows):
             done = self._follow(windows) if self.open else self._watch(windows)
             windows = windows[done:]
-        # Never what is yet to be judged: how much came at once must not matter.
-        self.kept_points = self.kept_points[-KEPT_POINTS:]
+        # Only now: how much came at once must not matter.
+        self.points = self.points[-MAX_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
-        """Look for the beginning of a slowdown; how many windows that took."""
+        """Search for the beginning of a slowdown. Returns how many windows were used."""
         slow = np.flatnonzero(windows["level"] >= SLOWER)
-        if len(slow):  # what is slow is compared with the noise that was estimated last before it
+        if len(slow):  # they are compared with the noise as it was last estimated before them
             calm = max(int(slow[0]) - self.noise.wanted, 0)
             windows = windows[: self.noise.wanted + calm // EVERY * EVERY]
             slow = slow[slow < len(windows)]
-        before = len(self.kept_windows)
-        joined = np.concatenate([self.kept_windows, windows])
+        before = len(self.windows)
+        joined = np.concatenate([self.windows, windows])
         for place in slow.tolist():
             upto = before + place + 1
-            known = joined[max(0, upto - KEPT_WINDOWS) : upto]
+            known = joined[max(0, upto - MAX_WINDOWS) : upto]
             length = self._slow_length(known[-SPAN:])
             if length and self._open(known, len(known) - length):
                 self.noise.add(windows["level"][:place])
@@ -138,14 +185,14 @@ class Detector:
                 self._check(self.spans[-1], int(windows["end_s"][place]))
                 return int(place) + 1
         self.noise.add(windows["level"])
-        self.kept_windows = joined[-KEPT_WINDOWS:]
+        self.windows = joined[-MAX_WINDOWS:]
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
-        """How many of the last of these windows are a slowdown, about; 0: none.
+        """About how many of the last of these windows are a slowdown; 0: none.
 
-        Either they are surely above what is tolerated for ever, or they surely changed from what
-        was before them, and are likely above it.
+        Either they are surely above the tolerated level, or they surely changed from the windows
+        before them, and are likely above it.
         """
         level = _clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -170,15 +217,15 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _check(self, span: Span, until_s: int) -> None:
-        """Whether correlated noise explains it; `until_s`: where its last window ends."""
+        """Test whether correlated noise explains it; `until_s`: where its last window ends."""
         whole = len(span.first) - LATEST
         first = span.first[:whole] if whole >= LATEST else span.first  # a rise out of it may have begun since
-        span.ratio = self.noise.rise_ratio(NONE, np.array(first, np.int64))
+        span.ratio = self.noise.rise_ratio(np.empty(0, np.int64), np.array(first, np.int64))
         if span.is_certain and span.sure_s is None:
             span.sure_s = until_s
 
     def _restart(self, span: Span, windows: Windows) -> bool:
-        """Begin another span where a certain rise begins within one that is not certain. `windows`: up to now."""
+        """Begin another span if a certain rise begins within this uncertain one. `windows`: up to now."""
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
         higher["level"] -= floor
@@ -206,43 +253,40 @@ class Detector:
         return mean >= SLOWER and ratio >= REST_CERTAIN
 
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
-        """`windows`: up to now; `first`: of the slowdown, about. False: it is none, looked at closely."""
+        """Begin a span, unless its single points show no slowdown. `windows`: up to now; `first`: about its first."""
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
         earliest_s = self.ended_s + INTERRUPTION_S if self.ended_s else 0  # no slowdown has ended at 0
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, earliest_s)
         to_s = min(int(windows["end_s"][-1]), self.end_s)
-        points = self.kept_points[(self.kept_points["second"] >= from_s) & (self.kept_points["second"] < to_s)]
+        points = self.points[(self.points["second"] >= from_s) & (self.points["second"] < to_s)]
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
-        border = self._border(level, before_level, is_sparse=is_sparse)
+        # Divides points before from those after: the level of a slowdown, or less where it is hardly higher.
+        scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
+        border = float(min(SLOWER, max((before_level + level) / 2, level - 1.5 * scatter)))
         points["level"] -= floor
         start_s = _first_above(points, border, max(min(level - border, border - before_level), 1))
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
-        lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)  # each stands for as long as any
+        lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)  # each represents the same time
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
             return False
         span = Span(start_s, self._rise(start_s, level, before_level), apart, self.ended_s, self.noise.sigma)
         span.leave = self._leave(level + floor)
         for window in map(SlowWindow._make, windows[first:].tolist()):
-            span.pass_by(window)
+            span.observe(window)
             if window.level >= span.leave:
-                span.take(window)
+                span.add(window)
         self.spans.append(span)
-        self.kept_windows = windows
+        self.windows = windows
         self._reset_calm()
         return True
 
-    def _border(self, level: float, before_level: float, *, is_sparse: bool) -> float:
-        """What divides points before from those after: the level of a slowdown, or less where it is hardly more."""
-        scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
-        return float(min(SLOWER, max((before_level + level) / 2, level - 1.5 * scatter)))
-
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
         """The second in which the level began to rise to that of `start_s`."""
-        second = self.kept_points["second"]
-        earlier = self.kept_points[(second < start_s) & (second >= start_s - RISE_S)]
+        second = self.points["second"]
+        earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
         settled = earlier["second"][earlier["level"] <= before_level + (level - before_level) / 5]
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
@@ -250,19 +294,20 @@ class Detector:
         return int(min(SLOWER, max(level / 2, level - 3 * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
-        """Follow the open slowdown to its end; how many windows that took."""
-        span, before = self.spans[-1], len(self.kept_windows)
-        known = np.concatenate([self.kept_windows, windows])
+        """Follow the open slowdown to its end. Returns how many windows were used."""
+        span, before = self.spans[-1], len(self.windows)
+        known = np.concatenate([self.windows, windows])
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
+            upto = before + place + 1
             self._count_calm(span, window)
-            span.pass_by(window)
+            span.observe(window)
             is_sparse = window.end_s - window.begin_s >= SPARSE_S
             is_slow = window.level >= span.leave
             is_over = self._is_over_by_points(span, window) if is_sparse else not is_slow and self._is_over(window)
             if is_slow and not is_over:
-                span.take(window)
-                if not span.is_certain and self._restart(span, known[: before + place + 1]):
-                    self.kept_windows = known[: before + place + 1][-KEPT_WINDOWS:]
+                span.add(window)
+                if not span.is_certain and self._restart(span, known[:upto]):
+                    self.windows = known[:upto][-MAX_WINDOWS:]
                     return place + 1
                 if span.slow % 4 == 0 and len(span.first) < CHECKED:
                     self._check(span, window.end_s)
@@ -271,46 +316,46 @@ class Detector:
             elif is_over:
                 span.end_s = self.calm_from
                 self.ended_s = span.end_s or 0
-                self.kept_windows = np.concatenate([self.kept_windows, windows[: place + 1]])[-KEPT_WINDOWS:]
+                latest = known[:upto][-MAX_WINDOWS:]
                 if span.ratio < DOUBTFUL:
-                    self.noise.add(self.kept_windows["level"][self.kept_windows["begin_s"] >= span.start_s])
-                self.kept_windows = self.kept_windows[self.kept_windows["begin_s"] >= self.ended_s]
+                    self.noise.add(latest["level"][latest["begin_s"] >= span.start_s])
+                self.windows = latest[latest["begin_s"] >= self.ended_s]
                 self._reset_calm()
                 return place + 1
-        self.kept_windows = np.concatenate([self.kept_windows, windows])[-KEPT_WINDOWS:]
+        self.windows = known[-MAX_WINDOWS:]
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
         """Page's cumulative sum of how far windows are below the level, and since when it grows."""
         reach = max(span.leave, 20_000)
         below = min(max(span.leave - window.level, -reach), reach)
-        if self._calm_sum + below <= 0:
+        if self.calm_sum + below <= 0:
             self._reset_calm()
             return
         if self.calm_from is None:
             self.calm_from = window.begin_s
-        self._calm_sum += below
-        self._calm_count += 1
-        self._calm_below += below > 0
+        self.calm_sum += below
+        self.calm_count += 1
+        self.calm_below += below > 0
 
     def _is_over(self, window: SlowWindow) -> bool:
-        if self.calm_from is None or self._calm_count < 2:
+        if self.calm_from is None or self.calm_count < 2:
             return False
-        lasts = window.end_s - self.calm_from >= INTERRUPTION_S
-        return lasts and self._calm_below >= MOSTLY * self._calm_count
+        return window.end_s - self.calm_from >= INTERRUPTION_S and self.calm_below >= MOSTLY * self.calm_count
 
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
-        """Of inferences that are seconds apart few windows lie within an interruption, so they are told one by one.
+        """Judge single inferences: where they are seconds apart, few windows lie within an interruption.
 
-        They are over where they speak for the level of the baseline over that of the slowdown, by the likelihood ratio.
+        It is over where they indicate the level of the baseline rather than that of the slowdown (likelihood ratio).
         """
         slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
-        second = self.kept_points["second"]
-        points = self.kept_points[(second >= span.start_s) & (second < window.end_s)][-SPAN:]
+        second = self.points["second"]
+        points = self.points[(second >= span.start_s) & (second < window.end_s)][-SPAN:]
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         most = slow * slow / (2 * scatter**2)
         gain = np.clip(slow * (slow - 2 * points["level"]) / (2 * scatter**2), -most, most)
-        since = _last_run(gain)
+        before = np.concatenate([[0.0], np.cumsum(gain)])
+        since = int(np.flatnonzero(before <= np.minimum.accumulate(before))[-1])  # Page's sum is above 0 from there on
         total = np.cumsum(gain[since:])
         upto = since + int(np.argmax(total)) + 1 if len(total) else since
         calm = points[since:upto]
@@ -324,24 +369,17 @@ class Detector:
 
     def _reset_calm(self) -> None:
         self.calm_from = None
-        self._calm_sum = self._calm_count = self._calm_below = 0
+        self.calm_sum = self.calm_count = self.calm_below = 0
 
 
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """The levels, of which one speaks for so much at most; a median of five that take seconds is no blip."""
+    """The levels, none counting for too much; a median of five inferences that take seconds is no blip."""
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))
 
 
-def _last_run(gain: npt.NDArray[np.float64]) -> int:
-    """From where on Page's cumulative sum is above 0, at its end."""
-    total = np.concatenate([[0.0], np.cumsum(gain)])
-    lowest = np.minimum.accumulate(total)
-    return int(np.flatnonzero(total <= lowest)[-1])
-
-
 def _first_above(points: Points, border: float, reach: float) -> int:
-    """The second that divides points below the border from those above best; one counts for no more than `reach`."""
+    """The second that best divides points below the border from those above; one counts for `reach` at most."""
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])
 

@@ -1,34 +1,46 @@
-"""Which signals left their usual range together with a slowdown, and in how much of its time.
+"""Which signals left their usual range together with a slowdown, which cause explains it, and how surely.
 
-What is usual is taken from the half minute before the level began to rise. A signal is
-evidence where it left that range within 3 s of the slowdown; one that had left it before
-(a flag of long ago, a hot zone) is not, but says what limits a clock that falls.
+The usual range is that of the half minute before the level began to rise. A signal is
+evidence if it left that range within 3 s of the slowdown; one that had left it before
+(a flag set long ago, a hot zone) is not, but says what limits a clock that falls.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import CAUSES, LIMITS, Cause, Channel
 from edgetop.analysis.slowdowns.contention import taken_of
-from edgetop.analysis.slowdowns.plain import NOT_EXPORTED
-from edgetop.analysis.slowdowns.signals import Signals
-from edgetop.analysis.slowdowns.span import SlowWindow
+from edgetop.analysis.slowdowns.detector import SlowWindow
+from edgetop.analysis.slowdowns.serialization import NOT_EXPORTED, fork
+from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause, Channel, Signals
 from edgetop.analysis.tracks import Bools, Floats
+from edgetop.formatting import clock_time, percent, reading
+from edgetop.session.seconds import NS
 
 NEAR_S = 3
 BEFORE_S = 30  # before the time in question: what a signal is compared with
-STALE_S = 5  # the longest that is usual between two readings
+STALE_S = 5  # the longest usual time between two readings
 NEVER = -1
 _HUGE = 1e12
-_FEW = 4  # last seconds before: a signal that was beyond its range for most of them was so before
+_FEW = 4  # seconds before: a signal that was beyond its range for most of them was so before
+LEAST_EXPLAINED = 0.15  # of the slow seconds; less is chance
+LEAST_SCORE = 0.2  # share of the time, times belief
+AS_MUCH = 0.15  # of the time: between causes that explain nearly the same share, the better proven one wins
+LEAST_CLOCK = 0.25  # of the slowdown, that a fallen clock must explain to be its cause
+PLAIN_FLAG = 0.9  # belief in a flag where no clock is visible beside it
+LEAST_STOOD = 0.6  # of the slow seconds, in which others took the CPU before it already
+STANDING = 0.6  # belief in that, where there is no other cause
+FOR_NAMED = 0.2  # belief added for the cause named before
+_STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", "load of other processes"})
+_HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no clock shows them
 
 
 @dataclass(slots=True)
 class Tally:
-    """What is known of one channel during one slowdown."""
+    """The values of one channel during one slowdown."""
 
     median: float  # before; NaN: not known
     threshold: float  # beyond it the signal counts; NaN: there is none
@@ -36,14 +48,14 @@ class Tally:
     last_read_s: int  # the last second in which it was read
     before_s: int = NEVER  # when it was last read before `first_s`
     first_s: int = NEVER  # since when it was beyond
-    beyond: int = 0  # slow seconds
-    known: int = 0  # slow seconds
+    beyond: int = 0  # slow seconds in which it was beyond
+    known: int = 0  # slow seconds in which its value was known
     sum_milli: int = 0  # of the values over those, in whole thousandths: the same in any order
     most: float = float("nan")  # the farthest value in the direction that counts
 
     @property
     def mean(self) -> float:
-        """Over the slow seconds. Raises ZeroDivisionError where it was never read in them."""
+        """Over the slow seconds. Raises ZeroDivisionError if it was never read in them."""
         return self.sum_milli / self.known / 1000
 
 
@@ -51,20 +63,20 @@ class Onset(NamedTuple):
     """When the latency rose, in seconds of the session."""
 
     start_s: int
-    rise_s: int  # when it began to
+    rise_s: int  # when it began to rise
     slack_s: int = 1  # by how much the start may be off
-    after_s: int = 0  # when what was before it was over
+    after_s: int = 0  # when the slowdown before it was over
 
 
 @dataclass(slots=True)
 class Evidence:
-    """The tallies of one slowdown. Seconds are looked at once, in their order."""
+    """The tallies of one slowdown. Each second is collected once, in order."""
 
     channels: tuple[Channel, ...] = field(default=(), kw_only=True, metadata=NOT_EXPORTED)
     floor: int  # the level that it rose from, in millionths of a neper over the baseline
-    start_s: int  # earlier seconds are none of it
-    looked_s: int
-    near_s: int
+    start_s: int  # earlier seconds are not part of it
+    until_s: int  # collected up to here
+    near_s: int  # a signal that leaves its range later did not begin with it
     seconds: int = 0  # slow ones
     explained: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # slow seconds
     tallies: list[Tally] = field(default_factory=list)
@@ -73,7 +85,7 @@ class Evidence:
 
     @classmethod
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
-        """Of a slowdown that began so, with what the signals were before it."""
+        """The evidence of a slowdown with this onset: so far only the signals before it."""
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
@@ -82,50 +94,46 @@ class Evidence:
             channels=signals.channels,
             floor=floor,
             start_s=onset.start_s,
-            looked_s=from_s,
+            until_s=from_s,
             near_s=onset.start_s + NEAR_S + onset.slack_s,
             tallies=[_begin(channel, held, was_read, begin_s) for channel in signals.channels],
             stands=bool(np.count_nonzero(contended) * 2 > len(contended)),
         )
 
-    def copy(self) -> "Evidence":
-        return replace(self, explained=dict(self.explained), tallies=[replace(tally) for tally in self.tallies])
-
     def resumed(self, at_s: int) -> "Evidence":
-        """The same signals from then on, as far as they began with what began then; nothing is counted yet.
+        """The same signals from then on, as far as they began with the slowdown; nothing is counted yet.
 
-        What is read every few seconds tells for as long what was before.
+        For some seconds a sensor that is read every few seconds still has the value of before.
         """
-        other = self.copy()
-        other.looked_s, other.start_s = at_s, at_s + STALE_S
-        other.seconds, other.stood, other.explained = 0, 0, dict.fromkeys(CAUSES, 0)
+        other = replace(self, tallies=fork(self.tallies), explained=dict.fromkeys(CAUSES, 0), seconds=0, stood=0)
+        other.until_s, other.start_s = at_s, at_s + STALE_S
         for tally in other.tallies:
             if tally.first_s == NEVER:
-                tally.first_s = tally.before_s = max(at_s, self.near_s + 1)  # what begins later began without it
+                tally.first_s = tally.before_s = max(at_s, self.near_s + 1)  # a later beginning was without it
             tally.beyond = tally.known = tally.sum_milli = 0
             tally.most = float("nan")
         return other
 
-    def look(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
-        """At the seconds of windows that were found slow since."""
+    def collect(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
+        """Count the seconds of these slow windows, which follow those before."""
         if not windows or not self.channels:
             return
         end_s = windows[-1].end_s
-        is_slow = np.zeros(max(0, end_s - self.looked_s), np.bool_)
+        is_slow = np.zeros(max(0, end_s - self.until_s), np.bool_)
         for begin, end, _ in windows:
-            is_slow[max(0, max(begin, self.start_s) - self.looked_s) : max(0, end - self.looked_s)] = True
+            is_slow[max(0, max(begin, self.start_s) - self.until_s) : max(0, end - self.until_s)] = True
         if len(is_slow):
-            held, was_read = signals.held(self.looked_s, end_s)
+            held, was_read = signals.held(self.until_s, end_s)
             self._count(held, was_read, is_slow)
             if self.stands:
                 self.stood += int(np.count_nonzero(taken_of(signals, held).is_contended & is_slow))
-            self.looked_s = end_s
+            self.until_s = end_s
 
     def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:
         beyond = np.zeros((len(self.channels), len(is_slow)), np.bool_)
         for place, (channel, tally) in enumerate(zip(self.channels, self.tallies, strict=True)):
             values = channel.values(held)
-            with np.errstate(invalid="ignore"):  # of a threshold that there is not
+            with np.errstate(invalid="ignore"):  # the threshold may be NaN
                 beyond[place] = values <= tally.threshold if channel.falls else values >= tally.threshold
             self._note_first(tally, beyond[place], np.logical_or.reduce(was_read[list(channel.rows)]))
             known = is_slow & ~np.isnan(values)
@@ -144,38 +152,44 @@ class Evidence:
         upto = len(beyond)
         if tally.first_s == NEVER and beyond.any():
             upto = int(np.argmax(beyond))
-            tally.first_s = self.looked_s + upto
+            tally.first_s = self.until_s + upto
         read = np.flatnonzero(was_read[:upto])
         if tally.before_s == NEVER and tally.first_s != NEVER:
-            tally.before_s = self.looked_s + int(read[-1]) if len(read) else tally.last_read_s
+            tally.before_s = self.until_s + int(read[-1]) if len(read) else tally.last_read_s
         read = np.flatnonzero(was_read)
         if len(read):
-            tally.last_read_s = self.looked_s + int(read[-1])
+            tally.last_read_s = self.until_s + int(read[-1])
 
     def began_with_it(self, tally: Tally) -> bool:
-        """Whether the signal left its range within 3 s of the slowdown, as far as reading it now and then tells."""
+        """Whether the signal left its range within 3 s of the slowdown, as far as its readings show."""
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
-    def begins_s(self, cause: Cause, found_s: int) -> int:
-        """Not while each signal that proves the cause was read and still in its range. `found_s`: by the latency."""
-        if self.floor or self.start_s != found_s:  # of a stage on another, whose beginning is the end of that
-            return found_s
+    def held_at_it(self, tally: Tally) -> bool:
+        """Whether the signal was beyond its range when the slowdown began, no matter since when."""
+        return tally.was_beyond or self.began_with_it(tally)
+
+    @property
+    def pairs(self) -> "Iterator[tuple[Channel, Tally]]":
+        return zip(self.channels, self.tallies, strict=True)
+
+    def begins_s(self, cause: Cause, rose_s: int) -> int:
+        """Not while each signal that proves the cause was read and still in its range. `rose_s`: by the latency."""
+        if self.floor or self.start_s != rose_s:  # a stage on top of another begins where that one ends
+            return rose_s
+        # Together with a limit, a clock that fell is proof too.
         clear_s = [
             tally.before_s
-            for channel, tally in zip(self.channels, self.tallies, strict=True)
-            if tally.beyond and self.began_with_it(tally) and _proves(channel, cause)
-        ]
-        return max(found_s, min(clear_s, default=NEVER) + 1)
-
-    def held_at_it(self, tally: Tally) -> bool:
-        """Whether it was so when the slowdown began, since when ever."""
-        return tally.was_beyond or self.began_with_it(tally)
+            for channel, tally in self.pairs
+            if tally.beyond and self.began_with_it(tally)
+            and (channel.role == "clock" if cause in LIMITS and channel.role != "proof" else channel.cause == cause)
+        ]  # fmt: skip
+        return max(rose_s, min(clear_s, default=NEVER) + 1)
 
     def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
         """The seconds that each cause explains."""
         nothing = np.zeros(beyond.shape[1], np.bool_)
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
-        limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, since when ever
+        limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, no matter since when
         clock, cpu_caps, other_caps = nothing, nothing, nothing
         for channel, tally, is_beyond in zip(self.channels, self.tallies, beyond, strict=True):
             fresh = is_beyond if self.began_with_it(tally) else nothing
@@ -199,11 +213,6 @@ class Evidence:
         return explained
 
 
-def _proves(channel: Channel, cause: Cause) -> bool:
-    """Together with a limit, a clock that fell does too."""
-    return channel.role == "clock" if cause in LIMITS and channel.role != "proof" else channel.cause == cause
-
-
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tally:
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
@@ -220,21 +229,153 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tal
 
 
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
-    """The median of what it was before, and the threshold from which on it counts. NaN where nothing is known."""
+    """The median of the values before, and the threshold from which on the signal counts. NaN: not known."""
     known = np.sort(before[~np.isnan(before)])
-    return _quantile(known, 0.5), _threshold(channel, known)
-
-
-def _threshold(channel: Channel, known: Floats) -> float:
+    median = _quantile(known, 0.5)
     if channel.fixed is not None:
-        return channel.fixed
+        return median, channel.fixed
     if channel.falls:
         low = _quantile(known, 0.2)
-        return min(low * (1 - channel.share), low - channel.least)
+        return median, min(low * (1 - channel.share), low - channel.least)
     high = _quantile(known, 0.9) if len(known) else 0.0
-    return max(high * (1 + channel.share), high + channel.least)
+    return median, max(high * (1 + channel.share), high + channel.least)
 
 
 def _quantile(in_order: Floats, share: float) -> float:
-    """The value below which so many lie, nearest rank; NaN of none."""
+    """Nearest rank; NaN of no values."""
     return float(in_order[round(share * (len(in_order) - 1))]) if len(in_order) else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    cause: Cause
+    confidence: float  # 0 to 1
+    sentences: tuple[str, ...]
+
+    @property
+    def proof(self) -> float:
+        """How surely there is a cause."""
+        return 0.0 if self.cause == "unknown" else self.confidence
+
+
+def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
+    """`level`: of the slowdown, in nepers over the baseline; `named`: the cause that was found before.
+
+    The cause named before needs half as much to stay: it is not lost while its evidence still stands.
+    """
+    if not evidence.seconds:
+        return Finding("unknown", 0.0, ())
+    shares = {cause: evidence.explained[cause] / evidence.seconds for cause in CAUSES}
+    clock = _clock_part(evidence, level)
+    beliefs: dict[Cause, float] = {}
+    for cause, share in shares.items():
+        ease = 0.5 if cause == named else 1.0
+        if share >= LEAST_EXPLAINED * ease:
+            belief = _belief(cause, evidence, clock)
+            if belief * share >= LEAST_SCORE * ease:
+                beliefs[cause] = belief
+    if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
+        beliefs.pop("clock-change", None)
+    if not beliefs:
+        ease = 0.5 if named == "contention" else 1.0
+        return _standing(evidence) if evidence.stood >= LEAST_STOOD * ease * evidence.seconds else _unknown(evidence)
+    most = max(shares[cause] for cause in beliefs)
+    as_much = [cause for cause in CAUSES if cause in beliefs and shares[cause] >= most - AS_MUCH]
+    best = max(as_much, key=lambda cause: round(beliefs[cause] + (FOR_NAMED if cause == named else 0), 1))
+    others = sorted((cause for cause in beliefs if cause != best), key=lambda cause: -shares[cause])
+    doubt = max((beliefs[other] * shares[other] for other in others), default=0.0)
+    confidence = beliefs[best] * shares[best] - 0.3 * doubt
+    sentences = list(_sentences(best, evidence))
+    for other in others:
+        first = next(_sentences(other, evidence), "")
+        sentences += [f"also {other}, {percent(shares[other])} of the time: {first}"] if first else []
+    return Finding(best, round(min(max(confidence, 0.05), 0.99), 2), tuple(sentences))
+
+
+def _standing(evidence: Evidence) -> Finding:
+    """Others took the CPU all along: nothing rose, and yet it explains the time."""
+    share = evidence.stood / evidence.seconds
+    sentences = [f"others took the CPU all along, in {percent(share)} of the slow time"] + [
+        f"{channel.name} stood at {reading(tally.mean, channel.unit)} {channel.unit} before it and in it"
+        for channel, tally in evidence.pairs
+        if channel.cause == "contention" and tally.known and channel.name in _STANDING
+    ]
+    return Finding("contention", round(STANDING * share, 2), tuple(sentences))
+
+
+def _clock_part(evidence: Evidence, level: float) -> float | None:
+    """How much of the slowdown the clock that fell most explains; None where no clock is visible."""
+    parts = [
+        math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, 0.05)
+        for channel, tally in evidence.pairs
+        if channel.role == "clock" and tally.known and not math.isnan(tally.median)
+        and (tally.beyond or not channel.is_blind)
+    ]  # fmt: skip
+    return min(1.0, max(0.0, *parts)) if parts else None
+
+
+def _belief(cause: Cause, evidence: Evidence, clock: float | None) -> float:
+    """How far the evidence proves this cause, 0 to 1."""
+    if cause in LIMITS or cause == "clock-change":
+        if clock is None:
+            return PLAIN_FLAG
+        if cause in _HIDDEN and clock < LEAST_CLOCK:
+            return PLAIN_FLAG * 0.9
+        return 0.5 + 0.5 * min(1.0, clock / 0.5)
+    doubt = 1.0
+    for channel, tally in evidence.pairs:
+        if channel.cause == cause and channel.role == "proof" and evidence.began_with_it(tally):
+            doubt *= 1 - channel.weight * min(1.0, tally.beyond / max(evidence.explained[cause], 1))
+    return 1 - doubt
+
+
+def _sentences(cause: Cause, evidence: Evidence) -> Iterator[str]:
+    """The evidence of this cause, with the clocks that it slowed."""
+    for channel, tally in evidence.pairs:
+        if channel.cause == cause and channel.role == "proof" and tally.beyond:
+            if evidence.began_with_it(tally):
+                yield _sentence(channel, tally)
+            elif cause in LIMITS and evidence.held_at_it(tally):
+                yield f"{channel.name} was in force already"
+    if cause not in LIMITS and cause != "clock-change":
+        return
+    for channel, tally in evidence.pairs:
+        if channel.role in ("clock", "cap") and evidence.began_with_it(tally) and tally.beyond:
+            yield _sentence(channel, tally)
+    for channel, tally in evidence.pairs:
+        if channel.role == "trip" and channel.cause == cause and tally.beyond:
+            yield f"a zone was {abs(tally.most):.1f} °C {'below' if tally.most < 0 else 'above'} its trip"
+
+
+def _sentence(channel: Channel, tally: Tally) -> str:
+    when = clock_time(tally.first_s * NS)
+    if channel.name.startswith("throttle/"):
+        return f"{channel.name} was set at {when}, and in {percent(tally.beyond / tally.known)} of the slow time"
+    if channel.name.startswith("cooling/"):
+        return f"{channel.name} went from state {tally.median:.0f} to {tally.most:.0f} at {when}"
+    mean, has_median = f"{reading(tally.mean, channel.unit)} {channel.unit}", not math.isnan(tally.median)
+    if has_median and (tally.mean < tally.median) != channel.falls:  # beyond a fixed limit before and after, now nearer
+        return f"{channel.name} was {mean} at {when}"
+    usual = f"from {reading(tally.median, channel.unit)} " if has_median else ""
+    return f"{channel.name} {'fell' if channel.falls else 'rose'} {usual}to {mean} at {when}"
+
+
+def _unknown(evidence: Evidence) -> Finding:
+    """Which causes were examined, and for which this board has no sensor."""
+    seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
+    examined = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause in seen)
+    missing = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause not in seen)
+    sentences = [f"nothing changed with it in {examined}"] if examined else []
+    sentences += [f"not told by this board: {missing}"] if missing else []
+    return Finding("unknown", round(0.3 + 0.5 * len(seen) / len(CAUSES), 2), tuple(sentences))
+
+
+_EXAMINED: dict[Cause, str] = {
+    "under-voltage": "under-voltage flags and the input's voltage",
+    "power-cap": "power limits and over-current events",
+    "thermal": "thermal flags, cooling devices and trips",
+    "cpu-quota": "the CPU quota of its cgroup",
+    "contention": "run-queue wait, CPU pressure, steal and the load of others",
+    "memory-pressure": "major faults, swap-in and memory pressure",
+    "clock-change": "clocks and their caps",
+}

@@ -1,33 +1,32 @@
 """Whether a board is limited from the first moment on, so that there is no burst to compare with.
 
-That is so where a flag of a limit holds for most of the first seconds, or where no CPU's clock
-comes near to what its governor allows although the engine keeps one busy.
+It is if a flag of a limit is set for most of the first seconds, or if no CPU's clock comes near to
+the one that its governor allows although the engine keeps one busy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.causes import AT_TRIP_C, SET, Cause, cause_of_flag, hides_caps, is_flag
-from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.signals import AT_TRIP_C, SET, Cause, Signals, cause_of_flag, hides_caps, is_flag
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import clock_time, percent, reading
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.seconds import NS
 
-OPENING_S = 6  # of the measurement, by which it is judged
+OPENING_S = 6  # of the measurement, in which it is judged
 RELEASED_S = 10  # without a limit: an interruption is shorter
 FAR_BELOW = 0.6  # of the allowed clock: above it are all-core and vector clocks of healthy PCs
 FULL = 0.95
 BUSY = 80.0  # percent of one core
-# They choose low clocks by themselves (Documentation/admin-guide/pm/cpufreq.rst).
+# These governors choose low clocks by themselves (Documentation/admin-guide/pm/cpufreq.rst).
 _LOW_GOVERNORS = frozenset({"powersave", "userspace", "conservative"})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What limits the board in each of some seconds."""
+    """The limits of the board in each of some seconds."""
 
     flags: dict[str, Bools]  # by id; only those that were set
     causes: dict[Cause, Bools]
@@ -38,7 +37,7 @@ class Limits:
 
     @property
     def lead_s(self) -> int:
-        """For how long nothing limited the board, as far as that is known."""
+        """For how long nothing limited the board, as far as known."""
         return 0 if self.low_clock.any() or not self.was_read else int(np.argmax(self.any))
 
     @property
@@ -57,9 +56,10 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
     for info, values in zip(signals.infos, held, strict=True):
         cause = cause_of_flag(info)
         is_set = values >= SET
-        if cause == "under-voltage":  # a warning, as long as the clock is what it should be
+        if cause == "under-voltage":  # only a warning while the clock is as high as it should be
             is_set &= ~is_full
-        if _is_firm(info) and is_set.any():
+        # The kernel's alarm of a Raspberry Pi only repeats the firmware's flag, less surely.
+        if is_flag(info) and not info.label.endswith("-alarm") and is_set.any():
             flags[info.id] = is_set
             was_read &= not np.isnan(values[0])
             if cause:
@@ -78,15 +78,12 @@ class Limited:
     clock_mhz: float = 0.0
     allowed_mhz: float = 0.0
     seconds: int = 0
-    free_s: int = 0  # the last seconds, in which nothing was in force
+    free_s: int = 0  # the last seconds, in which no limit was in force
     level_sum: int = 0  # of the medians of seconds, in millionths of a neper
     level_count: int = 0
 
-    def copy(self) -> "Limited":
-        return replace(self, flags=dict(self.flags), causes=dict(self.causes))
-
     def count(self, limits: Limits) -> int | None:
-        """Take in what is in force, up to the release; how many of the seconds that were, None: no release."""
+        """Count the limits in force, up to the release. Returns how many seconds that was; None: no release."""
         for place, is_limited in enumerate(limits.any.tolist()):
             self.free_s = 0 if is_limited else self.free_s + 1
             if self.free_s == RELEASED_S:
@@ -133,13 +130,8 @@ class Limited:
             yield f"the CPU ran at {mhz} MHz under load where its governor allows {allowed} MHz"
 
 
-def _is_firm(info: SensorInfo) -> bool:
-    """The kernel's alarm of a Raspberry Pi stands beside the firmware's word, which it is less sure than."""
-    return is_flag(info) and not info.label.endswith("-alarm")
-
-
 def _at_trip(trips_c: Mapping[int, float], held: Floats) -> Bools:
-    """In which seconds a zone sits at the trip at which it throttles."""
+    """In which seconds a zone is at the trip at which it throttles."""
     is_there = np.zeros(held.shape[1], np.bool_)
     for row, trip_c in trips_c.items():
         is_there |= held[row] - trip_c >= AT_TRIP_C
@@ -149,7 +141,7 @@ def _at_trip(trips_c: Mapping[int, float], held: Floats) -> Bools:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """In which seconds every CPU is far below what is allowed; the clock nearest to that, and what is allowed."""
+    """In which seconds every CPU is far below its allowed clock; the clock nearest to it, and the allowed clock."""
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)

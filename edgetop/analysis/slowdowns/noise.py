@@ -1,16 +1,17 @@
-"""How much the medians of windows scatter while nothing happens, by which a change is told from chance."""
+"""How much the medians of windows scatter while nothing happens, to distinguish a change from chance."""
 
 import math
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, Floats, Ints, Points, Windows, median, medians
 
-KEPT = 320  # windows that the scatter is made of, the latest
+MAX_LEVELS = 320  # windows that the scatter is estimated from, the latest
 EVERY = 32  # windows between two estimates
-BLOCKS = (5, 12)  # windows: about as long as a change takes to be told
+BLOCKS = (5, 12)  # windows: about as long as the detection of a change takes
 ENOUGH_BLOCKS = 10
-CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # of successive windows: those that are tried
+CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # of successive windows: the candidates
 CALM = 160  # windows that a rise is compared with
 SIZES = (1, 2)  # windows in a block; in larger ones noise without correlation averages out
 LEAST_BLOCKS = 3  # before a rise
@@ -21,39 +22,27 @@ _OF_MEDIANS = 1.2533  # standard deviation of a median of many, in that of their
 OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
 
 
+@dataclass(slots=True)
 class Noise:
     """The standard deviation, in nepers, that independent windows would have to scatter as the mean of some does."""
 
-    def __init__(self) -> None:
-        self.levels: Ints = np.empty(0, np.int64)
-        self.since = 0
-        self._sigma = LEAST
-        self._due: Ints | None = None  # what the next estimate is made of, once somebody asks
-
-    def _estimate(self) -> None:
-        """When it is asked for: few do, of a day."""
-        if self._due is not None:
-            levels, self._due = self._due, None
-            self.restore(_estimate(levels))
+    levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    since: int = 0  # windows since the last estimate
+    _sigma: float = LEAST
+    _due: Ints | None = None  # levels of the next estimate, which is made on demand: in a day few are needed
 
     @property
     def sigma(self) -> float:
-        self._estimate()
+        if self._due is not None:
+            self.restore(_estimate(self._due))
         return self._sigma
 
     def restore(self, sigma: float) -> None:
-        """As it was estimated before."""
+        """Go on from an earlier estimate."""
         self._sigma, self._due = max(LEAST, sigma), None
 
-    def copy(self) -> "Noise":
-        self._estimate()  # once, not again in every copy
-        other = Noise()
-        other.levels, other.since = self.levels, self.since
-        other._sigma = self._sigma
-        return other
-
     def begin(self, windows: Windows, points: Points) -> None:
-        """From the baseline, of which there is little."""
+        """Estimate from the few windows of the baseline."""
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
             self.restore(1.2 * OF_FIVE * _scatter(points["level"]))
@@ -61,13 +50,13 @@ class Noise:
             self.restore(max(1.2 * _scatter(self.levels), _estimate(self.levels)))
 
     def drop(self, count: int) -> None:
-        """Forget the last windows: they belong to a slowdown, as is known only now."""
+        """Forget the last windows: they turned out to belong to a slowdown."""
         self.levels = self.levels[: max(len(self.levels) - count, 0)]
 
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
-        """The log-likelihood ratio of a step to the levels of `rise` over correlated noise that goes on.
+        """The log-likelihood ratio of a step to the levels of `rise` over correlated noise that continues.
 
-        `before`: levels between those of calm and the rise.
+        `before`: levels between the calm ones and the rise.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)
@@ -80,16 +69,16 @@ class Noise:
     def add(self, levels: Ints) -> None:
         """Windows in which nothing happened."""
         joined = np.concatenate([self.levels, levels])
-        self.levels, since = joined[-KEPT:], self.since + len(levels)
+        self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
         self.since = since % EVERY
         if since >= EVERY:
-            self._due = joined[: len(joined) - self.since][-KEPT:]
+            self._due = joined[: len(joined) - self.since][-MAX_LEVELS:]
 
 
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
-    """The log-likelihood ratio of a step between them in an autoregression of order one, of blocks of so many windows.
+    """The log-likelihood ratio of a step between them in an autoregression of order one, over blocks of `size` windows.
 
-    SURE where there are too few blocks to tell.
+    SURE where there are too few blocks.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -115,14 +104,12 @@ def _trimmed(levels: Ints) -> Floats:
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Of successive levels, by the median of their differences: slow drift and single outliers do not enter."""
-    if len(levels) < 2:
-        return 0.0
-    return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER
+    """Of successive levels, by the median of their differences: slow drift and single outliers do not count."""
+    return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
 
 
 def _estimate(levels: Ints) -> float:
-    """That of neighbouring windows, or that of medians over blocks of them where the noise has a memory."""
+    """The scatter of neighbouring windows, or that of medians over blocks of them where the noise is correlated."""
     scatters = [_scatter(levels)]
     for size in BLOCKS:
         blocks = medians(levels[len(levels) % size :].reshape(-1, size))

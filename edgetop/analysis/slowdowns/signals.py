@@ -1,29 +1,198 @@
-"""Which sensors can tell why a model slows down, and what of the machine decides what they mean."""
+"""The causes that a slowdown can have, the signals that indicate each, and the sensors they are made of.
 
-from collections.abc import Sequence
+A signal by itself is never a slowdown; `evidence` says what it must do to be evidence of one.
+Ids with a fixed meaning are those of the session format (`edgetop help format`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 
 from edgetop.analysis.event_index import EventIndex
-from edgetop.analysis.slowdowns.causes import Channel, channels
 from edgetop.analysis.tracks import Bools, Floats, Tracks
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import trips_c
 
-KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
-IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", "load/steal"})
+Cause = Literal[
+    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change", "unknown"
+]  # fmt: skip
+CAUSES: tuple[Cause, ...] = (
+    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention"
+)  # fmt: skip  # of two that explain as much, the first
+LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # what slows the board itself
+
+_KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
+_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", "load/steal"})
+
+Role = Literal["proof", "clock", "cap", "trip"]  # `trip` and `cap` prove nothing without a clock
+Reduction = Literal["one", "lowest", "highest", "others", "margin"]
+
+# The firmware of a Raspberry Pi caps the clock under 4.63 V (raspberrypi/documentation, under-voltage
+# warning); the limit of a Jetson Orin's 5 V input is near it.
+INPUT_FLOOR_V = 4.63
+_INPUTS = ("EXT5V", "VDD_IN", "POM_5V_IN")
+SET = 0.5  # a flag is 0 or 1
+STICKY = "-sticky"
+AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One signal: which sensors it is made of, and how far it must leave its usual range to count."""
+
+    name: str
+    cause: Cause
+    rows: tuple[int, ...]  # of the sensors, in `Signals.infos`
+    role: Role = "proof"
+    reduction: Reduction = "one"
+    falls: bool = False  # evidence is a fall, not a rise
+    fixed: float | None = None  # it counts beyond this value, whatever was usual
+    least: float = 0.0  # otherwise: how far beyond the usual range
+    share: float = 0.0  # and by which share of it
+    weight: float = 0.9  # how well it proves its cause alone
+    unit: str = ""
+    trips_c: tuple[float, ...] = ()  # for `margin`: the trips of the rows
+    is_blind: bool = False  # for clocks: a cap of the firmware does not show in it
+
+    def values(self, held: Floats) -> Floats:
+        """Shape (seconds,); NaN where nothing is known."""
+        rows: Floats = held[list(self.rows)]
+        if self.reduction == "others":
+            rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
+        if self.reduction == "margin":
+            rows = rows - np.asarray(self.trips_c)[:, None]
+        if len(rows) == 1:
+            return np.asarray(rows[0])
+        known = ~np.isnan(rows).all(axis=0)
+        lowest = self.reduction == "lowest"
+        filled = np.where(np.isnan(rows), np.inf if lowest else -np.inf, rows)
+        return np.asarray(np.where(known, filled.min(axis=0) if lowest else filled.max(axis=0), np.nan))
+
+
+def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
+    """Every signal that these sensors make. `trips_c`: at which temperature zones throttle, by their places here."""
+    row = {info.id: place for place, info in enumerate(infos)}
+    return (*_flags(infos), *_counts(row), *_heat(trips_c), *_clocks(infos), *_load_and_inputs(infos, row))
+
+
+def is_flag(info: SensorInfo) -> bool:
+    """Whether it says that a limit is in force now; a sticky flag says that one was since boot."""
+    return info.kind == "throttle" and not info.label.endswith(STICKY)
+
+
+# By the label's words; any other (freq-capped, throttled) says that something limits, not what.
+_FLAG_CAUSES: tuple[tuple[str, Cause], ...] = (
+    ("thermal", "thermal"), ("temp", "thermal"), ("edge-tpu", "thermal"),
+    ("under-voltage", "under-voltage"),
+    ("power", "power-cap"), ("current", "power-cap"),
+)  # fmt: skip
+
+
+def cause_of_flag(info: SensorInfo) -> Cause | None:
+    """None: a sticky flag, or one that does not say why."""
+    return next((cause for word, cause in _FLAG_CAUSES if word in info.label), None) if is_flag(info) else None
+
+
+def _flags(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
+    for place, info in enumerate(infos):
+        cause = cause_of_flag(info)
+        if cause:
+            yield Channel(info.id, cause, (place,), fixed=SET)
+        elif info.kind == "cooling" and info.throttles:
+            yield Channel(info.id, "thermal", (place,), least=0.5)
+
+
+# id: cause, how far beyond the usual range, by which share of it, weight, unit
+_COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
+    "rate/thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
+    "rate/core-thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
+    "pressure/over-current": ("power-cap", 3.0, 0.5, 0.9, "%"),
+    "rate/over-current-events": ("power-cap", 30.0, 0.5, 0.8, "/s"),
+    "pressure/cpu-quota": ("cpu-quota", 5.0, 0.5, 0.9, "%"),
+    "rate/run-queue-wait": ("contention", 30.0, 0.5, 0.9, "ms/s"),
+    "load/steal": ("contention", 5.0, 0.5, 0.9, "%"),
+    "pressure/cpu-some": ("contention", 10.0, 0.2, 0.8, "%"),
+    "rate/involuntary-switches": ("contention", 30.0, 1.0, 0.5, "/s"),
+    "rate/major-faults": ("memory-pressure", 5.0, 1.0, 0.8, "/s"),
+    "rate/swap-in": ("memory-pressure", 20.0, 1.0, 0.8, "pages/s"),
+    "rate/memory-limit-hits": ("memory-pressure", 20.0, 1.0, 0.5, "/s"),
+    "pressure/memory-some": ("memory-pressure", 4.0, 0.5, 0.9, "%"),
+    "pressure/memory-full": ("memory-pressure", 3.0, 0.5, 0.9, "%"),
+}
+
+
+def cause_of_count(sensor_id: str) -> Cause | None:
+    """None: this sensor counts nothing that slows a board."""
+    return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
+
+
+def _counts(row: dict[str, int]) -> Iterator[Channel]:
+    for sensor_id, (cause, least, share, weight, unit) in _COUNTS.items():
+        if sensor_id in row:
+            yield Channel(sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight, unit=unit)
+    if "mem/cgroup-left" in row:
+        left = (row["mem/cgroup-left"],)
+        yield Channel("mem/cgroup-left", "memory-pressure", left, falls=True, fixed=2.0, weight=0.6, unit="MiB")
+
+
+def _heat(trips_c: Mapping[int, float]) -> Iterator[Channel]:
+    if trips_c:
+        rows, trips = zip(*trips_c.items(), strict=True)
+        yield Channel("zone at its trip", "thermal", rows, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
+
+
+def hides_caps(infos: Sequence[SensorInfo]) -> bool:
+    """Whether the firmware caps the clock where Linux does not see it, and no sensor reads the clock itself.
+
+    A Raspberry Pi does so: raspberrypi/documentation, frequency-management.adoc.
+    """
+    ids = {info.id for info in infos}
+    return "throttle/freq-capped" in ids and "freq/arm" not in ids
+
+
+def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
+    """CPUs of one kind make one channel: the fastest of them runs the model, the others may idle."""
+    has_firmware_clock = any(info.id == "freq/arm" for info in infos)
+    is_blind = hides_caps(infos)
+    for kind, role in (("freq", "clock"), ("freqcap", "cap")):
+        groups: dict[tuple[str, float | None], list[int]] = {}
+        for place, info in enumerate(infos):
+            if info.kind != kind or (has_firmware_clock and kind == "freq" and info.label.startswith("cpu")):
+                continue
+            key = ("cpu", info.max) if info.label.startswith("cpu") else (info.label, None)
+            groups.setdefault(key, []).append(place)
+        for rows in groups.values():
+            first, last = infos[rows[0]], infos[rows[-1]]
+            name = first.id if len(rows) == 1 else f"{first.id} to {last.label}"
+            yield Channel(
+                name, "clock-change", tuple(rows), role, "highest" if role == "clock" else "lowest",  # type: ignore[arg-type]
+                falls=True, share=0.04, unit="MHz", is_blind=is_blind and first.label.startswith("cpu"),
+            )  # fmt: skip
+
+
+def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterator[Channel]:
+    ids = ("load/others",) if "load/others" in row else ("load/cpu", "load/engine", "load/edgetop")
+    if all(sensor_id in row for sensor_id in ids):
+        rows, name = tuple(row[sensor_id] for sensor_id in ids), "load of other processes"
+        yield Channel(name, "contention", rows, reduction="others", least=30.0, weight=0.5, unit="%")
+    for place, info in enumerate(infos):
+        if info.kind == "volt" and info.label.startswith(_INPUTS):
+            yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=0.8, unit="V")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What of the board and of the load decides what a signal says."""
+    """The properties of board and load that decide what a signal means."""
 
     governor: str | None = None
     cores: int | None = None
     cpus: float | None = None  # that a container allows
-    threads: int = 0  # of each stream; 0: as the runtime has it
+    threads: int = 0  # of each stream; 0: the runtime chooses
     streams: int = 1
     is_paced: bool = False
-    is_program: bool = False  # whose load is its own
+    is_program: bool = False  # a watched program has a load of its own
 
     @property
     def usable(self) -> float | None:
@@ -36,25 +205,12 @@ class Machine:
         return max(1, self.threads) * max(1, self.streams)
 
 
-def machine_of(manifest: Manifest) -> Machine:
-    board, load = manifest.board, manifest.load
-    is_paced = load.is_paced or bool(load.delay_ns or load.duty_off_ns)
-    cpus = manifest.constraints.cpus
-    return Machine(
-        board.governor, board.cores, cpus, manifest.engine.threads, load.streams, is_paced, manifest.watched is not None
-    )
-
-
-def _matters(info: SensorInfo) -> bool:
-    return info.kind in KINDS or info.id in IDS
-
-
 class Signals:
-    """What could tell why: sensors, each a row of what is looked up of them, the channels made of them, and events."""
+    """What could explain a slowdown: the sensors that matter, the channels made of them, and events."""
 
     def __init__(self, tracks: Tracks) -> None:
-        self.infos: tuple[SensorInfo, ...] = ()  # of the rows
-        self.trips_c: dict[int, float] = {}  # of the zones that have one, by their rows
+        self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each
+        self.trips_c: dict[int, float] = {}  # of the zones that have one, by row
         self.channels: tuple[Channel, ...] = ()
         self.events = EventIndex()
         self.machine = Machine()
@@ -62,18 +218,23 @@ class Signals:
         self._places: list[int] = []  # of the rows, in the manifest
 
     def register(self, manifest: Manifest) -> None:
-        """The sensors as the manifest has them now: more than before, or the same."""
-        self.machine = machine_of(manifest)
-        trips = trips_c(manifest)
-        self._places = [place for place, info in enumerate(manifest.sensors) if _matters(info) or place in trips]
-        self.infos = tuple(manifest.sensors[place] for place in self._places)
+        """Use the sensors as the manifest has them now: more than before, or the same."""
+        board, load = manifest.board, manifest.load
+        self.machine = Machine(
+            board.governor, board.cores, manifest.constraints.cpus, manifest.engine.threads, load.streams,
+            is_paced=load.is_paced or bool(load.delay_ns or load.duty_off_ns), is_program=manifest.watched is not None,
+        )  # fmt: skip
+        trips, infos = trips_c(manifest), manifest.sensors
+        matters = (info.kind in _KINDS or info.id in _IDS or place in trips for place, info in enumerate(infos))
+        self._places = [place for place, is_wanted in enumerate(matters) if is_wanted]
+        self.infos = tuple(infos[place] for place in self._places)
         self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}
         self.channels = channels(self.infos, self.trips_c)
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
-        """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).
+        """The last value known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).
 
-        `rows`: only of these.
+        `rows`: None means all.
         """
         places = self._places if rows is None else [self._places[row] for row in rows]
         return self._tracks.held(places, begin_s, end_s)

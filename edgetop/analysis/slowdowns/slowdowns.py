@@ -1,17 +1,18 @@
 """The fold: seconds and readings in, slowdowns with their causes out, the same live and from a recording.
 
-So is the tail, which is explained by the same signals, and settled at the same times.
+The tail is folded here too: the same signals explain it, and it is settled at the same times.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from edgetop.analysis.progress import measured_until
-from edgetop.analysis.slowdowns.export_state import export_state, import_state, is_quiet
-from edgetop.analysis.slowdowns.judgement import Judgement, Rows, SlowdownsView
+from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.signals import Signals
+from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
+from edgetop.analysis.slowdowns.state import export_state, import_state, is_quiet
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.throttles import Throttles
 from edgetop.analysis.tracks import Tracks, TracksReader
@@ -20,12 +21,12 @@ from edgetop.session.events import JsonValue
 from edgetop.session.seconds import NO_SECONDS, NS
 
 LATE_S = 4  # a reading may come so much later than the seconds of its time
-SETTLED_AT_ONCE_S = 8  # at least: each time costs as much
-STEP_S = 256  # of a long batch: less far back is looked for evidence than readings are kept
+SETTLED_AT_ONCE_S = 8  # at least: each settling costs the same
+STEP_S = 256  # of a long batch: evidence is needed for less time than readings are stored
 
 
 class Slowdowns(TracksReader):
-    """Folds batches. What is younger than LATE_S is judged anew at each view: readings of it may yet come."""
+    """Folds batches. Seconds younger than LATE_S are judged anew at each view: their readings may still come."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
         super().__init__(tracks)
@@ -33,17 +34,19 @@ class Slowdowns(TracksReader):
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
         self._settled_s = 0
-        self._judgement = Judgement()  # further than that where it was handed over
+        self._judgement = Judgement()  # an imported one is ahead of that
         self._tail = Tail()
         self._view: SlowdownsView | None = None
-        self._newest_tail: Tail | None = None  # with what is not settled yet
+        self._newest_tail: Tail | None = None  # with the rows that are not settled yet
 
     def fold_part(self, batch: Batch) -> None:
         rows = batch.seconds.rows
         if batch.manifest is not None:
             self._signals.register(batch.manifest)
         if batch.judged is not None:
-            self._import_state(batch.judged, batch.until_ns)
+            with contextlib.suppress(ValueError):  # of another version: judge from here on alone
+                self._judgement = import_state(batch.judged, self._signals.channels, batch.until_ns)
+                self._view = self._newest_tail = None
         self._signals.events.on_event(batch.events)
         self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
         if len(rows) or len(batch.readings) or batch.events:
@@ -55,17 +58,11 @@ class Slowdowns(TracksReader):
             for until_s in range(self._settled_s + STEP_S, settled_s, STEP_S):
                 self._settle(until_s)
             self._settle(settled_s)
-            self._rows = self._rows.copy()  # not a view of all that came
-
-    def _import_state(self, document: Mapping[str, JsonValue], until_ns: int) -> None:
-        """Go on from what was judged where all of the past was known."""
-        with contextlib.suppress(ValueError):  # of another version: then what came must do
-            self._judgement = import_state(document, self._signals.channels, until_ns)
-            self._view = self._newest_tail = None
+            self._rows = self._rows.copy()  # not a view of the whole batch
 
     @property
     def _newest_s(self) -> int:
-        """Until when every second is known."""
+        """Up to here every second is known."""
         return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self._settled_s
 
     def _settle(self, until_s: int) -> None:
@@ -77,22 +74,21 @@ class Slowdowns(TracksReader):
         self._tail.advance(rows, self._signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
-        """With what of these rows it does not know yet."""
+        """Judge those of the rows that are not judged yet."""
         if until_s > judgement.until_s:
-            rows = rows[rows["t_ns"] >= judgement.until_s * NS]
-            judgement.advance(rows, until_s, self._signals)
+            judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self._signals)
 
     def export_state(self) -> dict[str, JsonValue] | None:
-        """What is settled, for who goes on from here; None where that is not possible just now."""
+        """The settled judgement, for a viewer that continues from here; None where that is not possible just now."""
         return export_state(self._judgement) if is_quiet(self._judgement) else None
 
     @property
     def settled_s(self) -> int:
-        """Up to which second what is found changes no more."""
+        """The slowdowns up to this second change no more."""
         return self._settled_s
 
     def view(self) -> SlowdownsView:
-        """The same object until something comes."""
+        """The same object until the next batch with data."""
         if self._view is None:
             judgement = self._judgement.copy()
             judgement.detector.end_s = self._end_s
@@ -107,16 +103,15 @@ class Slowdowns(TracksReader):
         if self._newest_tail is None:
             self._newest_tail = self._tail.copy()
             self._newest_tail.advance(self._rows, self._signals)
-        tail, found = self._newest_tail, self.view().slowdowns
-        seen = tail.view(p50_ns, found, self._signals)
-        self._tail.remember(tail, self._settled_s)
-        return seen
+        view = self._newest_tail.view(p50_ns, self.view().slowdowns, self._signals)
+        self._tail.remember(self._newest_tail, self._settled_s)
+        return view
 
 
 def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
-    """What they hold, for who goes on: slowdowns up to the first moment after that second when they can be handed over.
+    """The state of slowdowns and throttling at the first quiet moment after that second, for a viewer that continues.
 
-    Where there is no such moment, only when the board was throttled.
+    Without such a moment, the state of throttling alone.
     """
     tracks = Tracks()
     slowdowns, throttles = Slowdowns(tracks), Throttles(tracks)

@@ -1,9 +1,11 @@
 """The windows whose medians are judged: a second each, or five inferences where these take longer.
 
-Made from the rows of seconds alone, which a replay of a day has all: of up to four inferences
-a row tells every one (least, median, greatest and sum), so that a window over several
-sparse seconds has its exact median too.
+They are made from the rows of seconds alone, which a replay of a day has too. From a row with up to four inferences
+every one of them follows (least, median, greatest and sum), so a window over several sparse seconds has its exact
+median.
 """
+
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,43 +26,32 @@ POINT = np.dtype([("second", "<i8"), ("level", "<i8")])  # one inference, or the
 Windows = npt.NDArray[np.void]
 Points = npt.NDArray[np.void]
 
-_NONE_PENDING: npt.NDArray[np.void] = np.empty(0, SECOND)
 
-
+@dataclass(slots=True)
 class WindowCutter:
-    """Rows in, whole windows out. A sparse window that a dense second overtakes is given up."""
+    """Makes complete windows of rows. A sparse window is given up if a dense second follows before it is complete."""
 
-    def __init__(self) -> None:
-        self.pending = _NONE_PENDING
-
-    def copy(self) -> "WindowCutter":
-        other = WindowCutter()
-        other.pending = self.pending
-        return other
+    pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
 
     def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
         """The windows that these rows complete, and all points in them."""
         rows = rows[rows["count"] > 0]
         if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
-            return _dense(rows)
+            windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
+            second = rows["t_ns"] // NS
+            windows["begin_s"], windows["end_s"] = second, second + 1
+            windows["level"] = levels(rows["p50_ns"])
+            points["second"], points["level"] = second, windows["level"]
+            return windows, points
         rows = np.concatenate([self.pending, rows])
         window, pending_from = _grouped(rows["count"].tolist())
         self.pending = rows[pending_from:]
-        held = window >= 0
-        return _cut(rows[:pending_from][held], window[held])
-
-
-def _dense(rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
-    windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
-    second = rows["t_ns"] // NS
-    windows["begin_s"], windows["end_s"] = second, second + 1
-    windows["level"] = levels(rows["p50_ns"])
-    points["second"], points["level"] = second, windows["level"]
-    return windows, points
+        is_used = window >= 0
+        return _cut(rows[:pending_from][is_used], window[is_used])
 
 
 def _grouped(counts: list[int]) -> tuple[Ints, int]:
-    """The window of each row, -1 for those given up; and from which row on no window is whole."""
+    """The window of each row, -1 for those given up; and from which row on no window is complete."""
     window = np.full(len(counts), -1, np.int64)
     number = first = held = 0
     for place, count in enumerate(counts):
@@ -93,15 +84,14 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
 
 
 def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
-    """Every latency that rows tell, with the place of its row; of a dense second its median alone."""
+    """Every latency that follows from the rows, with the place of its row; of a dense second its median alone."""
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]
-    is_told = np.stack(
-        [(count > 1) & (count < ENOUGH), (count != 2) & (count > 0), count == 4, (count > 1) & (count < ENOUGH)]
-    )
+    has_ends = (count > 1) & (count < ENOUGH)
+    is_known = np.stack([has_ends, (count != 2) & (count > 0), count == 4, has_ends])
     latency = np.stack([low, rows["p50_ns"], third, high])
     place = np.broadcast_to(np.arange(len(rows)), latency.shape)
-    return place.T[is_told.T], latency.T[is_told.T]
+    return place.T[is_known.T], latency.T[is_known.T]
 
 
 def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
@@ -110,11 +100,11 @@ def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
 
 
 def median(values: Ints | Floats) -> float:
-    """As numpy's, which takes ten times as long for the few values of a window."""
+    """Like numpy's, which takes ten times as long for the few values of a window."""
     return float(medians(values[np.newaxis])[0])
 
 
 def medians(rows: Ints | Floats) -> Floats:
-    """Of each row."""
+    """The median of each row."""
     ordered, size = np.sort(rows, axis=1), rows.shape[1]
     return np.asarray((ordered[:, (size - 1) // 2] + ordered[:, size // 2]) / 2, np.float64)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.session.seconds import NS
 from tests.support.slow_sessions import slowdowns_of, stretch
 

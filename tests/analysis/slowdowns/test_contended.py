@@ -5,7 +5,7 @@ import pytest
 
 from edgetop.analysis.alerts.found import Findings, found
 from edgetop.analysis.report import report_document
-from edgetop.analysis.slowdowns.judgement import SlowdownsView
+from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event

@@ -4,11 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetop.analysis.slowdowns.noise import EVERY, KEPT, LEAST, SURE, Noise, _estimate
-from edgetop.analysis.slowdowns.span import CERTAIN
+from edgetop.analysis.slowdowns.detector import CERTAIN
+from edgetop.analysis.slowdowns.noise import EVERY, LEAST, MAX_LEVELS, SURE, Noise, _estimate
+from edgetop.analysis.slowdowns.serialization import fork
 from tests.support.correlated import normal
 
-LEVELS = np.random.default_rng(0).normal(0, 20_000, 3 * KEPT).astype(np.int64)
+LEVELS = np.random.default_rng(0).normal(0, 20_000, 3 * MAX_LEVELS).astype(np.int64)
 
 
 @given(sizes=st.lists(st.integers(0, 200), max_size=12), asks=st.booleans())
@@ -20,10 +21,10 @@ def test_it_makes_no_difference_how_many_windows_come_at_once(sizes: list[int], 
         if asks:
             assert found.sigma >= LEAST
     estimated = done // EVERY * EVERY
-    expected = max(LEAST, _estimate(LEVELS[max(0, estimated - KEPT) : estimated])) if estimated else LEAST
-    assert found.copy().sigma == found.sigma == expected
+    expected = max(LEAST, _estimate(LEVELS[max(0, estimated - MAX_LEVELS) : estimated])) if estimated else LEAST
+    assert fork(found).sigma == found.sigma == expected
     assert found.since == done - estimated
-    assert found.levels.tolist() == LEVELS[max(0, done - KEPT) : done].tolist()
+    assert found.levels.tolist() == LEVELS[max(0, done - MAX_LEVELS) : done].tolist()
 
 
 def test_a_step_is_certain_and_correlated_noise_is_not() -> None:

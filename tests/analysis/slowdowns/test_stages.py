@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.seconds import NS
 from tests.support.sessions import ended_event

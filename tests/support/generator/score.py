@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from edgetop.analysis.slowdowns.judgement import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.seconds import NS
 from tests.support.generator.effects import Truth

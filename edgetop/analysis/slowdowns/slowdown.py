@@ -1,0 +1,101 @@
+"""A slowdown, all slowdowns of a session, and their words: the same in verdict, report and event log.
+
+The events are derived, not recorded: every analysis of the recording finds them again, or better ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.signals import LIMITS, Cause
+from edgetop.formatting import clock_time, duration
+from edgetop.session.events import Event
+
+MAX_SLOWDOWNS = 500  # the latest
+# At this scatter ten windows that lie 8 % higher differ from fifty before with less than the certainty of a slowdown.
+TOO_SCATTERED = 0.04
+SOURCE = "analysis"
+
+Then = Literal["", "slower", "faster"]
+_AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still after", "faster": "less slow after"}
+
+Rows = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    start_ns: int
+    end_ns: int | None  # None: it continues
+    cause: Cause
+    latency_ratio: float | None  # to the burst baseline; None: there is none
+    confidence: float  # in the cause, 0 to 1
+    evidence: tuple[str, ...]
+    from_start: bool = False  # limited when the measurement began
+    then: Then = ""  # what followed, if not full speed
+
+
+@dataclass(frozen=True, slots=True)
+class SlowdownsView:
+    burst: Baseline | None  # None: not known yet, or limited from the start
+    burst_rows: Rows  # the seconds that it was made of
+    is_settled: bool  # the burst is complete, and slowdowns are detected
+    slowdowns: tuple[Slowdown, ...]  # the latest MAX_SLOWDOWNS, oldest first; those from the start come first
+    total: int
+    contended_now: str | None = None  # who or what takes the CPU that the engine would use; None: nothing
+    scatter: float | None = None  # standard deviation of independent windows, in nepers; None: no burst yet
+
+    @property
+    def now(self) -> Slowdown | None:
+        """The one that continues; of two, the later one."""
+        return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
+
+    @property
+    def is_too_scattered(self) -> bool:
+        """The latency scatters so much that half a minute could not show whether it rose by 8 %."""
+        return self.scatter is not None and self.scatter > TOO_SCATTERED
+
+
+def is_throttling(slowdown: Slowdown) -> bool:
+    """Whether the board slows itself, as far as the cause shows; anything else is done to it."""
+    return slowdown.cause in LIMITS or (slowdown.from_start and slowdown.cause != "contention")
+
+
+def slower_words(slowdown: Slowdown) -> str:
+    """
+    >>> slower_words(Slowdown(0, None, "thermal", 1.314, 0.9, ()))
+    '31 % slower'
+    """
+    return "slower" if slowdown.latency_ratio is None else f"{(slowdown.latency_ratio - 1) * 100:.0f} % slower"
+
+
+def cause_words(slowdown: Slowdown) -> str:
+    """The cause, with the first piece of evidence."""
+    if slowdown.cause == "unknown":
+        return "unknown cause"
+    if not slowdown.evidence:
+        return slowdown.cause
+    return f"{slowdown.cause} ({slowdown.evidence[0].removesuffix(f' at {clock_time(slowdown.start_ns)}')})"
+
+
+def slowdown_words(slowdown: Slowdown) -> str:
+    """
+    >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, ("cpu at 85 C",)))
+    '31 % slower: thermal (cpu at 85 C)'
+    """
+    if slowdown.from_start:
+        return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {cause_words(slowdown)}"
+    return f"{slower_words(slowdown)}: {cause_words(slowdown)}"
+
+
+def slowdown_events(view: SlowdownsView) -> Iterator[Event]:
+    """Beginnings and ends, the newest first."""
+    for slowdown in reversed(view.slowdowns):
+        cause = slowdown.cause
+        if slowdown.end_ns is not None:
+            text = f"{_AFTER[slowdown.then]} {duration(slowdown.end_ns - slowdown.start_ns)} ({cause})"
+            yield Event(slowdown.end_ns, "slowdown-ended", "info", SOURCE, text)
+        yield Event(slowdown.start_ns, "slowdown-began", "warning", SOURCE, slowdown_words(slowdown), {"cause": cause})
