@@ -94,6 +94,7 @@ def test_a_session_ends_in_the_same_view_however_it_came(session: MadeSession, c
     assert differences(report_document(split), report_document(whole)) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(sessions(), CUTS)
 def test_looking_does_not_change_what_is_seen_later(session: MadeSession, cuts: list[float]) -> None:

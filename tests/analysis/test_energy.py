@@ -321,6 +321,7 @@ def test_parts_feed_no_battery() -> None:
 # However it comes.
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.integers(0, 101 * NS), max_size=10), st.booleans())
 def test_however_a_session_is_batched_its_energy_is_the_same(cuts: list[int], single: bool) -> None:
@@ -363,6 +364,7 @@ def test_so_is_that_of_more_readings_than_are_kept(cuts: list[int]) -> None:
     assert views[0].total.idle.batches == 9  # of the 36 s in which it was read once a second
 
 
+@pytest.mark.slow
 def test_the_idle_baseline_is_as_it_was_however_long_the_session_is() -> None:
     """Its readings are not kept one by one."""
     manifest = make_manifest(TOTAL)

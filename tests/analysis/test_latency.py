@@ -74,6 +74,7 @@ def assert_within_one_percent(statistics: Statistics, latency_ns: np.ndarray) ->
     assert statistics.stdev_ns == pytest.approx(latency_ns.std(ddof=1), rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 1_000), st.integers(1, 500), st.lists(st.floats(0, 1), max_size=20))
 def test_views_do_not_depend_on_how_inferences_came(seed: int, count: int, cuts: list[float]) -> None:
@@ -173,6 +174,7 @@ def test_a_window_does_not_reach_back_before_the_measured_phase() -> None:
     assert window_of(latency, None, 7 * NS).throughput_hz == 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", [7, 20_000])
 def test_the_rate_of_a_window_is_that_of_a_steady_load(rate_hz: int) -> None:
     """Whether its inferences are held one by one or only in whole seconds, of which the first is cut."""
@@ -380,6 +382,7 @@ def test_a_phase_that_began_just_before_a_reset_counts_from_the_reset() -> None:
     assert window_of(latency, None, 6 * NS).throughput_hz == 10.0
 
 
+@pytest.mark.slow
 def test_seconds_without_inferences_leave_no_trace_on_the_timeline() -> None:
     points = only_seconds(back_to_back(0, [3 * NS] * 2_000), step=6_000).view(None, 6_000 * NS, Axis(0, 6_000)).points
     assert np.nanmin(points.low) == np.nanmin(points.middle) == 3 * NS
@@ -393,6 +396,7 @@ def test_a_second_of_very_many_inferences_counts_as_a_whole_before_it_is_complet
         assert [window_of(latency, window_ns, NS).count for window_ns in (10 * NS, None)] == [count, count]
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_however_many_inferences_come() -> None:
     random = np.random.default_rng(12)
     tracemalloc.start()
@@ -414,6 +418,7 @@ def test_memory_is_bounded_however_many_inferences_come() -> None:
     assert late - early < 2_000_000
 
 
+@pytest.mark.slow
 def test_a_huge_batch_is_not_held_for_ever() -> None:
     tracemalloc.start()
     try:
@@ -430,6 +435,7 @@ def seconds_from(second: int, inferences: Inferences) -> Seconds:
     return concatenate([aggregator.add(inferences), aggregator.close()])
 
 
+@pytest.mark.slow
 def test_a_slow_model_keeps_its_inferences_for_hours() -> None:
     inferences = back_to_back(0, [2 * NS] * 3_000)
     latency = rolling(inferences, range(0, 3_000, 100))

@@ -213,6 +213,7 @@ def test_a_burst_whose_rows_come_in_another_batch_than_its_event_counts() -> Non
     assert [o.share for o in view.operators] == [0.6, 0.4]
 
 
+@pytest.mark.slow
 def test_what_never_finds_its_other_half_and_what_nobody_can_tell_apart_is_bounded() -> None:
     operators = Operators()
     for i in range(100):

@@ -13,6 +13,8 @@ from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, make_inferences, seconds_of
 
+pytestmark = pytest.mark.slow
+
 Ints = NDArray[np.int64]
 
 

@@ -14,6 +14,8 @@ from edgetop.session.seconds import NS, QUANTILES, Seconds, concatenate
 from tests.support.correlated import latencies_ms, truth_ms
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, make_manifest, phase_event, seconds_of
 
+pytestmark = pytest.mark.slow
+
 P50, P90, P99 = (QUANTILES.index(quantile) for quantile in (0.5, 0.9, 0.99))
 
 
@@ -47,7 +49,6 @@ def covered(case: tuple[int, int, float, str], quantile: int, seeds: range) -> t
     return len(told), sum(not low <= truth_ns <= high for low, high in told)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "quantile", "told", "missed"),
     [
@@ -169,7 +170,6 @@ def moved(seconds: Seconds, by_s: int) -> Seconds:
     return replace(seconds, rows=rows)
 
 
-@pytest.mark.slow
 def test_a_day_tells_the_same_in_one_piece_and_in_many_in_as_much_memory() -> None:
     first = even_rate(correlated(5, 20))
     later = [moved(first.seconds, piece * 400) for piece in range(1, 200)]

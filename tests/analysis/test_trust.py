@@ -13,6 +13,8 @@ from edgetop.session.seconds import NS
 from tests.support.sessions import MS, ended_event, folded, make_inferences, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import readings_of, sensor, stretch
 
+pytestmark = pytest.mark.slow
+
 RATE = 20
 
 

@@ -70,6 +70,7 @@ def test_what_the_board_does_not_tell_is_none() -> None:
     assert report_document(folded([Batch(manifest=make_manifest(*SENSORS))]))["usage"] is None
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(st.lists(st.integers(0, 61 * NS), max_size=8), st.booleans())
 def test_however_a_session_is_batched_its_usage_is_the_same(cuts: list[int], single: bool) -> None:

@@ -150,6 +150,7 @@ def test_lines_heed_the_file_too_and_are_refused_where_it_is_wrong(tmp_path: Pat
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.sampled_from(IDS), st.text(max_size=8) | st.sampled_from(list(key_names())))
 def test_any_text_is_a_key_or_a_mistake(tmp_path_factory: pytest.TempPathFactory, binding_id: str, text: str) -> None:

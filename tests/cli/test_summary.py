@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from edgetop.analysis.report import Report, report, report_document
 from edgetop.cli.summary import (
     BRIEF_LINES,
@@ -120,6 +122,7 @@ def test_a_part_is_called_one_and_feeds_no_battery() -> None:
     assert line(told, "battery").endswith("no sensor here tells what the whole board draws")
 
 
+@pytest.mark.slow
 def test_a_leak_is_called_one() -> None:
     assert line(session(seconds=400), "LEAKING") == "           LEAKING 72.0 MiB/h (95 %: 72.0 to 72.0)"
     assert not any("MiB/h" in found for found in lines(session(seconds=60)))

@@ -36,6 +36,7 @@ def codes(comparison: Comparison) -> list[str]:
     return [notice.code for notice in comparison.fair]
 
 
+@pytest.mark.slow
 def test_groups_of_one_law_are_the_same_and_one_that_is_slower_is_found() -> None:
     a, b, slower = groups()
     found = compare([a, b, slower])
@@ -158,6 +159,7 @@ def test_the_document_is_json_with_the_keys_of_the_report() -> None:
     assert throughput["ratios"][1]["verdict"] in ("same", "unknown")  # paced by the generator
 
 
+@pytest.mark.slow
 def test_sessions_of_one_law_are_called_different_in_few_of_many() -> None:
     """The small form of tests/benchmarks/test_comparison.py."""
     pool = [made(seed, seconds=20) for seed in range(500, 560)]

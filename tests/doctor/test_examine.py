@@ -60,6 +60,7 @@ FILES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(contents=st.dictionaries(st.sampled_from(FILES), st.binary(max_size=60)), declared=st.text(max_size=8))
 def test_garbage_is_judged_and_never_acts(tmp_path_factory: pytest.TempPathFactory, contents, declared) -> None:  # type: ignore[no-untyped-def]

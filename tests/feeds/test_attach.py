@@ -26,6 +26,8 @@ from tests.support.recordings import back_to_back, session, with_phases
 from tests.support.sessions import differences, folded
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 WINDOWS_NS = (10 * NS, 60 * NS, 600 * NS, None)
 
 

@@ -32,6 +32,7 @@ def go_on(script: Script, live: LiveRecording, seconds: float = 1.0) -> None:
     live.put(*script.batches[before:])
 
 
+@pytest.mark.slow
 def test_boards_that_are_well_and_boards_that_are_trouble_stand_in_one_fleet_the_worst_first(script, tmp_path):
     _, steady_pipes = recorded(tmp_path / "steady.edgetop", script)
     throttled = Script(weather=hot).load().warm_up().begin().measure(30).measure(15, median_ms=8.0)

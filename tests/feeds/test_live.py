@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.feeds.live import LiveFeed
@@ -13,6 +14,8 @@ from edgetop.session.orders import Order
 from edgetop.session.records import NO_INFERENCES
 from tests.support.asked import Asked
 from tests.support.scripts import Script
+
+pytestmark = pytest.mark.slow
 
 
 def busy_session() -> list[Batch]:

@@ -45,6 +45,8 @@ from tests.support.scripts import (
 )
 from tests.support.sessions import differences, folded
 
+pytestmark = pytest.mark.slow
+
 WINDOWS_NS = (10 * NS, 60 * NS, 600 * NS, None)
 
 
@@ -87,7 +89,6 @@ sessions = given(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @sessions
 def test_its_end_is_the_view_in_which_the_live_run_ended(
@@ -103,7 +104,6 @@ def test_its_end_is_the_view_in_which_the_live_run_ended(
     assert_same_views(played(feed, clock, steps_s), folded(live))
 
 
-@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @sessions
 def test_going_to_a_moment_is_the_same_as_playing_up_to_it(
@@ -154,7 +154,6 @@ def looked_ahead(feed: ReplayFeed) -> int:
     return pieces
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("most_kept", "stops_at_once", "first_kept_s"), [(12, 1, 600.5), (3, 2, 2_400.5)])
 def test_who_looked_ahead_finds_the_same_wherever_he_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_kept: int, stops_at_once: int, first_kept_s: float
@@ -179,7 +178,6 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
         assert_same_views(analysis, expected)
 
 
-@pytest.mark.slow
 def test_a_state_that_was_gone_back_to_is_there_to_be_gone_back_to_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +202,6 @@ def test_of_more_inferences_than_are_kept_the_view_is_the_same(tmp_path: Path) -
     assert_same_views(played(feed, clock, []), folded(live))
 
 
-@pytest.mark.slow
 def test_of_more_seconds_than_any_window_holds_the_view_is_the_same(tmp_path: Path) -> None:
     live = Script(step_s=7.5).load().warm_up().begin().measure(4_000, rate_hz=3).end().batches
     feed, clock = replay_of(live, tmp_path, speed=1000)
@@ -234,7 +231,6 @@ def test_what_is_kept_one_by_one_is_enough_for_every_view() -> None:
     assert SEPARATE_S >= RECENT_SECONDS
 
 
-@pytest.mark.slow
 def test_a_real_run_ends_in_the_view_in_which_its_replay_ends(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     arguments = [str(tmp_path / "model.onnx"), "--duration", "2s", "--threads", "1", "-o", str(tmp_path / "one")]

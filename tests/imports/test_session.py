@@ -22,6 +22,8 @@ from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, record, session
 from tests.support.sessions import differences, folded
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 NOW = datetime(2026, 11, 21, 10, 15, tzinfo=timezone.utc)
 

@@ -21,6 +21,7 @@ def pieces_of_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "SETTLES_S", 5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pieces_of_ten_seconds")
 def test_pieces_are_final_resumed_and_replaced_by_the_whole(tmp_path: Path) -> None:
     batches = list(session(with_phases(back_to_back(480, 100e6))))

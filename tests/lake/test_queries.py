@@ -21,6 +21,8 @@ from edgetop.lake.queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.regressions import regressions
 from tests.support.lakes import SLOWER, Made, make_lake
 
+pytestmark = pytest.mark.slow
+
 BOARDS, SECONDS = 12, 40
 
 

@@ -132,6 +132,7 @@ def test_a_battery_has_no_counter_of_energy() -> None:
     assert "edgetop_energy_joules_total" not in found
 
 
+@pytest.mark.slow
 def test_dashboard_and_alerts_name_what_is_there(analysis) -> None:
     """Every metric, and every label by which a query selects or groups, is in a scrape."""
     scrape = scraped(analysis) | {k: v for k, v in scraped(folded(leaking().batches)).items() if "leak" in k}

@@ -34,6 +34,8 @@ from tests.support.scripts import measured
 from tests.support.sessions import back_to_back as made
 from tests.support.sessions import histogram_of, seconds_of
 
+pytestmark = pytest.mark.slow
+
 
 def rows(*t_ns: int) -> Readings:
     readings = np.zeros(len(t_ns), READING)
@@ -137,7 +139,6 @@ def table_of(whole: Seconds, piece_s: int) -> SecondsTable:
     return SecondsTable(pieces)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("begin", [0, 1, 399, 400, 1_700])
 @pytest.mark.parametrize("end", [1, 100, SEPARATE_S, 2_000, 3_000])
 def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(begin: int, end: int) -> None:
@@ -154,7 +155,6 @@ def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(begin: i
         ]
 
 
-@pytest.mark.slow
 def test_from_a_stop_on_only_the_seconds_of_late_are_read_again() -> None:
     whole = seconds(4_000)
     table = table_of(whole, 400)
@@ -239,7 +239,6 @@ def test_of_row_groups_that_are_read_together_a_damaged_one_costs_itself_alone(t
     assert len(recording.problems) == 1
 
 
-@pytest.mark.slow
 def test_of_very_many_bursts_the_first_and_the_last_are_read_and_show_the_same(tmp_path: Path) -> None:
     script = measured(1)
     for number in range(120):

@@ -33,6 +33,8 @@ from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, first_manifest, session
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 
+pytestmark = pytest.mark.slow
+
 RUNS = ROW_GROUP_ROWS * 2
 BATCH = 5_000
 TICK_NS = NS // 4
@@ -141,7 +143,6 @@ def test_of_a_long_gap_the_seconds_are_kept_and_the_lost_inferences_are_counted(
     assert back.events == whole.events
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("latency_ns", "raw"), [(20e6, True), (40e3, True), (20e6, False)])
 def test_what_a_disk_that_stays_full_did_not_take_is_counted_and_told(
     tmp_path: Path, latency_ns: float, raw: bool

@@ -1,6 +1,7 @@
 """Bursts into Arrow columns and back."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def made(lists: list[list[tuple[OperatorInfo, int, int]]]) -> tuple[Burst, ...]:
 BURSTS = st.lists(ROWS, max_size=4).map(made)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(BURSTS)
 def test_bursts_come_back(bursts: tuple[Burst, ...]) -> None:

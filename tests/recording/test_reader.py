@@ -113,6 +113,7 @@ def test_a_session_that_was_silent_at_its_end_is_played_to_its_end(tmp_path: Pat
     assert list(Recording(folder).play(step_s=1))[-1].until_ns == 60 * NS
 
 
+@pytest.mark.slow
 def test_no_more_than_a_few_row_groups_are_in_memory(tmp_path: Path) -> None:
     count = ROW_GROUP_ROWS * 12
     given_in = back_to_back(count, 100e3)

@@ -43,6 +43,8 @@ from tests.support.recordings import (
 )
 from tests.support.sessions import seconds_of
 
+pytestmark = pytest.mark.slow
+
 TABLES = {f"{name}.parquet" for name in SCHEMAS}
 COMPLETE = TABLES | {"session.json", "session.json.lock"}
 
@@ -188,7 +190,6 @@ def report(folder: Path):
     return report_document(analysis)
 
 
-@pytest.mark.slow
 def test_where_nothing_can_be_written_it_is_completed_in_memory(dead: Path, tmp_path: Path) -> None:
     before = content(dead)
     lock = dead / "session.json.lock"
@@ -273,7 +274,6 @@ def test_a_rotten_batch_is_counted_and_its_bytes_are_kept(in_one: Path, tmp_path
     assert (in_one / f"{spoilt.name}.damaged").read_bytes() == data
 
 
-@pytest.mark.slow
 def test_seconds_of_which_a_batch_was_lost_are_made_of_what_there_is(in_one: Path, tmp_path: Path) -> None:
     whole = played(shutil.copytree(in_one, tmp_path / "whole.edgetop"))
     for number in range(2, 15):
@@ -315,7 +315,6 @@ def last_manifest(batches: list[Batch]) -> Manifest:
     return manifest
 
 
-@pytest.mark.slow
 def test_every_truncation_of_the_last_batches_opens_and_loses_only_those(tmp_path: Path, batches: list[Batch]) -> None:
     source = left_by_a_dead_writer(tmp_path / "source.edgetop", until(batches, 6))
     (segment,) = journal_of(source)
@@ -366,7 +365,6 @@ for count in range(1, 200):
 """
 
 
-@pytest.mark.slow
 def test_a_recovery_that_is_killed_at_any_step_is_made_good_by_the_next(batches: list[Batch], tmp_path: Path) -> None:
     left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 5), segment_bytes=100)
     assert len(journal_of(left)) > 1
@@ -421,7 +419,6 @@ def foreign(journal: Path, entry: bytes | None = None) -> None:
     (journal / "catalog").write_bytes((journal / "catalog").read_bytes() + ours)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("entry", [None, b"\0", b"\xff" * 30])
 def test_row_groups_that_are_none_of_ours_are_told_and_nothing_is_destroyed(
     dead: Path, tmp_path: Path, entry: bytes | None
@@ -437,7 +434,6 @@ def test_row_groups_that_are_none_of_ours_are_told_and_nothing_is_destroyed(
         assert recording.problems
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["catalog", "the last segment", "00000099.journal"])
 @pytest.mark.parametrize("data", [b"", b"\0" * 5_000, b"garbage" * 999])
 def test_a_journal_of_garbage_is_opened_with_what_is_sound(dead: Path, name: str, data: bytes) -> None:
@@ -450,7 +446,6 @@ def test_a_journal_of_garbage_is_opened_with_what_is_sound(dead: Path, name: str
     write_manifest(dead, read_manifest(dead))
 
 
-@pytest.mark.slow
 def test_a_session_of_two_recoverers_is_recovered_once(dead: Path) -> None:
     command = [sys.executable, "-m", "edgetop", "report", str(dead), "--json"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]

@@ -15,6 +15,8 @@ from edgetop.session.seconds import NS
 from tests.support.recordings import back_to_back, first_manifest, record, session, with_phases
 from tests.support.sessions import seconds_of
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 2**21
 
 
@@ -79,7 +81,6 @@ def test_without_raw_the_warm_up_had_the_runs_that_were_asked_for(tmp_path: Path
 PHASES_TOLD = ((0, "first", None), (1, "warmup", 50), (2, "measure", None))
 
 
-@pytest.mark.slow
 def test_the_newest_inferences_and_all_seconds_are_kept_within_the_limit(tmp_path: Path, batches: list[Batch]) -> None:
     folder = record(tmp_path / "s.edgetop", batches, Retention(max_bytes=LIMIT))
     back, whole = played(folder), merge(batches)
@@ -91,7 +92,6 @@ def test_the_newest_inferences_and_all_seconds_are_kept_within_the_limit(tmp_pat
     assert back.readings.tobytes() == whole.readings.tobytes()
 
 
-@pytest.mark.slow
 def test_the_limit_holds_at_every_moment(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest(), Retention(max_bytes=LIMIT))
@@ -110,7 +110,6 @@ def test_a_session_below_the_limit_loses_nothing(tmp_path: Path, batches: list[B
     assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
 
 
-@pytest.mark.slow
 def test_a_writer_that_dies_under_a_limit_leaves_the_newest(tmp_path: Path, batches: list[Batch]) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(max_bytes=LIMIT))
     for batch in batches[:-1]:

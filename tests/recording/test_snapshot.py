@@ -15,6 +15,8 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.seconds import NS, concatenate
 from tests.support.recordings import back_to_back, content, first_manifest, played, session, until, with_phases
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def batches() -> list[Batch]:
@@ -22,7 +24,6 @@ def batches() -> list[Batch]:
     return list(session(with_phases(back_to_back(1_500, 20e6)), seed=4))
 
 
-@pytest.mark.slow
 def test_a_live_session_is_read_as_it_is_and_not_touched(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
@@ -46,7 +47,6 @@ def test_a_live_session_is_read_as_it_is_and_not_touched(tmp_path: Path, batches
     assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
 
 
-@pytest.mark.slow
 def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> None:
     given = back_to_back(300_000, 20e3)
     folder = tmp_path / "s.edgetop"
@@ -79,7 +79,6 @@ def test_a_snapshot_stays_whole_while_the_writer_goes_on_and_finishes(tmp_path: 
     assert back.inferences["t_ns"][-1] > 19 * NS
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("does", ["finishes", "compacts"])
 def test_what_the_writer_does_while_a_session_is_opened_moves_no_row(does: str, tmp_path: Path) -> None:
     """At each file that opening looks at, the writer does all that it has to do."""

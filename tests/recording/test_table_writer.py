@@ -17,6 +17,8 @@ from edgetop.session.batch import merge
 from tests.support.recordings import back_to_back, first_manifest, played, record, session
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 BATCHES = list(session(back_to_back(300, 20e6)))
 WHOLE = merge(BATCHES)
 LAST = next(batch.manifest for batch in reversed(BATCHES) if batch.manifest)

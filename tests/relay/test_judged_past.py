@@ -28,6 +28,8 @@ from tests.support.relays import LiveRecording, Pipes, read_until
 from tests.support.sessions import differences, folded
 from tests.support.slow_sessions import session_of
 
+pytestmark = pytest.mark.slow
+
 LONG_S = 2_400
 FLAG, WAIT, CLOCK, HEAT, LOAD, RSS = (
     "throttle/soft-temp", "rate/run-queue-wait", "freq/cpu0", "temp/cpu-thermal", "load/cpu", "mem/rss-anon"
@@ -97,7 +99,6 @@ def recorded(folder: Path, whole: Batch) -> Recording:
     return Recording(record(folder / "s.edgetop", [replace(whole, manifest=manifest)]))
 
 
-@pytest.mark.slow
 def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> None:
     here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
     assert differences(here.slowdowns.view(), there.slowdowns.view()) == []
@@ -149,7 +150,6 @@ def test_it_is_small(tmp_path: Path) -> None:
     assert len(encoder.encode(Batch(judged=document), NOWHERE)) < 8_192
 
 
-@pytest.mark.slow
 def test_over_a_pipe_the_laptop_goes_on_with_what_comes(tmp_path: Path) -> None:
     whole = session("one that goes on")
     cut_ns = (LONG_S - 150) * NS
@@ -188,7 +188,6 @@ def changed(document: dict[str, Any], path: tuple[Any, ...], value: object) -> d
     return twin  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value"),
     [

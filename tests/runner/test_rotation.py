@@ -22,6 +22,8 @@ from tests.support.recordings import played
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 from tests.support.sessions import folded
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 MEASURING = PhaseBegan("measure", ORIGIN)
 EVERY_NS = 3 * NS

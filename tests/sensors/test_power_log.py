@@ -129,6 +129,7 @@ def test_a_file_without_lines_is_no_log(tmp_path: Path) -> None:
         session.read(1.0)
 
 
+@pytest.mark.slow
 def test_a_large_file_is_read_in_pieces_and_keeps_its_energy(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     watts = 5 + random.random(150_000)

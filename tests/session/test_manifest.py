@@ -80,6 +80,7 @@ def trips() -> st.SearchStrategy[dict[str, float] | None]:
     return st.one_of(st.none(), st.dictionaries(st.text(), st.floats(allow_nan=False)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(
     st.builds(Board, texts(), texts(), texts(), texts(), texts(), st.integers(0), st.integers(), texts(), texts()),

@@ -16,6 +16,8 @@ from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.clocks import ManualClock
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 CPU = max(os.sched_getaffinity(0))
 SPEED = 100.0
 

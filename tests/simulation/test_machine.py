@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.slow
+
 HOUR_S = 3600
 
 

@@ -22,6 +22,8 @@ from edgetop.ui.monitor import OPENING_TICK_S, courses
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 
+pytestmark = pytest.mark.slow
+
 
 def dialog(screen: Opened) -> str:
     """The name of the dialog that is open, or nothing."""
@@ -286,7 +288,6 @@ async def test_w_goes_round_the_windows() -> None:
     assert seen == [("10s", ["10s"]), ("1m", ["1m"]), ("10m", ["10m"]), ("all", ["all"]), ("10s", ["10s"])]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("key", "name"), [(str(i), name) for i, name in enumerate(PANES, 1)])
 async def test_digits_show_one_pane_alone_and_escape_brings_all_back(key: str, name: str) -> None:
     async with opened(measured(20)) as screen:
@@ -752,14 +753,12 @@ async def test_the_power_pane_takes_no_room_until_there_is_a_sensor_of_it(size: 
         assert consistent(screen)
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(steps)
 def test_whatever_is_pressed_at_whatever_size_the_screen_stays_in_order(todo: list[tuple[int, int] | str]) -> None:
     asyncio.run(walk(measured_with_power(8).profile(), todo))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("i", range(len(HOSTILE)))
 async def test_hostile_text_does_not_break_the_screen(i: int) -> None:
     async with opened(hostile(HOSTILE[i]), (160, 50)) as screen:

@@ -14,6 +14,8 @@ from tests.support.replays import replayed
 from tests.support.screens import Opened, opened
 from tests.support.scripts import Script, manifest, measured
 
+pytestmark = pytest.mark.slow
+
 
 def eventful() -> Script:
     script = measured(5).tell("mark", source="user", message="door").measure(5)

@@ -27,6 +27,7 @@ def placed(
     return {place.name: place for place in places}
 
 
+@pytest.mark.slow
 @examples
 @given(widths, heights, panes, st.none() | panes, layouts, st.none() | courses, st.integers(0, 1))
 def test_places_are_inside_the_screen_and_never_overlap(
@@ -43,6 +44,7 @@ def test_places_are_inside_the_screen_and_never_overlap(
         assert sum(place.width * place.height for place in places) == width * (bottom - top)  # all of it is used
 
 
+@pytest.mark.slow
 @examples
 @given(widths, heights, panes, panes)
 def test_a_zoomed_pane_is_alone(width: int, height: int, selected: str, zoomed: str) -> None:

@@ -9,6 +9,8 @@ from edgetop.ui.palette import PaletteDialog
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
+pytestmark = pytest.mark.slow
+
 
 def is_open(screen: Opened) -> bool:
     return isinstance(screen.app.screen, PaletteDialog)

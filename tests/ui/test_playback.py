@@ -19,6 +19,8 @@ from tests.support.replays import Replay, replayed
 from tests.support.screens import keys_that_stay, opened
 from tests.support.scripts import SENSORS, Script, manifest, measured, sensor
 
+pytestmark = pytest.mark.slow
+
 LONG = 61.0
 DOOR, LOST, THROTTLED = 11.5, 31.5, 40.0  # when something happens
 
@@ -115,7 +117,6 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 async def test_a_key_goes_to_its_place_and_is_drawn_at_once(tmp_path: Path, key: str) -> None:
     async with replayed(eventful(), tmp_path, from_s=30) as screen:
@@ -176,7 +177,6 @@ async def test_where_nothing_throttled_it_is_said(tmp_path: Path) -> None:
         assert screen.at_s == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "stands"), [("00:00:40", 40), ("12.5", 12.5), ("1m", 60), ("2h", LONG)])
 async def test_g_goes_to_a_time(tmp_path: Path, typed: str, stands: float) -> None:
     async with replayed(eventful(), tmp_path) as screen:
@@ -257,7 +257,6 @@ async def test_the_statistics_can_begin_anew_in_a_replay_and_a_seek_brings_them_
         assert "since x" not in screen.text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(50, 12), (80, 24), (60, 16), (20, 4)])
 async def test_the_line_fits_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
     async with replayed(eventful(), tmp_path, size, from_s=20) as screen:
@@ -331,7 +330,6 @@ async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:
             assert 0 <= screen.at_s <= LONG + 1
 
 
-@pytest.mark.slow
 @settings(deadline=None, max_examples=4)
 @given(st.lists(sizes | st.sampled_from(PRESSED) | st.sampled_from((0.0, 3.0, 60.0)), max_size=12))
 def test_whatever_is_pressed_in_a_replay_the_screen_stays_in_order(

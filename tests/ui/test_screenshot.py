@@ -12,6 +12,8 @@ from edgetop.ui.screenshot import picture, write_screenshot
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
+pytestmark = pytest.mark.slow
+
 
 class PlannedExport:
     def __init__(self) -> None:

@@ -12,6 +12,8 @@ from tests.support.scenes import throttled
 from tests.support.screens import Opened, area, opened, view_of
 from tests.support.scripts import measured, measured_with_power
 
+pytestmark = pytest.mark.slow
+
 
 def axis(screen: Opened) -> tuple[str, str]:
     """The ends of the timelines, as they stand in the line that closes their frame."""
@@ -44,7 +46,6 @@ async def test_a_wide_axis_ends_at_the_whole_session() -> None:
         assert axis(screen) == ("1:00", "1:20")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("back", "on"), [("left_curly_bracket", "right_curly_bracket")])
 async def test_a_step_back_freezes_a_live_screen_and_going_on_brings_it_to_now(back: str, on: str) -> None:
     async with opened(measured(320), (160, 50)) as screen:

@@ -93,6 +93,7 @@ def test_what_went_with_a_rise_only_by_chance_is_taken_back() -> None:
     assert told(slowdowns_of(latency, rival)) == [(60, None, "unknown")]
 
 
+@pytest.mark.slow
 def test_a_day_of_rivals_on_a_throttled_board_is_told_rival_by_rival() -> None:
     """Each stands on the same stage: what is kept does not grow."""
     latency = [10.0] * 60 + [13.0 if second % 60 < 40 else 20.0 for second in range(3_600)]

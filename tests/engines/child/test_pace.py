@@ -12,6 +12,7 @@ from edgetop.engines.child.pace import NEVER, NS, Duty, Turns, fixed_starts, pac
 MS = 1_000_000
 
 
+@pytest.mark.slow
 def test_no_error_adds_up_over_a_day_at_a_rate_whose_period_is_no_whole_number() -> None:
     (start,) = islice(fixed_starts(30), 30 * 86_400, 30 * 86_400 + 1)
     assert start == 86_400 * NS

@@ -140,6 +140,7 @@ def test_other_boards_have_no_such_mode(tmp_path: Path) -> None:
 CONTENTS = st.sampled_from(["", "0", "-1", "9" * 30, "²", "pmode:0000", "1 2 3", CONF]) | st.text(max_size=12)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.sampled_from([name for name in APPLIED if "compatible" not in name]), CONTENTS))
 def test_no_content_breaks_it(tmp_path_factory: pytest.TempPathFactory, files: dict[str, str]) -> None:
