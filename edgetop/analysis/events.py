@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView
-from edgetop.analysis.alerts.words import ended_words, lasted
+from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView, ended_words
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.throttle_words import throttle_events
 from edgetop.analysis.throttles import ThrottlesView
@@ -115,7 +114,7 @@ def _misses(span: Alert) -> Iterator[Event]:
     """The newest first."""
     if span.end_ns is not None:
         worst = f": {span.figures.max:.3g} % of a minute's inferences at worst" if span.figures else ""
-        text = f"the deadline is met again, after {lasted(span)}{worst}"
+        text = f"the deadline is met again, after {span.lasted}{worst}"
         yield Event(span.end_ns, "deadline-end", "info", SOURCE, text)
     yield Event(span.begin_ns, "deadline-begin", "warning", SOURCE, span.text)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 from edgetop.analysis.ab import AbFold, AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
-from edgetop.analysis.alerts.found import Findings
+from edgetop.analysis.alerts.findings import Findings
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.energy import EnergyView, view_energy
@@ -285,9 +285,9 @@ class Folds:
     @once
     def alerts_view(self) -> AlertsView:
         """Of the whole session, whatever the views begin at."""
-        now, stalls = self.progress.view(), self.alerts.stalls
+        now, stalls = self.progress.view(), self.alerts.stalls.spans
         deadline = self.deadline()
-        is_open = is_stalled(now, self.alerts.longest_ns or None, self.manifest)
+        is_open = is_stalled(now, self.alerts.stalls.longest_ns or None, self.manifest)
         going_on = (now.now_ns - (now.silent_ns or 0), None)
         return self.alerts.view(
             Findings(

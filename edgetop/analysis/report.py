@@ -12,8 +12,7 @@ from typing import Any
 
 from edgetop.analysis.ab import AbView
 from edgetop.analysis.ab_words import ab_document, with_ab
-from edgetop.analysis.alerts.alert import AlertsView
-from edgetop.analysis.alerts.words import alerts_document
+from edgetop.analysis.alerts.alert import AlertsView, alerts_document
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.forecast import ForecastView

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgetop.analysis.alerts.alert import ANY
+from edgetop.analysis.alerts.alert import ANY, alert_document
 from edgetop.analysis.alerts.news import AlertNews
-from edgetop.analysis.alerts.words import alert_document
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.output import print_text
 from edgetop.runner.hooks import Hook, Hooks
@@ -36,7 +35,7 @@ class EventHooks:
         self._told_late: list[str] = []
 
     def look(self, analysis: Analysis) -> None:
-        for alert in self._news.look(analysis.alerts_view()):
+        for alert in self._news.due(analysis.alerts_view()):
             document = alert_document(alert)
             document["message"] = alert.text[:MOST_CHARACTERS]
             about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}

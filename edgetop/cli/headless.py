@@ -12,8 +12,8 @@ from typing import Protocol
 import click
 
 from edgetop import formatting
+from edgetop.analysis.alerts.alert import alert_words, title_words
 from edgetop.analysis.alerts.news import AlertNews
-from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.cli.output import print_text
@@ -85,9 +85,9 @@ def follow(
 
 def _notify(news: AlertNews, view: MonitorView) -> None:
     """Report new alerts, where stderr still is a terminal."""
-    for alert in news.look(view.alerts):
+    for alert in news.due(view.alerts):
         if sys.stderr.isatty():
-            click.echo(notification(title_words(view.manifest), told_words(alert), os.environ), nl=False, err=True)
+            click.echo(notification(title_words(view.manifest), alert_words(alert), os.environ), nl=False, err=True)
 
 
 class Bar:

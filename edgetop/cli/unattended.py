@@ -97,7 +97,7 @@ class ServiceManager:
             news.append("READY=1")
         progress, manifest = analysis.progress.view(), analysis.manifest
         is_idle = manifest is not None and manifest.watched is not None  # a program need not always infer
-        hangs = not is_idle and is_stalled(progress, analysis.alerts.longest_ns or None, manifest)
+        hangs = not is_idle and is_stalled(progress, analysis.alerts.stalls.longest_ns or None, manifest)
         if (analysis.folds != self._folds and not hangs) or progress.phase == "over":
             news.append("WATCHDOG=1")
         self._folds = analysis.folds

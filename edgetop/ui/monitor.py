@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 from textual.timer import Timer
 
+from edgetop.analysis.alerts.alert import alert_words, title_words
 from edgetop.analysis.alerts.news import AlertNews
-from edgetop.analysis.alerts.words import title_words, told_words
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.analysis.events import derived_events
 from edgetop.analysis.lens import Lens
@@ -248,8 +248,8 @@ class MonitorScreen(Screen[None]):
 
     def _notify_alerts(self) -> None:
         if self.settings.notify:
-            for alert in self._alert_news.look(self.live.alerts):
-                self.host.notify_desktop(title_words(self.live.manifest), told_words(alert))
+            for alert in self._alert_news.due(self.live.alerts):
+                self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
 
     def _view_of_frozen(self) -> MonitorView:
         """The same object while window, lens and pane are the same."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.found import Findings, found
+from edgetop.analysis.alerts.findings import Findings, derived_alerts
 from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
@@ -87,7 +87,7 @@ def test_a_slowdown_that_the_board_explains_is_one_alert_and_another_is_its_own(
     of_heat = Slowdown(21 * NS, 41 * NS, "thermal", 1.3, 0.9, ("cpu at 85 C",))
     later = Slowdown(44 * NS, 48 * NS, "thermal", 1.3, 0.9, ())
     crowd = Slowdown(22 * NS, 30 * NS, "contention", 1.3, 0.9, ())
-    alerts = sorted(found(Findings((of_heat, crowd, later), throttles)), key=lambda alert: alert.begin_ns)
+    alerts = sorted(derived_alerts(Findings((of_heat, crowd, later), throttles)), key=lambda alert: alert.begin_ns)
     assert [(alert.begin_ns // NS, alert.name, alert.text) for alert in alerts] == [
         (20, "throttled", "30 % slower: thermal (cpu at 85 C)"),
         (22, "slowed", "30 % slower: contention"),

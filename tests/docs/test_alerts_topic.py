@@ -4,9 +4,8 @@ import json
 import re
 from importlib import resources
 
-from edgetop.analysis.alerts.alert import NAMES, Alert, AlertsView
+from edgetop.analysis.alerts.alert import NAMES, Alert, AlertsView, alert_document, alerts_document
 from edgetop.analysis.alerts.rules import parse_rule
-from edgetop.analysis.alerts.words import alert_document, alerts_document
 from edgetop.analysis.gates import METRICS
 
 TOPIC = resources.files("edgetop").joinpath("docs/alerts.md").read_text(encoding="utf-8")

@@ -131,7 +131,7 @@ def test_every_span_is_in_view_report_events_alerts_and_news(scenario: str, spee
         live.fold(batch)
         events += recorder.fold(batch)
         if number % 4 == 3 or batch is told[-1]:
-            heard += [alert for alert in news.look(live.alerts_view()) if alert.name == "throttled"]
+            heard += [alert for alert in news.due(live.alerts_view()) if alert.name == "throttled"]
     up = flags_up(manifest, np.concatenate(pieces))
     assert bool(up) == (scenario in THROTTLING)
     view = live.throttles_view()

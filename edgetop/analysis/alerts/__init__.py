@@ -1,4 +1,4 @@
-"""Alerts: what a person should hear of, with when it began and ended, found anew from what was recorded.
+"""Alerts: the problems that a person should hear of, with when they began and ended.
 
-Like slowdowns they are derived and not recorded: a replay comes to the same ones, and a later edgetop to better ones.
+Like slowdowns they are derived, not recorded: a replay comes to the same ones, and a later edgetop to better ones.
 """

@@ -1,18 +1,22 @@
-"""One alert, and the names of all that there are."""
+"""One alert, the names of all alerts, and their words and JSON: the same on screen, in the report and for hooks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from edgetop.analysis.rounding import rounded
+from edgetop.formatting import duration
 from edgetop.session.events import Severity
+from edgetop.session.manifest import Manifest
 
-KEPT = 200  # of each kind, the latest
+MAX_ALERTS = 200  # of each kind, the latest
 
 RULE = "alert"
 ENDED = "ended"
 ANY = "any"
 NEAR_TRIP = "near-trip"
 
-# name -> what it tells: of `--on-event`, of JSON, and of the documentation (`edgetop help alerts`).
+# name -> its meaning: for `--on-event`, JSON, and the documentation (`edgetop help alerts`).
 NAMES: Mapping[str, str] = {
     "throttled": "the board slows itself: heat, power, voltage",
     "slowed": "inferences take longer for another cause",
@@ -31,7 +35,7 @@ NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a value was while an alert lasted."""
+    """The values while an alert lasted."""
 
     unit: str
     min: float
@@ -46,24 +50,83 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    name: str  # of NAMES
+    name: str  # one of NAMES
     severity: Severity
     begin_ns: int
-    end_ns: int | None  # None: it goes on, or did to the end of the session
-    text: str  # what is the matter, in words
+    end_ns: int | None  # None: it continues, or did to the end of the session
+    text: str  # the problem, in words
     rule: str = ""  # as it was written; "": edgetop's own
     figures: Figures | None = None  # None: it is not about a value
-    is_told_once: bool = False  # a person hears of the first only
-    repeat_ns: int | None = None  # a person is told again so long after, while it goes on
+    is_once: bool = False  # only the first one is reported to a person
+    repeat_ns: int | None = None  # while it continues, it is reported again after so long
 
     @property
     def key(self) -> tuple[str, str]:
-        """Of which there can be one at a time."""
+        """At most one alert with the same key is active at a time."""
         return self.name, self.rule
+
+    @property
+    def lasted(self) -> str:
+        return "" if self.end_ns is None else duration(self.end_ns - self.begin_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class AlertsView:
     newest_first: tuple[Alert, ...]  # by their beginnings
     now_ns: int
-    missing: tuple[Alert, ...] = ()  # when the deadline was missed, oldest first: for the log, and told to nobody
+    missing: tuple[Alert, ...] = ()  # when the deadline was missed, oldest first: for the log, not for hooks
+
+
+def began_words(alert: Alert) -> str:
+    """The problem; for a rule with the worst value so far."""
+    figures = alert.figures
+    if figures is None or alert.name == "leak":
+        return alert.text
+    return f"{alert.text}: {figures.worst:.4g} {figures.unit}".rstrip()
+
+
+def ended_words(alert: Alert) -> str:
+    """
+    >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9, "an inference has not come back"))
+    'over after 40.0s: an inference has not come back'
+    """
+    if alert.name == NEAR_TRIP:
+        return f"no zone is within 5 C of throttling any more, after {alert.lasted}"
+    worst = f", {alert.figures.worst:.4g} {alert.figures.unit} at worst".replace("  ", " ") if alert.figures else ""
+    return f"over after {alert.lasted}: {alert.text}{worst}"
+
+
+def title_words(manifest: Manifest | None) -> str:
+    """The session of an alert, for a person away from the screen."""
+    if manifest is None:
+        return "edgetop"
+    return f"edgetop {manifest.name}{' SIMULATED' if manifest.board.simulated else ''}"
+
+
+def alert_words(alert: Alert) -> str:
+    """
+    >>> alert_words(Alert("throttled", "critical", 0, None, "31 % slower: thermal"))
+    'throttled: 31 % slower: thermal'
+    """
+    return began_words(alert) if alert.name in (RULE, ENDED) else f"{alert.name}: {began_words(alert)}"
+
+
+def alert_document(alert: Alert) -> dict[str, Any]:
+    figures = alert.figures
+    return {
+        "event": alert.name,
+        "rule": alert.rule or None,
+        "severity": alert.severity,
+        "message": alert.text,
+        "begin_s": rounded(alert.begin_ns / 1e9),
+        "end_s": None if alert.end_ns is None else rounded(alert.end_ns / 1e9),
+        "unit": figures.unit or None if figures else None,
+        "min": rounded(figures.min) if figures else None,
+        "mean": rounded(figures.mean) if figures else None,
+        "max": rounded(figures.max) if figures else None,
+    }
+
+
+def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
+    """Oldest first. The end of a session is not in it."""
+    return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
+from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView
 from edgetop.analysis.alerts.excursions import Excursions
-from edgetop.analysis.alerts.found import Findings, Incidents, found, of_throttling
+from edgetop.analysis.alerts.findings import Findings, Incidents, Stalls, derived_alerts, throttled_alerts
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
-from edgetop.analysis.alerts.silences import Silences
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.deadline import WORTH_TELLING
 from edgetop.analysis.tracks import Tracks, TracksReader
@@ -17,7 +16,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
 
-# Edgetop's own: by the names of their alerts. Both come back by more than they wander.
+# Edgetop's own rules, by the names of their alerts. Each has a hysteresis wider than the usual fluctuation.
 OWN = {
     "near-trip": AlertRule("a zone is within 5 C of throttling", "headroom", "<", 5.0, 7.0, "C", for_s=5),
     "misses": AlertRule(
@@ -26,7 +25,7 @@ OWN = {
 }
 # In the last minute: isolated misses are one span.
 MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_TELLING, 100 * WORTH_TELLING, "%")
-MOST_RULES = 100  # that a recording can bring along
+MAX_RULES = 100  # in a recording
 
 
 class Alerts(TracksReader):
@@ -38,7 +37,7 @@ class Alerts(TracksReader):
         self._missing = Excursions(MISSING)
         self._sensors = SensorValues(self._tracks)
         self._inferences = InferenceValues()
-        self._silences = Silences()
+        self.stalls = Stalls()
         self._incidents = Incidents()
         self._load = Load()
         self._now_ns = 0
@@ -46,34 +45,27 @@ class Alerts(TracksReader):
         self._want()
 
     def _want(self) -> None:
-        """Have no values made that no rule is about: a day of readings costs as much as all others of the analysis."""
+        """Compute no series without a rule: for a day of readings that costs as much as the rest of the analysis."""
         series = {excursions.rule.series for excursions in (*self._rules, self._missing)}
         self._sensors.want(series)
         self._inferences.want(series)
-
-    @property
-    def stalls(self) -> tuple[tuple[int, int], ...]:
-        """Those that are over: from and until, in ns."""
-        return self._silences.spans
-
-    @property
-    def longest_ns(self) -> int:
-        """Of all latencies; 0: there was none."""
-        return self._silences.longest_ns
 
     def missing(self, why: str = "") -> tuple[Alert, ...]:
         """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none.
 
         `why`: of the last one.
         """
-        spans = self._missing.alerts()
-        rest_ns = (MINUTE_S - 1) * NS  # in which the last miss was still in the last minute
+        rest_ns = (MINUTE_S - 1) * NS  # after the last miss, which is still in the last minute
         text = f"the deadline of {(self._load.deadline_ns or 0) / 1e6:g} ms is missed"
-        ends = (None if one.end_ns is None else one.end_ns - rest_ns for one in spans)
-        found = [replace(one, text=text, end_ns=end_ns) for one, end_ns in zip(spans, ends, strict=True)]
-        if found and why:
-            found[-1] = replace(found[-1], text=f"{text}: {why}")
-        return tuple(found)
+        spans = self._missing.alerts()
+        return tuple(
+            replace(
+                span,
+                text=f"{text}: {why}" if why and span is spans[-1] else text,
+                end_ns=None if span.end_ns is None else span.end_ns - rest_ns,
+            )
+            for span in spans
+        )
 
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -81,14 +73,14 @@ class Alerts(TracksReader):
             self._load = batch.manifest.load
             self._sensors.register()
         for event in batch.events:
-            if event.kind == "alert-rule" and len(self._rules) < MOST_RULES:
+            if event.kind == "alert-rule" and len(self._rules) < MAX_RULES:
                 with contextlib.suppress(ValueError):  # of another version, or another program
                     self._rules.append(Excursions(parse_rule(str(event.data.get("rule")))))
                     self._want()
             elif event.kind in ("ended", "recovered") and self._ended_ns is None:
                 self._ended_ns = event.t_ns
         self._incidents.fold(batch.events)
-        self._silences.fold(batch, self._load.longest_rest_ns)
+        self.stalls.fold(batch, self._load.longest_rest_ns)
         self._judge(self._inferences.fold(batch.seconds))
         self._judge(self._sensors.fold(self._ended_ns))
 
@@ -99,13 +91,13 @@ class Alerts(TracksReader):
                     excursions.fold(first_s, series[excursions.rule.series])
 
     def view(self, findings: Findings) -> AlertsView:
-        """The latest of the session up to now, and all that go on."""
-        alerts = [*found(findings), *self._incidents.alerts()]
+        """The latest of the session up to now, and all that continue."""
+        alerts = [*derived_alerts(findings), *self._incidents.alerts]
         for excursions in self._rules:
             if excursions.rule.series == THROTTLED:
-                alerts += of_throttling(excursions.rule, findings.throttles, self._now_ns)
+                alerts += throttled_alerts(excursions.rule, findings.throttles, self._now_ns)
             else:
                 alerts += excursions.alerts()
         alerts.sort(key=attrgetter("begin_ns"), reverse=True)
-        told = tuple(alert for place, alert in enumerate(alerts) if place < KEPT or alert.end_ns is None)
-        return AlertsView(told, self._now_ns, self.missing(findings.why_missed))
+        latest = tuple(alert for place, alert in enumerate(alerts) if place < MAX_ALERTS or alert.end_ns is None)
+        return AlertsView(latest, self._now_ns, self.missing(findings.why_missed))

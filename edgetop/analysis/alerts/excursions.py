@@ -6,22 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.alerts.alert import KEPT, RULE, Alert, Figures
+from edgetop.analysis.alerts.alert import MAX_ALERTS, RULE, Alert, Figures
 from edgetop.analysis.alerts.rules import AlertRule, Floats
 from edgetop.session.seconds import NS
 
-Places = npt.NDArray[np.intp]
-
-MOST = 1e9  # of a value whose mean is told: the millionths of thousands of seconds fit into 64 bits
+MAX_VALUE = 1e9  # for the mean: the millionths of thousands of seconds fit into 64 bits
 
 
 @dataclass(slots=True)
 class Excursion:
     begin_s: int
-    end_s: int | None = None  # None: it goes on
+    end_s: int | None = None  # None: it continues
     is_alert: bool = False  # it has held for long enough
-    count: int = 0  # of seconds whose value is known, in the unit of the rule
-    sum_millionths: int = 0  # which is the same however the seconds are cut
+    count: int = 0  # of seconds with a known value
+    sum_millionths: int = 0  # in the unit of the rule; the same however the seconds are cut
     low: float = np.inf
     high: float = -np.inf
 
@@ -29,64 +27,58 @@ class Excursion:
         known = values[~np.isnan(values)]
         if len(known):
             self.count += len(known)
-            self.sum_millionths += int(np.rint(np.clip(known, -MOST, MOST) * 1e6).astype(np.int64).sum())
+            self.sum_millionths += int(np.rint(np.clip(known, -MAX_VALUE, MAX_VALUE) * 1e6).astype(np.int64).sum())
             self.low, self.high = min(self.low, float(known.min())), max(self.high, float(known.max()))
 
 
 class Excursions:
     def __init__(self, rule: AlertRule, name: str = RULE) -> None:
-        """`name`: of the alerts that these make. Edgetop's own rules have another than the user's."""
+        """`name`: of the alerts. Edgetop's own rules have other names than the user's."""
         self.rule = rule
         self._name = name
         self._next_s = 0
         self._open: Excursion | None = None
-        self._closed: deque[Excursion] = deque(maxlen=KEPT)
+        self._closed: deque[Excursion] = deque(maxlen=MAX_ALERTS)
 
     def fold(self, first_s: int, values: Floats) -> None:
         """Values of successive seconds, in their series' own unit."""
         if self._open and first_s > self._next_s and not self._open.is_alert:
-            self._open = None  # what was between is not known
+            self._open = None  # the seconds between are not known
         self._next_s = first_s + len(values)
         values = values / self.rule.scale
         holds = self.rule.holds(values)
         if self._open is None and not holds.any():
             return
-        places = np.flatnonzero(holds), np.flatnonzero(~holds), np.flatnonzero(self.rule.is_over(values))
+        holding, not_holding, over = map(np.flatnonzero, (holds, ~holds, self.rule.is_over(values)))
         i = 0
-        while i < len(values):
-            i = self._advance(first_s, i, values, places)
-
-    def _advance(self, first_s: int, i: int, values: Floats, places: tuple[Places, Places, Places]) -> int:
-        """One step on: to where it begins to hold, no longer does, or is over."""
-        holding, not_holding, over = places
-        span = self._open
-        if span is None:
-            i = _next(holding, i, len(values))
-            self._open = Excursion(first_s + i) if i < len(values) else None
-            return i
-        stop = _next(over if span.is_alert else not_holding, i, len(values))
-        span.add(values[i:stop])
-        if not span.is_alert and first_s + stop - span.begin_s >= max(1, self.rule.for_s):
-            span.is_alert = True
-        elif stop < len(values):
-            self._open = None
-            if span.is_alert:
-                span.end_s = first_s + stop
-                self._closed.append(span)
-        return stop
+        while i < len(values):  # on to where it begins to hold, no longer does, or is over
+            span = self._open
+            if span is None:
+                i = _next(holding, i, len(values))
+                self._open = Excursion(first_s + i) if i < len(values) else None
+                continue
+            stop = _next(over if span.is_alert else not_holding, i, len(values))
+            span.add(values[i:stop])
+            if not span.is_alert and first_s + stop - span.begin_s >= max(1, self.rule.for_s):
+                span.is_alert = True
+            elif stop < len(values):
+                self._open = None
+                if span.is_alert:
+                    span.end_s = first_s + stop
+                    self._closed.append(span)
+            i = stop
 
     def alerts(self) -> list[Alert]:
         """Oldest first."""
-        told = [*self._closed, *([self._open] if self._open and self._open.is_alert else [])]
-        return [self._alert(span) for span in told]
+        spans = [*self._closed, *([self._open] if self._open and self._open.is_alert else [])]
+        return [self._alert(span) for span in spans]
 
     def _alert(self, span: Excursion) -> Alert:
         rule = self.rule
         figures = None
         if rule.compare and span.count:
-            figures = Figures(
-                rule.unit, span.low, span.sum_millionths / 1e6 / span.count, span.high, rule.compare[0] == "<"
-            )
+            mean = span.sum_millionths / 1e6 / span.count
+            figures = Figures(rule.unit, span.low, mean, span.high, is_worst_low=rule.compare[0] == "<")
         return Alert(
             name=self._name,
             severity="warning",
@@ -95,12 +87,12 @@ class Excursions:
             text=rule.text,
             rule=rule.text if self._name == RULE else "",
             figures=figures,
-            is_told_once=rule.is_told_once,
+            is_once=rule.is_once,
             repeat_ns=rule.repeat_ns,
         )
 
 
-def _next(places: Places, i: int, otherwise: int) -> int:
+def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
     """The first of the places from `i` on."""
-    found = int(np.searchsorted(places, i))
-    return int(places[found]) if found < len(places) else otherwise
+    nth = int(np.searchsorted(places, i))
+    return int(places[nth]) if nth < len(places) else otherwise

@@ -1,68 +1,65 @@
-"""What a person has not heard of yet: each alert once as it begins, and again where its rule says so."""
+"""Which alerts are to be reported to a person: each once as it begins, and again if its rule says so."""
 
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from edgetop.analysis.alerts.alert import KEPT, Alert, AlertsView
+from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView
 
-APART_NS = 60_000_000_000  # one that comes and goes is told no more often
-FRESH_NS = 60_000_000_000  # what ended longer ago is no news: whoever joins a session late hears of what goes on
+APART_NS = 60_000_000_000  # an alert that comes and goes is reported no more often
+FRESH_NS = 60_000_000_000  # an alert that ended longer ago is not reported: the reader may have joined late
 
 
 @dataclass(slots=True)
-class _Told:
-    until_ns: int = -1  # what began before has been told
+class _Reported:
+    until_ns: int = -1  # an alert that began before has been reported
     at_ns: int | None = None
 
 
 class AlertNews:
-    """To be asked again and again."""
+    """To be asked at each refresh."""
 
     def __init__(self, each: Collection[str] = ()) -> None:
-        """`each`: names of alerts of which every one is told, however soon after another."""
+        """`each`: names of alerts that are reported every time, however soon after another."""
         self._each = each
         self._now_ns = 0
-        self._told: dict[tuple[str, str], _Told] = {}
-        self._begins_ns: deque[int] = deque(maxlen=KEPT)  # of those that are told each
+        self._reported: dict[tuple[str, str], _Reported] = {}
+        self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # of those that are reported every time
 
-    def look(self, view: AlertsView) -> list[Alert]:
-        """The alerts that are to be told now, oldest first."""
+    def due(self, view: AlertsView) -> list[Alert]:
+        """The alerts to report now, oldest first. They count as reported."""
         if view.now_ns < self._now_ns:  # another session, whose time begins anew
-            self._told, self._begins_ns = {}, deque(maxlen=KEPT)
+            self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
         self._now_ns = view.now_ns
         newest: dict[tuple[str, str], Alert] = {}
-        each = []
         for alert in view.newest_first:
-            if alert.name in self._each:
-                each.append(alert)
-            else:
+            if alert.name not in self._each:
                 newest.setdefault(alert.key, alert)
         due = [alert for alert in newest.values() if self._is_due(alert, view.now_ns)]
-        due += [alert for alert in each if self._is_new(alert, view.now_ns)]
+        due += [alert for alert in view.newest_first if alert.name in self._each and self._is_new(alert, view.now_ns)]
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Of one that is told each. Its beginning may be judged anew, and move a little."""
+        """Whether it is to be reported though others of its name were. Its beginning may still move a little."""
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
-        if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= told_ns <= end_ns for told_ns in self._begins_ns):
+        if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):
             return False
         self._begins_ns.append(alert.begin_ns)
         return True
 
     def _is_due(self, alert: Alert, now_ns: int) -> bool:
-        told = self._told.setdefault(alert.key, _Told())
-        since_ns = None if told.at_ns is None else now_ns - told.at_ns
+        last = self._reported.setdefault(alert.key, _Reported())
+        since_ns = None if last.at_ns is None else now_ns - last.at_ns
         if alert.end_ns is not None and now_ns - alert.end_ns > FRESH_NS:
             is_due = False
-        elif alert.begin_ns > told.until_ns:  # a beginning may be judged anew, and move a little
-            if since_ns is not None and since_ns < APART_NS and not alert.is_told_once:
-                return False  # later, if it still goes on
-            is_due = since_ns is None or not alert.is_told_once
+        elif alert.begin_ns > last.until_ns:  # a beginning may still move a little
+            if since_ns is not None and since_ns < APART_NS and not alert.is_once:
+                return False  # later, if it still continues
+            is_due = since_ns is None or not alert.is_once
         else:
-            is_going_on = alert.end_ns is None and alert.repeat_ns is not None
-            is_due = is_going_on and since_ns is not None and since_ns >= (alert.repeat_ns or 0)
-        told.until_ns = max(told.until_ns, now_ns if alert.end_ns is None else alert.end_ns)
+            repeats = alert.end_ns is None and alert.repeat_ns is not None
+            is_due = repeats and since_ns is not None and since_ns >= (alert.repeat_ns or 0)
+        last.until_ns = max(last.until_ns, now_ns if alert.end_ns is None else alert.end_ns)
         if is_due:
-            told.at_ns = now_ns
+            last.at_ns = now_ns
         return is_due

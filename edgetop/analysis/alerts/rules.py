@@ -1,8 +1,8 @@
-"""Rules of the user: an expression as of a gate, and for how long it must hold.
+"""Rules of the user: an expression like that of a gate, and for how long it must hold.
 
     temp>80C for=30s until=75C repeat=10m
 
-The expression is that of `edgetop help gates`, judged second by second on what is true then.
+The expression is that of `edgetop help gates`, judged second by second.
 """
 
 import math
@@ -21,13 +21,13 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 HYSTERESIS, HYSTERESIS_C = 0.05, 2.0  # of the limit; of a temperature
-SET = 1.0  # of a condition that is written alone: at least one
+SET = 1.0  # the least value for a condition without a comparison
 NS = 1_000_000_000
 
 _COMPARE: dict[str, Callable[[Floats, float], Bools]] = {
     ">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal,
 }  # fmt: skip
-THROTTLED = "throttled"  # what the board says of itself: in spans, not second by second
+THROTTLED = "throttled"  # reported by the board: in spans, not second by second
 ONCE = "once"
 WORDS = ("for", "until", "repeat")
 _WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")
@@ -42,29 +42,28 @@ _OFFERED = tuple(name for name in METRICS if name not in _OF_SESSION)
 @dataclass(frozen=True, slots=True)
 class AlertRule:
     text: str  # as it was written
-    series: str  # which values it is about: `temp`, or `misses%` where it is a share
-    compare: str = ""  # "" where the name alone is the condition: `throttled`
+    series: str  # which values it is about: `temp`, or `misses%` for a share
+    compare: str = ""  # "": the name alone is the condition, as in `throttled`
     limit: float = 0.0  # in `unit`
     until: float = 0.0  # in `unit`: at it, or beyond, the alert is over
     unit: str = ""
-    scale: float = 1.0  # how much of the values' own unit one of `unit` is
+    scale: float = 1.0  # how many of the values' own unit one `unit` is
     for_s: int = 0
-    is_told_once: bool = False
+    is_once: bool = False
     repeat_ns: int | None = None
 
     @property
     def name(self) -> str:
-        """Of what it is about, as it was written."""
+        """The name in the expression, as it was written."""
         return self.series.removesuffix("%")
 
     def holds(self, values: Floats) -> Bools:
-        """`values` in `unit`; NaN, which is not known, does not hold."""
+        """`values` in `unit`. An unknown value, NaN, neither holds nor is over."""
         if not self.compare:
             return np.asarray(values >= SET)
         return np.asarray(_COMPARE[self.compare](values, self.limit))
 
     def is_over(self, values: Floats) -> Bools:
-        """Nor is what is not known over."""
         if not self.compare:
             return np.asarray(values < SET)
         back = _COMPARE["<=" if self.compare[0] == ">" else ">="]
@@ -89,13 +88,13 @@ def parse_rule(text: str) -> AlertRule:
         unit=gate.unit,
         scale=1.0 if gate.unit in ("%", "") else gate.metric.units[gate.unit],
         for_s=math.ceil((_time(text, words, "for") or 0) / NS),
-        is_told_once=ONCE in words,
+        is_once=ONCE in words,
         repeat_ns=_time(text, words, "repeat"),
     )
 
 
 def _split(text: str) -> tuple[list[str], dict[str, str]]:
-    """What it is about, and the words behind it with what each says."""
+    """The expression, and the words after it with their values."""
     words: dict[str, str] = {}
     expression = []
     for token in text.split():
@@ -103,12 +102,12 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
         if token != ONCE and match is None:
             expression.append(token)
             continue
-        word, said = (match[1], match[2]) if match else (ONCE, "")
+        word, value = (match[1], match[2]) if match else (ONCE, "")
         if match and word not in WORDS:
             raise ValueError(f"{text!r}: {word}= is not known ({nearest_hint(word, WORDS)})")
         if word in words:
             raise ValueError(f"{text!r}: {word}{'=' if match else ''} is given twice")
-        words[word] = said
+        words[word] = value
     return expression, words
 
 

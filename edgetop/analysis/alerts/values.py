@@ -1,4 +1,4 @@
-"""What rules are about, as a value a second: of the sensors, and of the inferences."""
+"""The values that rules are about, one a second: of the sensors, and of the inferences."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ MINUTE_S = 60  # over which misses and errors are counted
 
 Rows = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
-Piece = tuple[int, Mapping[str, Floats]]  # the first second, and of each series its values
+Piece = tuple[int, Mapping[str, Floats]]  # the first second, and the values of each series
 
 
 LATENCY_SERIES = (*(name.removesuffix("_ns") for name in PERCENTILE_FIELDS), "mean", "max")
@@ -39,14 +39,21 @@ class SensorValues:
         self.register()
 
     def register(self) -> None:
-        """The sensors are known, or more of them."""
-        of = _places(self._tracks)
-        self._places = {name: places for name, places in of.items() if name in self._wanted}
+        """Choose the sensors of each wanted series; to be called when the board has more of them."""
+        infos = self._tracks.infos
+        totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
+        places = {
+            "temp": [place for place, info in enumerate(infos) if info.kind == "temp"],
+            "headroom": sorted(self._tracks.trips_c),
+            "power": sorted(totals, key=lambda place: accuracy_rank(infos[place])),
+            "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
+        }
+        self._places = {name: of for name, of in places.items() if name in self._wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """The seconds that became complete, in order; where nothing was read for long, none.
+        """The seconds that became complete, in order; none if nothing was read for long.
 
-        `ended_ns`: when the session was over, once that is known: the seconds before it are complete then.
+        `ended_ns`: when the session was over; None: not known yet. The seconds before it are complete then.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S
@@ -68,18 +75,6 @@ class SensorValues:
         return np.asarray(np.fmax.reduce(values, axis=0, initial=np.nan))
 
 
-def _places(tracks: Tracks) -> dict[str, list[int]]:
-    """Of which sensors each series is made."""
-    infos = tracks.infos
-    totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
-    return {
-        "temp": [place for place, info in enumerate(infos) if info.kind == "temp"],
-        "headroom": sorted(tracks.trips_c),
-        "power": sorted(totals, key=lambda place: accuracy_rank(infos[place])),
-        "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
-    }
-
-
 class InferenceValues:
     """Of each second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
 
@@ -93,24 +88,29 @@ class InferenceValues:
         self._wanted = wanted
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Complete seconds. Response time counts where there is one."""
+        """The values of these complete seconds. Response time counts where there is one."""
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
-        rows, told = seconds.rows[known:], (seconds.response or seconds).rows[known:]
+        rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
         if not len(rows):
             return
         second = rows["t_ns"] // NS
         self._next_s = int(second[-1]) + 1
         cuts = [0, *(np.flatnonzero(np.diff(second) != 1) + 1).tolist(), len(second)]
         for begin, end in pairwise(cuts):
-            yield int(second[begin]), self._series(rows[begin:end], told[begin:end])
+            yield int(second[begin]), self._series(rows[begin:end], timed[begin:end])
 
-    def _series(self, rows: Rows, told: Rows) -> Mapping[str, Floats]:
-        ran = told["count"] > 0
-        series = {name: self._held(name, _latency(name, told), ran) for name in LATENCY_SERIES if name in self._wanted}
+    def _series(self, rows: Rows, timed: Rows) -> Mapping[str, Floats]:
+        ran = timed["count"] > 0
+        series = {
+            name: self._held(name, _latency_ms(name, timed), ran) for name in LATENCY_SERIES if name in self._wanted
+        }
         counts = np.empty((len(rows), 3), np.int64)
         counts[:, 0] = np.maximum(rows["deadline_misses"], 0)
         counts[:, 1], counts[:, 2] = rows["errors"], rows["count"]
-        sums = self._of_last_minute(counts)
+        known = np.concatenate([self._minute, counts])
+        self._minute = known[1 - MINUTE_S :].copy()
+        total = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(known, axis=0)])
+        sums = total[MINUTE_S:] - total[:-MINUTE_S]
         with np.errstate(invalid="ignore"):  # nothing ran in that minute
             shares = 100 * sums[:, 0] / sums[:, 2], 100 * sums[:, 1] / (sums[:, 1] + sums[:, 2])
         has_deadline = rows["deadline_misses"] >= 0
@@ -120,21 +120,14 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """In a second in which nothing ran, what was before stands."""
+        """A second in which nothing ran has the value of the one before."""
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]
         self._last[name] = float(held[-1])
         return held
 
-    def _of_last_minute(self, counts: Ints) -> Ints:
-        known = np.concatenate([self._minute, counts])
-        self._minute = known[1 - MINUTE_S :].copy()
-        total = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(known, axis=0)])
-        return np.asarray(total[MINUTE_S:] - total[:-MINUTE_S])
 
-
-def _latency(name: str, rows: Rows) -> Floats:
-    """In ms."""
+def _latency_ms(name: str, rows: Rows) -> Floats:
     if name == "mean":
         return np.asarray(rows["sum_ns"] / np.maximum(rows["count"], 1) / 1e6)
     return np.asarray(rows[f"{name}_ns"] / 1e6)

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.alert import NAMES, Alert
-from edgetop.analysis.alerts.found import Incidents
+from edgetop.analysis.alerts.alert import NAMES, Alert, alert_words
+from edgetop.analysis.alerts.findings import Incidents
 from edgetop.analysis.alerts.rules import parse_rule
-from edgetop.analysis.alerts.words import told_words
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.events import LOGGED
 from edgetop.analysis.report import report_document
@@ -126,7 +125,7 @@ def test_not_recorded_lasts_until_it_is_again() -> None:
     incidents = Incidents()
     full = Event(5, "recording-failed", "critical", "edgetop", "not recorded", {"why": "the disk is full"})
     incidents.fold((full, full, Event(9, "recording-restored", "info", "edgetop", "recorded again")))
-    assert incidents.alerts() == [Alert("recording-failed", "critical", 5, 9, "the disk is full")]
+    assert list(incidents.alerts) == [Alert("recording-failed", "critical", 5, 9, "the disk is full")]
 
 
 @pytest.mark.parametrize(
@@ -141,8 +140,8 @@ def test_not_recorded_lasts_until_it_is_again() -> None:
 def test_how_a_session_ended_is_told(reason: str, names: list[str]) -> None:
     incidents = Incidents()
     incidents.fold((Event(1, "engine-died", "critical", "engine", "SIGSEGV"), ended_event(2, reason)))
-    assert [alert.name for alert in incidents.alerts()] == names
-    assert all(alert.text == "SIGSEGV" for alert in incidents.alerts()[:-1])
+    assert [alert.name for alert in incidents.alerts] == names
+    assert all(alert.text == "SIGSEGV" for alert in incidents.alerts[:-1])
 
 
 def test_several_things_hold_at_once() -> None:
@@ -177,4 +176,4 @@ def test_cut_anywhere_the_alerts_are_the_same(cuts: list[int]) -> None:
 def test_in_words_the_worst_value_stands_with_what_is_the_matter() -> None:
     zone = stretch((40, 70.0), (20, 81.0), (20, 83.5), (40, 81.0))
     [alert] = of(analysed([10.0] * 120, {"temp/cpu-thermal": zone}), "near-trip")
-    assert told_words(alert) == "near-trip: a zone is within 5 C of throttling: 1.5 C"
+    assert alert_words(alert) == "near-trip: a zone is within 5 C of throttling: 1.5 C"

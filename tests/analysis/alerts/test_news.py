@@ -12,7 +12,7 @@ HOT = Alert("alert", "warning", 100 * NS, None, "temp>80C", "temp>80C")
 
 def told(news: AlertNews, now_s: int, *alerts: Alert) -> list[str]:
     newest_first = sorted(alerts, key=lambda alert: -alert.begin_ns)
-    return [alert.text for alert in news.look(AlertsView(tuple(newest_first), now_s * NS))]
+    return [alert.text for alert in news.due(AlertsView(tuple(newest_first), now_s * NS))]
 
 
 def times(alert: Alert, seconds: Iterable[int]) -> list[int]:
@@ -38,7 +38,7 @@ def test_it_is_told_again_when_it_begins_anew() -> None:
 
 def test_unless_it_is_to_be_told_once() -> None:
     news = AlertNews()
-    once = replace(HOT, is_told_once=True)
+    once = replace(HOT, is_once=True)
     assert told(news, 110, once) == ["temp>80C"]
     assert told(news, 1_000, replace(once, begin_ns=900 * NS)) == []
 

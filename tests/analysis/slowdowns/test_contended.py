@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.alerts.found import Findings, found
+from edgetop.analysis.alerts.findings import Findings, derived_alerts
 from edgetop.analysis.report import report_document
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
@@ -155,7 +155,7 @@ def test_the_process_is_named_with_its_share() -> None:
 def test_others_are_no_limit_of_the_board() -> None:
     analysis = folded([session(BURNERS)])
     assert report_document(analysis)["throttled"] is None
-    (alert,) = found(Findings(slowdowns=analysis.slowdowns.view().slowdowns))
+    (alert,) = derived_alerts(Findings(slowdowns=analysis.slowdowns.view().slowdowns))
     assert (alert.name, alert.severity) == ("slowed", "warning")
 
 
