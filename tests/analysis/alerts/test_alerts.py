@@ -141,7 +141,7 @@ def test_how_a_session_ended_is_told(reason: str, names: list[str]) -> None:
     incidents = Incidents()
     incidents.fold((Event(1, "engine-died", "critical", "engine", "SIGSEGV"), ended_event(2, reason)))
     assert [alert.name for alert in incidents.alerts] == names
-    assert all(alert.text == "SIGSEGV" for alert in incidents.alerts[:-1])
+    assert all(alert.text == "SIGSEGV" for alert in list(incidents.alerts)[:-1])
 
 
 def test_several_things_hold_at_once() -> None:
