@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 from edgetop.engines.child import virtual_board as page
 from edgetop.sensors.board import read_board
@@ -23,7 +22,7 @@ from edgetop.sensors.protocol import Found, Reader, join
 from edgetop.sensors.root import File, Root
 from edgetop.session.clock import Clock, SystemClock
 from edgetop.session.manifest import Board
-from edgetop.simulation.families import jetson, raspberry_pi
+from edgetop.simulation.families import FAMILIES
 from edgetop.simulation.folder import BoardFolder, Rival, home, remove_abandoned
 from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import Scenario
@@ -35,7 +34,6 @@ LONGEST_STEP_S = 1.0  # longer ones are of a machine that slept
 # The engine's use of the CPU is averaged over so long: a gap of a tenth of a second, which the scheduler of a
 # busy computer makes, would else be half a minute of idling at a high speed.
 AVERAGED_S = 1.0
-FAMILIES: dict[str, ModuleType] = {"jetson": jetson, "raspberry-pi": raspberry_pi}
 
 # What a leak may hold: no demonstration may bring a small board into need.
 LEAK_AT_MOST = 256 * 2**20
@@ -84,8 +82,8 @@ class VirtualBoard:
         remove_abandoned(place)
         self._folder = BoardFolder(place)
         try:
-            self._folder.link(self._family.LINKS)
-            self._folder.write({**self._family.FIXED, **self._family.files(self.machine)})
+            self._folder.link(self._family.links)
+            self._folder.write({**self._family.fixed, **self._family.files(self.machine)})
             self.page_path = str(self._folder.path / "page")
             self._page = page.create(self.page_path)
             available_kib = read_meminfo(Root()).get("MemAvailable", 0)

@@ -9,8 +9,7 @@ from edgetop.sensors.discovery import discover_hardware
 from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.simulation.board import FAMILIES
-from edgetop.simulation.families import Files
+from edgetop.simulation.families import FAMILIES, Files
 from edgetop.simulation.folder import BoardFolder
 from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import SCENARIOS
@@ -31,8 +30,8 @@ class Planted:
     def __init__(self, place: Path, name: str) -> None:
         self._family = FAMILIES[SCENARIOS[name].family]
         self.folder = BoardFolder(place)
-        self.folder.link(self._family.LINKS)
-        self.folder.write(self._family.FIXED)
+        self.folder.link(self._family.links)
+        self.folder.write(self._family.fixed)
         self.show(new_machine(SCENARIOS[name]))
         self.found: Found = discover_hardware(Root(self.folder.tree))
         self.read()

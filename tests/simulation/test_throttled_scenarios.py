@@ -23,7 +23,8 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS, SECOND, Seconds
-from edgetop.simulation.board import FAMILIES, marked
+from edgetop.simulation.board import marked
+from edgetop.simulation.families import FAMILIES
 from edgetop.simulation.folder import BoardFolder
 from edgetop.simulation.machine import new_machine
 from edgetop.simulation.scenarios import SCENARIOS
@@ -46,8 +47,8 @@ class Simulated:
         self._machine = new_machine(SCENARIOS[scenario])
         self._family = FAMILIES[SCENARIOS[scenario].family]
         self._folder = BoardFolder(place)
-        self._folder.link(self._family.LINKS)
-        self._folder.write({**self._family.FIXED, **self._family.files(self._machine)})
+        self._folder.link(self._family.links)
+        self._folder.write({**self._family.fixed, **self._family.files(self._machine)})
         found = marked(discover_hardware(Root(self._folder.tree)))
         self._sources = [source for source in found.sources if {info.kind for info in source.sensors} & KINDS]
         self.sensors: tuple[SensorInfo, ...] = tuple(info for source in self._sources for info in source.sensors)
