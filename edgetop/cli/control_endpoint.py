@@ -32,7 +32,7 @@ class ControlEndpoint:
             self._server = ControlServer(folder.path, conductor)
         except OSError as error:
             text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
-            session_state.tell("no-control", "warning", "edgetop", text)
+            session_state.add_event("no-control", "warning", "edgetop", text)
         else:
             self._server.start()
 
@@ -52,12 +52,12 @@ class ControlEndpoint:
             register(recordings_home(), name, self._session_state.manifest.id)
         except OSError as error:
             text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
-            self._session_state.tell("not-registered", "warning", "edgetop", text)
+            self._session_state.add_event("not-registered", "warning", "edgetop", text)
 
     def put(self, batch: Batch) -> None:
         self._feed.put(batch)
         if self._folder and self._session_state and (name := self._folder.name) != self._known_as:
-            self._session_state.tell(
+            self._session_state.add_event(
                 "recording-moved", "info", "edgetop", f"the recording is in {name} now", path=str(name)
             )
             self._register(name)

@@ -50,6 +50,6 @@ class EventHooks:
     def _tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
         """As an event of the session; once that is over, only what failed, when the screen is closed."""
         if not self._session_state.has_ended:
-            self._session_state.tell(kind, severity, source, message, **data)
+            self._session_state.add_event(kind, severity, source, message, **data)
         elif severity != "info":
             self._told_late.append(message)

@@ -39,7 +39,7 @@ class Exporters:
         if self._session_state and self._session_state.has_ended:
             print_text(f"edgetop: {text}", err=True)
         elif self._session_state:
-            self._session_state.tell("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
+            self._session_state.add_event("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
 
     def _open_textfile(self, folder: Path, stack: contextlib.ExitStack) -> None:
         from edgetop.metrics.outlet import Outlet  # noqa: PLC0415  where it is asked for

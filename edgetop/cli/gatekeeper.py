@@ -37,7 +37,9 @@ class Gatekeeper:
             return
         for result in analysis.promises().gates:
             if self._has_failed(result, progress.now_ns):
-                self._session_state.tell("gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text)
+                self._session_state.add_event(
+                    "gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text
+                )
                 self._stop("slo")
                 self._has_stopped = True
                 return

@@ -87,7 +87,7 @@ class LiveSession:
                         observer.look(self.analysis)
             except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
                 text = f"gates and event hooks are judged no more: internal error: {type(error).__name__}: {error}"
-                self.state.tell("hook-failed", "warning", "hook", text)
+                self.state.add_event("hook-failed", "warning", "hook", text)
                 return
 
     def outcome(self) -> Outcome:

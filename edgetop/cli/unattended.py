@@ -69,7 +69,7 @@ def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
         is_over = False
         while not is_over:
             now = session.folder or first
-            told = partial(session.state.tell, "session-removed", "info", "edgetop")
+            told = partial(session.state.add_event, "session-removed", "info", "edgetop")
             keep_within(now.name.parent, quota_bytes, told, spared=(first.name, now.name))
             is_over = stopped.wait(QUOTA_EVERY_S)
 

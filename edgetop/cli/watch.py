@@ -201,7 +201,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     successors = unattended.Successors(options, model, control_endpoint)
     early = _heed_signals(successors, signals)
     recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
-    told = partial(session_state.tell, "rotation-failed", "critical", "edgetop")
+    told = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
     conductor = Conductor(
         engine=engine,
         sampler=Sampler((), clock, origin_ns),
@@ -216,7 +216,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
         measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
-    board.live(partial(session_state.tell, "virtual-board", "info", "virtual board"))
+    board.live(partial(session_state.add_event, "virtual-board", "info", "virtual board"))
     if recorder:
         control_endpoint.open(recorder.handle, conductor, session_state)
     session = successors.session = LiveSession(conductor, feed, recorder.handle if recorder else None, session_state)
@@ -242,7 +242,7 @@ def _heed_signals(successors: unattended.Successors, signals: contextlib.ExitSta
 def _tell_what_is_missing(session_state: SessionState, sensors: Found) -> None:
     if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
-        session_state.tell("no-sensors", "warning", "edgetop", text)
+        session_state.add_event("no-sensors", "warning", "edgetop", text)
 
 
 def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
@@ -273,13 +273,15 @@ def _about(session: LiveSession) -> dict[str, Any]:
 def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
     """Gates and rules are kept as events: replays and reports judge them again."""
     if options["model"] is None and "program" not in options:
-        session_state.tell("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
+        session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
-        session_state.tell("model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model")
+        session_state.add_event(
+            "model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model"
+        )
     for gate in options["gates"]:
-        session_state.tell("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
+        session_state.add_event("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
     for rule in options["alerts"]:
-        session_state.tell("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
+        session_state.add_event("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
 
 
 def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
@@ -378,7 +380,7 @@ def _go_on_alone(session: LiveSession, folder: FolderHandle, terminal: Terminal,
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
         why = "the process that waited for it was killed"
-    session.state.tell("detached", "info", "edgetop", f"{why}: the run goes on without")
+    session.state.add_event("detached", "info", "edgetop", f"{why}: the run goes on without")
 
 
 def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:

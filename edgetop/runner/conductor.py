@@ -22,17 +22,17 @@ from edgetop.engines.protocol import (
     EngineUpdate,
     Failed,
     Loaded,
+    Message,
     OfVariant,
     PhaseBegan,
     Sampled,
     Started,
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
-from edgetop.runner.fingerprint import Fingerprint
+from edgetop.runner.model_file import Fingerprint, Work
 from edgetop.runner.rotation import Following, Recorder, Rotation
 from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
-from edgetop.runner.work import Work
 from edgetop.sensors.protocol import Backlog, Found, Reader, sensor
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
@@ -54,7 +54,6 @@ NEVER_S = 1e9
 STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
 
 
-Sensed = tuple[Readings, tuple[Event, ...]]
 Derived = Callable[[Batch], tuple[Event, ...]]
 
 
@@ -100,7 +99,7 @@ class Conductor:
         self._engine_sensors = engine_sensors
         self._recorder = recorder
         self._feed = feed
-        self._session_state = session_state
+        self._state = session_state
         self._clock = clock
         self._make_derived = derived
         self._derived = derived()
@@ -140,7 +139,7 @@ class Conductor:
         self._thread.start()
 
     def stop(self, reason: str = "user") -> None:
-        """Ask for the end of the session; the first reason counts."""
+        """Request the end of the session; the first reason counts."""
         self._stop_reason = self._stop_reason or reason
         self._wake.set()
 
@@ -153,7 +152,7 @@ class Conductor:
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
-            self._session_state.tell("mark", "info", "user", order.note or "mark")
+            self._state.add_event("mark", "info", "user", order.note or "mark")
         elif order.do == "profile":
             self._profile_asked = True
         else:
@@ -163,8 +162,9 @@ class Conductor:
     def _pause_recording(self, paused: bool) -> None:
         if self._recorder and paused != self._recording_paused:
             self._recording_paused = paused
+            kind = "recording-paused" if paused else "recording-resumed"
             message = "recording paused: a gap begins" if paused else "recording goes on"
-            self._session_state.tell("recording-paused" if paused else "recording-resumed", "warning", "user", message)
+            self._state.add_event(kind, "warning", "user", message)
 
     def join(self, timeout_s: float | None = None) -> Outcome | None:
         """Wait for the end; None where it has not come in time."""
@@ -181,47 +181,66 @@ class Conductor:
                 self._wake.clear()
                 self.step()
         except Exception as error:  # noqa: BLE001  a defect of ours must not lose the recording or leave a load behind
-            self._session_state.tell("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
+            self._state.add_event("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
             self._end("internal-error", _internal(error))
         finally:
             self.began_measuring.set()
 
     def step(self) -> None:
         """Take in what came since the last step, and end the session where it is over."""
-        sensed = self._sensed()  # before the poll, which so knows of an end that a sensor has met
-        self._asked_ns = self._session_state.now_ns()
+        state = self._state
+        readings, sensor_events = self._drained()  # before the poll, which so includes an end that a sensor has met
+        self._asked_ns = state.now_ns()
         update = self._engine.poll()
-        self._heed_stop()
-        self._heed_profile()
-        self._session_state.records_come(update.records)
-        sensed = self._with_samples(sensed, [said for said in update.messages if isinstance(said, Sampled)])
+        if self._stop_reason and self._stop_since_ns is None:
+            self._stop_since_ns = self._clock.monotonic_ns()
+            self._engine.stop()
+        asked, self._profile_asked = self._profile_asked, False
+        if asked and state.is_measuring:
+            self._engine.profile()
+        state.records_come(update.records)
+        readings = self._with_samples(
+            readings, [message for message in update.messages if isinstance(message, Sampled)]
+        )
         for message in update.messages:
-            self._session_state.engine_said(message)
-            if isinstance(message, Started):
-                self._sense_engine(message.pid)
-            elif isinstance(message, PhaseBegan) and message.phase == "measure":
-                self._surroundings.began(message.monotonic_ns - self._session_state.manifest.clock.origin_monotonic_ns)
-            elif isinstance(message, Loaded):
-                self._fingerprint.begin(self._session_state.manifest.model.path)
-                if self._session_state.profiles:
-                    self._work.begin(message.inputs)
-            elif isinstance(message, OfVariant) and isinstance(message.message, Loaded) and message.side:
-                self._other_fingerprint.begin(self._session_state.other_model)
+            self._handle(message)
             if isinstance(message, Failed | Died | Ended):
-                self._finish(update, sensed, message)
+                self._finish(update, readings, sensor_events, message)
                 return
-        if self._session_state.is_measuring and not self.began_measuring.is_set():
+        if state.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
-            gc.freeze()  # what is there by now stays: to look through it for garbage takes 50 ms each time
-        self._hand_on(self._batch(update, sensed))
+            gc.freeze()  # the objects of now stay: to look through them for garbage takes 50 ms each time
+        self._hand_on(self._batch(update, readings, sensor_events))
         self._rotate_if_due()
         if self.began_measuring.is_set():
             tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
-            self._tick_s = min(tick_s, max(self._session_state.time_left_s(), END_TICK_S))
-        self._end_if_overdue()
+            self._tick_s = min(tick_s, max(state.time_left_s(), END_TICK_S))
+        since_ns = self._stop_since_ns
+        if self._stop_reason and since_ns is not None and self._clock.monotonic_ns() - since_ns > STOP_PATIENCE_NS:
+            text = f"killed: the inference in hand did not end within {STOP_PATIENCE_NS // 10**9} s"
+            state.add_event("engine-killed", "warning", "edgetop", text)
+            self._end(self._stop_reason)
 
-    def _sensed(self) -> Sensed:
-        """What the sensors have told, on the session's clock."""
+    def _handle(self, message: Message) -> None:
+        state = self._state
+        state.engine_said(message)
+        match message:
+            case Started():  # its own pid: `--engine-python` may be a wrapper around it
+                found = self._engine_sensors(message.pid)
+                self._surroundings.engine_is(message.pid, found.sources)
+                self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
+                self._sense(found)
+            case PhaseBegan("measure"):
+                self._surroundings.began(message.monotonic_ns - state.manifest.clock.origin_monotonic_ns)
+            case Loaded():
+                self._fingerprint.begin(state.manifest.model.path)
+                if state.profiles:
+                    self._work.begin(message.inputs)
+            case OfVariant(side=side, message=Loaded()) if side:
+                self._other_fingerprint.begin(state.other_model)
+
+    def _drained(self) -> tuple[Readings, tuple[Event, ...]]:
+        """What came from the sensors, on the session's clock."""
         readings, events = self._sampler.drain()
         if self._shift_ns:
             readings = readings.copy()
@@ -230,7 +249,7 @@ class Conductor:
         return readings, events
 
     def _rotate_if_due(self) -> None:
-        state = self._session_state
+        state = self._state
         if self._rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
             return
         if following := self._rotation.ready(state.now_ns(), state.manifest):
@@ -242,7 +261,7 @@ class Conductor:
         Who watches this process sees the next one begin; the end of the other is in its recording.
         """
         assert self._recorder
-        state, recorder = self._session_state, self._recorder
+        state, recorder = self._state, self._recorder
         recorder.prepare_end()
         state.followed_by(following.session_id)
         last = self._with_derived(self._last_batch("rotated"))
@@ -261,23 +280,16 @@ class Conductor:
         self._hand_on(first)
 
     def _seconds(self) -> SecondAggregator:
-        load = self._session_state.manifest.load
+        load = self._state.manifest.load
         return SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
 
     def _sense(self, found: Found) -> None:
         self._sampler.add(found.sources)
-        self._session_state.sensors_known(self._sampler.sensors, found.missing)
+        self._state.sensors_known(self._sampler.sensors, found.missing)
 
-    def _sense_engine(self, pid: int) -> None:
-        """`pid` is what the engine says of itself: `--engine-python` may be a wrapper around it."""
-        found = self._engine_sensors(pid)
-        self._surroundings.engine_is(pid, found.sources)
-        self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
-        self._sense(found)
-
-    def _with_samples(self, sensed: Sensed, samples: list[Sampled]) -> Sensed:
-        """What the engine says of itself joins what sensors read, each as a sensor of its own."""
-        readings = [sensed[0]]
+    def _with_samples(self, readings: Readings, samples: list[Sampled]) -> Readings:
+        """What the engine measures of itself joins what sensors read, each as a sensor of its own."""
+        parts = [readings]
         for sampled in samples:
             places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
             if sampled.sensor not in places:
@@ -287,32 +299,16 @@ class Conductor:
             rows = np.zeros(len(sampled.samples), READING)
             rows["sensor"] = places.get(sampled.sensor, len(places))
             rows["t_ns"], rows["value"] = zip(*sampled.samples, strict=True)
-            rows["t_ns"] = np.maximum(rows["t_ns"] - self._session_state.manifest.clock.origin_monotonic_ns, 0)
-            readings.append(rows)
-        return np.concatenate(readings), sensed[1]
+            rows["t_ns"] = np.maximum(rows["t_ns"] - self._state.manifest.clock.origin_monotonic_ns, 0)
+            parts.append(rows)
+        return np.concatenate(parts)
 
-    def _heed_stop(self) -> None:
-        if self._stop_reason and self._stop_since_ns is None:
-            self._stop_since_ns = self._clock.monotonic_ns()
-            self._engine.stop()
-
-    def _heed_profile(self) -> None:
-        asked, self._profile_asked = self._profile_asked, False
-        if asked and self._session_state.is_measuring:
-            self._engine.profile()
-
-    def _end_if_overdue(self) -> None:
-        since = self._stop_since_ns
-        if self._stop_reason and since is not None and self._clock.monotonic_ns() - since > STOP_PATIENCE_NS:
-            text = f"killed: the inference in hand did not end within {STOP_PATIENCE_NS // 10**9} s"
-            self._session_state.tell("engine-killed", "warning", "edgetop", text)
-            self._end(self._stop_reason)
-
-    def _finish(self, update: EngineUpdate, sensed: Sensed, last: Failed | Died | Ended) -> None:
-        readings, events = sensed
+    def _finish(
+        self, update: EngineUpdate, readings: Readings, events: tuple[Event, ...], last: Failed | Died | Ended
+    ) -> None:
         # Its process is gone: that its memory cannot be read any more is no news.
         news = [event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine]
-        self._hand_on(self._batch(update, (readings, tuple(news))))
+        self._hand_on(self._batch(update, readings, tuple(news)))
         if isinstance(last, Ended):
             self._end(self._stop_reason or last.reason)
         elif isinstance(last, Failed) and last.is_input_error:
@@ -321,63 +317,55 @@ class Conductor:
             cause = last.message if isinstance(last, Failed) else _died(last)
             self._end("engine-died", EngineDiedError(f"the engine died: {cause}"))
 
-    def _batch(self, update: EngineUpdate, sensed: Sensed) -> Batch:
-        readings, sensor_events = sensed
+    def _batch(self, update: EngineUpdate, readings: Readings, sensor_events: tuple[Event, ...]) -> Batch:
+        state = self._state
         inferences = self._on_session_clock(update.records)
-        self._session_state.inferences_came(inferences)
-        self._session_state.watch_wall_clock()
-        self._session_state.model_hashed(self._fingerprint.take())
-        self._session_state.model_hashed(self._other_fingerprint.take(), side=1)
-        self._session_state.precision_known(self._work.precision)
-        self._session_state.data_dependent(self._work.data_dependent)
-        self._surroundings.sensed(readings, self._session_state.manifest.sensors)
-        self._session_state.surrounded_by(self._surroundings)
-        events = (*self._session_state.take_events(), *sensor_events)
+        state.inferences_came(inferences)
+        state.watch_wall_clock()
+        state.model_hashed(self._fingerprint.take())
+        state.model_hashed(self._other_fingerprint.take(), side=1)
+        state.precision_known(self._work.precision)
+        state.data_dependent(self._work.data_dependent)
+        self._surroundings.sensed(readings, state.manifest.sensors)
+        state.surrounded_by(self._surroundings)
+        events = (*state.take_events(), *sensor_events)
         ends_ns = [last_end_ns(inferences)] if len(inferences) else []
         return Batch(
-            # What came since it was asked is not known, however late it is now on a machine that others keep busy.
+            # What came since the poll is unknown, however late it is now on a machine that others keep busy.
             until_ns=max([self._asked_ns, *(event.t_ns for event in events), *ends_ns]),
             inferences=inferences,
             seconds=self._aggregator.add(inferences),
             readings=readings,
             events=events,
-            bursts=self._work.joined_to(self._session_state.take_bursts()),
-            manifest=self._session_state.take_manifest(),
+            bursts=self._work.joined_to(state.take_bursts()),
+            manifest=state.take_manifest(),
         )
 
     def _on_session_clock(self, records: Inferences) -> Inferences:
         if not len(records):
             return records
+        manifest = self._state.manifest
+        # On CLOCK_MONOTONIC: of one stream, when the last ended; several may have one in hand since the last start.
+        is_many = manifest.load.streams > 1 or manifest.watched
+        self._reached_ns = max(self._reached_ns, int(records["t_ns"].max()) if is_many else last_end_ns(records))
         inferences: Inferences = records.copy()
-        self._reached_ns = max(self._reached_ns, self._next_start_ns(records))
-        inferences["t_ns"] -= self._session_state.manifest.clock.origin_monotonic_ns
+        inferences["t_ns"] -= manifest.clock.origin_monotonic_ns
         np.maximum(inferences["t_ns"], 0, out=inferences["t_ns"])  # programs that are watched are not that orderly
         return inferences
-
-    def _next_start_ns(self, records: Inferences) -> int:
-        """On CLOCK_MONOTONIC: of one stream, when the last ended; several may have one in hand since the last start."""
-        manifest = self._session_state.manifest
-        if manifest.load.streams > 1 or manifest.watched:
-            return int(records["t_ns"].max())
-        return last_end_ns(records)
 
     def _with_derived(self, batch: Batch) -> Batch:
         derived = self._derived(batch)
         return replace(batch, events=(*batch.events, *derived)) if derived else batch
 
     def _hand_on(self, batch: Batch) -> None:
-        batch = self._with_derived(batch)
+        batch = recorded = self._with_derived(batch)
+        if self._recording_paused:  # events are recorded, and the seconds, of which none may be missing
+            recorded = replace(batch, inferences=NO_INFERENCES, readings=NO_READINGS, bursts=())
         try:
-            self._record(batch)
+            if self._recorder:
+                self._state.add_events(self._recorder.write(recorded))
         finally:
             self._feed.put(batch)
-
-    def _record(self, batch: Batch) -> None:
-        if self._recorder is None:
-            return
-        if self._recording_paused:  # what happened is kept, and the seconds, of which none may be missing
-            batch = replace(batch, inferences=NO_INFERENCES, readings=NO_READINGS, bursts=())
-        self._session_state.add(self._recorder.write(batch))
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
         """Close everything, last words first. Whatever fails here, the rest is done and the outcome is set."""
@@ -385,44 +373,44 @@ class Conductor:
         if self._recorder:
             self._recorder.prepare_end()
         ends = (self._rotation.close,) if self._rotation else ()
-        steps = (self._sampler.stop, self._engine.close, partial(self._say_last_words, reason), finish, *ends)
+        steps = (self._sampler.stop, self._engine.close, partial(self._hand_on_last, reason), finish, *ends)
         failures = [_failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
         self._feed.close()
 
-    def _say_last_words(self, reason: str) -> None:
-        self._session_state.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
-        self._session_state.model_hashed(self._other_fingerprint.finish(FINGERPRINT_PATIENCE_S), side=1)
+    def _hand_on_last(self, reason: str) -> None:
+        self._state.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
+        self._state.model_hashed(self._other_fingerprint.finish(FINGERPRINT_PATIENCE_S), side=1)
         last = self._last_batch(reason)
         self._hand_on(last)
-        if news := self._session_state.take_events():  # of the recorder: that it fails, or goes on again
+        if news := self._state.take_events():  # of the recorder: that it fails, or goes on again
             self._hand_on(Batch(until_ns=last.until_ns, events=news))
 
     def _last_batch(self, reason: str) -> Batch:
-        self._session_state.ended(reason, self._surroundings.background())
+        self._state.ended(reason, self._surroundings.background())
         return Batch(
-            until_ns=self._session_state.manifest.duration_ns or 0,  # where its replay ends
+            until_ns=self._state.manifest.duration_ns or 0,  # where its replay ends
             seconds=self._aggregator.close(),
-            events=self._session_state.take_events(),
-            manifest=self._session_state.take_manifest(),
+            events=self._state.take_events(),
+            manifest=self._state.take_manifest(),
         )
 
     def _discard_recording(self) -> None:
-        """Nothing ran: there is nothing to keep."""
+        """Nothing ran, so that there is nothing to record."""
         if self._recorder:
             self._recorder.discard()
 
     def _finish_recording(self) -> None:
         if self._recorder is None:
             return
-        manifest, lost = self._session_state.manifest, None
+        manifest, lost = self._state.manifest, None
         try:
             lost = self._recorder.finish(manifest)
         except RecordingError as error:
             lost = error.lost
             raise
         finally:
-            if lost:  # who watches shall know it too
+            if lost:  # viewers get it too
                 self._feed.put(Batch(manifest.duration_ns or 0, manifest=replace(manifest, lost=lost)))
 
 

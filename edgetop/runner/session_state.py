@@ -1,4 +1,4 @@
-"""What is known of the running session: its manifest, its phase, and the events told so far.
+"""The state of the running session: its manifest, its phase, and the events that were not handed on yet.
 
 The conductor's memory. It turns what the engine says into events and manifest fields, and
 notices when the wall clock steps.
@@ -55,7 +55,7 @@ from edgetop.session.overlap import Overlap
 from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 
 STREAMS_EVERY_NS = 10_000_000_000
-# Of these events, what was said holds for a session that follows without a new engine as well.
+# These events hold for a session that follows without a new engine as well.
 _STANDING = frozenset({
     "alert-rule", "assumed-shape", "data-dependent", "demo-model", "engine-loaded", "engine-memory", "engine-started",
     "model-misnamed", "no-sensors", "partly-accelerated", "profiler", "provider-dropped", "roofline", "sensor-missing",
@@ -63,6 +63,7 @@ _STANDING = frozenset({
 })  # fmt: skip
 CLOCK_STEP = timedelta(seconds=0.1)
 
+_PHASES = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}
 # Of engines/child/memory.py, in words.
 _STAGES = {
     "interpreter": "the interpreter started",
@@ -102,12 +103,12 @@ class SessionState:
         self._stream_counts: dict[int, histogram.Counts] = {}  # of a program that is watched, by stream
         self._streams_due_ns = 0
         self._overlap = Overlap()
-        self._told_dependent = False
+        self._dependence_reported = False
         self._last_end_ns = 0  # of all inferences
         self._engine_ended_ns: int | None = None
         self.is_measuring = False
         self._measuring_since_ns = 0
-        self.has_ended = False  # what is told from then on is in no recording
+        self.has_ended = False  # events from then on are in no recording
 
     @property
     def profiles(self) -> bool:
@@ -127,22 +128,18 @@ class SessionState:
             left_ns.append((self._spec.runs - runs) * ran_ns / runs)
         return max(0.0, min(left_ns) / 1e9)
 
-    def tell(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
-        """Note an event, now. Safe from any thread."""
+    def add_event(
+        self, kind: str, severity: Severity, source: str, message: str, *, at_ns: int | None = None, **data: JsonValue
+    ) -> None:
+        """Safe from any thread. `at_ns`: when it happened, on the session's clock; None: now."""
         with self._lock:  # also of the origin, which changes with `follow`
-            self._keep(Event(self.now_ns(), kind, severity, source, message, data))
+            event = Event(self.now_ns() if at_ns is None else at_ns, kind, severity, source, message, data)
+            self._events.append(event)
+            if kind in _STANDING:
+                self._standing.append(event)
 
-    def _tell_at(self, t_ns: int, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
-        with self._lock:
-            self._keep(Event(t_ns, kind, severity, source, message, data))
-
-    def _keep(self, event: Event) -> None:
-        self._events.append(event)
-        if event.kind in _STANDING:
-            self._standing.append(event)
-
-    def add(self, events: tuple[Event, ...]) -> None:
-        """Note what others made events of. Safe from any thread."""
+    def add_events(self, events: tuple[Event, ...]) -> None:
+        """Safe from any thread."""
         with self._lock:
             self._events.extend(events)
 
@@ -186,35 +183,35 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int]) -> None:
-        """Of the model's operators, whose work depends on values: told once, where the values are made up."""
+        """Of the model's operators, whose work depends on values: reported once, where the values are made up."""
         made_up = {"random", "zeros"} & set(self.manifest.load.input.split(", "))
-        if self._told_dependent or not types or not made_up:
+        if self._dependence_reported or not types or not made_up:
             return
-        self._told_dependent = True
+        self._dependence_reported = True
         named = ", ".join(f"{name} ({number})" if number > 1 else name for name, number in list(types.items())[:3])
         text = f"{' and '.join(sorted(made_up))} input, but the work of {named} depends on what is in it"
-        self.tell("data-dependent", "warning", "edgetop", text, types=", ".join(types))
+        self.add_event("data-dependent", "warning", "edgetop", text, types=", ".join(types))
 
     def sensors_known(self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...]) -> None:
         self._amend(sensors=sensors)
         for gap in missing:
-            self.tell("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
+            self.add_event("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
 
     def records_come(self, records: Inferences) -> None:
-        """Those of an update, on the engine's clock, before what is said in it: a burst is compared with them."""
+        """The records of an update, on the engine's clock, before its messages: a burst is compared with them."""
         if self.profiles:
             self._before = np.concatenate([self._before, self._latest])[-NEIGHBOURS:]
             self._latest = measured(records)
 
     def surrounded_by(self, surroundings: Surroundings) -> None:
-        """Heat, scheduler and CPUs, each as soon as it is known."""
+        """Heat, scheduler and CPUs, each as soon as it is measured."""
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
             self._amend(methodology=methodology, constraints=constraints)
 
     def inferences_came(self, inferences: Inferences) -> None:
-        """Count phases, and remember when the last inference ended."""
+        """Count phases, and store when the last inference ended."""
         if not len(inferences):
             return
         first = inferences[inferences["phase"] == FIRST]
@@ -242,13 +239,13 @@ class SessionState:
         clock = self.manifest.clock
         self._amend(clock=replace(clock, anchors=(*clock.anchors, anchor(self._clock, self._origin_ns))))
         seconds = step.total_seconds()
-        self.tell("clock-step", "info", "system", f"the wall clock stepped by {seconds:+.1f} s", step_s=seconds)
+        self.add_event("clock-step", "info", "system", f"the wall clock stepped by {seconds:+.1f} s", step_s=seconds)
 
     def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  a case a kind of message
         match message:
             case Started():
                 text = f"Python {message.python}" if message.python else f"process {message.pid}"
-                self.tell("engine-started", "info", "engine", text, pid=message.pid)
+                self.add_event("engine-started", "info", "engine", text, pid=message.pid)
             case StreamsSeen():
                 self._streams_seen(message)
             case Loaded():
@@ -258,31 +255,35 @@ class SessionState:
             case PhaseBegan():
                 self._phase_began(message)
             case LogLine():
-                self.tell(message.kind, message.severity, message.source, message.message)
+                self.add_event(message.kind, message.severity, message.source, message.message)
             case RecordsLost():
                 text = f"{message.count} inferences were not reported: edgetop fell too far behind"
-                self.tell("records-lost", "critical", "engine", text, count=message.count)
+                self.add_event("records-lost", "critical", "engine", text, count=message.count)
                 lost = Lost(None, message.count, "edgetop fell too far behind the engine")
                 self._amend(lost=lost_in_all(self.manifest.lost, lost))
             case ProfilerChosen():
                 self._profiler_chosen(message)
             case BurstBegan():
-                t_ns = message.monotonic_ns - self._origin_ns
-                self._tell_at(t_ns, "profile-burst-begins", "info", "engine", "instrumented inferences begin")
+                at_ns = message.monotonic_ns - self._origin_ns
+                self.add_event("profile-burst-begins", "info", "engine", "instrumented inferences begin", at_ns=at_ns)
             case BurstTaken():
                 self._burst_taken(message)
             case SlowInference():
-                self._slow_inference(message)
+                fields = ("latency_ns", "span_ns", "preempted", "major_faults", "minor_faults", "waited_ns")
+                data = {name: getattr(message, name) for name in fields}
+                text = f"{message.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
+                at_ns = message.monotonic_ns - self._origin_ns
+                self.add_event("slow-inference", "info", "engine", text, at_ns=at_ns, **data)
             case OfVariant():
                 self._variant_said(message)
             case TurnsBegan():
                 begin_ns = message.plan.begin_ns - self._origin_ns
                 data = {**message.plan.to_json(), "begin_ns": begin_ns}
-                self._tell_at(begin_ns, "ab-turns", "info", "engine", "turns begin", **data)
+                self.add_event("ab-turns", "info", "engine", "turns begin", at_ns=begin_ns, **data)
             case Failed():
-                self.tell("engine-failed", "critical", "engine", message.message, stage=message.stage)
+                self.add_event("engine-failed", "critical", "engine", message.message, stage=message.stage)
             case Died():
-                self.tell("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
+                self.add_event("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._origin_ns
 
@@ -290,63 +291,62 @@ class SessionState:
         manifest, watched = self.manifest, self.manifest.watched or Watched(())
         before = watched.streams
         new = tuple(WatchedStream(name) for name in seen.names[len(before) :])
-        known = zip((*before, *new), seen.threads, seen.inputs, strict=True)
-        streams = tuple(replace(stream, threads=threads, inputs=inputs) for stream, threads, inputs in known)
-        watched = replace(
-            watched, sources=seen.sources, cost_ns=seen.cost_ns, streams=streams, deadline_ns=seen.deadline_ns
-        )
+        rows = zip((*before, *new), seen.threads, seen.inputs, strict=True)
+        streams = tuple(replace(stream, threads=threads, inputs=inputs) for stream, threads, inputs in rows)
         model = manifest.model if before else replace(manifest.model, path=seen.names[0] or manifest.model.path)
-        self._amend(watched=watched, model=model)
+        self._amend(
+            model=model,
+            watched=replace(
+                watched, sources=seen.sources, cost_ns=seen.cost_ns, streams=streams, deadline_ns=seen.deadline_ns
+            ),
+        )
         for number, stream in enumerate(new, len(before)):
             text = f"stream {number}: {stream.name or 'a model without a name'}"
-            self.tell("stream", "info", "program", text, number=number)
+            self.add_event("stream", "info", "program", text, number=number)
 
     def _count_streams(self, counted: Inferences) -> None:
         for number in np.unique(counted["stream"]).tolist():
             counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
             self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
         if self.now_ns() >= self._streams_due_ns:
-            self._streams_counted()
+            self._write_streams()
 
-    def _streams_counted(self) -> None:
-        """What is known of each stream goes into the manifest every ten seconds, and at the end."""
-        if self.manifest.watched and self._stream_counts:
+    def _write_streams(self) -> None:
+        """The figures of each stream go into the manifest every ten seconds, and at the end."""
+        watched = self.manifest.watched
+        if watched and self._stream_counts:
             self._streams_due_ns = self.now_ns() + STREAMS_EVERY_NS
-            streams = list(self.manifest.watched.streams)
+            streams = list(watched.streams)
             for number, counts in self._stream_counts.items():
                 p50_ns, p99_ns = map(int, histogram.percentiles(counts, (0.5, 0.99), 0, 2**62))
                 streams[number] = replace(streams[number], runs=int(counts.sum()), p50_ns=p50_ns, p99_ns=p99_ns)
             mean, outside = self._overlap.mean, self._overlap.outside
-            self._amend(
-                watched=replace(
-                    self.manifest.watched,
-                    streams=tuple(streams),
-                    at_once_mean=None if mean is None else round(mean, 4),
-                    at_once_max=self._overlap.most,
-                    outside_share=None if outside is None else round(outside, 6),
-                )
-            )
+            watched = replace(
+                watched, streams=tuple(streams), at_once_mean=None if mean is None else round(mean, 4),
+                at_once_max=self._overlap.most, outside_share=None if outside is None else round(outside, 6),
+            )  # fmt: skip
+            self._amend(watched=watched)
 
     def _loaded(self, loaded: Loaded) -> None:
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
         where = f"on {', '.join(loaded.providers)} " if loaded.providers else ""
         text = f"{loaded.runtime} {loaded.version} {where}({loaded.why})"
-        self.tell("engine-loaded", "info", "engine", text)
+        self.add_event("engine-loaded", "info", "engine", text)
         if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
             text = f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s and {ceilings.bytes_per_s / 1e9:.1f} GB/s at most"
-            self.tell(
+            self.add_event(
                 "roofline", "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}", **ceilings.to_json()
             )
-        self._tell_of_loading(loaded)
+        self._add_loading_warnings(loaded)
 
-    def _tell_of_loading(self, loaded: Loaded, who: str = "") -> None:
+    def _add_loading_warnings(self, loaded: Loaded, prefix: str = "") -> None:
         for sentence in loaded.assumptions:
-            self.tell("assumed-shape", "warning", "engine", who + sentence)
+            self.add_event("assumed-shape", "warning", "engine", prefix + sentence)
         if loaded.dropped:
-            self.tell("provider-dropped", "critical", "engine", who + loaded.dropped)
+            self.add_event("provider-dropped", "critical", "engine", prefix + loaded.dropped)
         if loaded.left:
-            self.tell("partly-accelerated", "warning", "engine", who + loaded.left)
+            self.add_event("partly-accelerated", "warning", "engine", prefix + loaded.left)
 
     def _variant_said(self, said: OfVariant) -> None:
         ab, message = self.manifest.ab, said.message
@@ -356,40 +356,37 @@ class SessionState:
         variants[said.side] = _loaded_variant(variants[said.side], message)
         self._amend(ab=replace(ab, variants=tuple(variants)))
         if said.side:
-            self._tell_of_loading(message, "B: ")
+            self._add_loading_warnings(message, "B: ")
 
     def _stage_reached(self, memory: StageMemory) -> None:
-        """Kept as an event: a value that is taken five times in a session is no sensor."""
+        """An event, because a value that is taken five times in a session is no sensor."""
         when = _STAGES.get(memory.stage, memory.stage)
         sizes = {"rss_mib": memory.rss_kib, "anon_mib": memory.anon_kib, "file_mib": memory.file_kib}
         data: dict[str, JsonValue] = {name: kib / 1024 for name, kib in sizes.items() if kib is not None}
         text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
-        t_ns = memory.monotonic_ns - self._origin_ns
-        self._tell_at(t_ns, "engine-memory", "info", "engine", text, stage=memory.stage, **data)
+        at_ns = memory.monotonic_ns - self._origin_ns
+        self.add_event("engine-memory", "info", "engine", text, at_ns=at_ns, stage=memory.stage, **data)
 
     def _phase_began(self, message: PhaseBegan) -> None:
         data: dict[str, JsonValue] = {"phase": message.phase}
+        began_ns = message.monotonic_ns - self._origin_ns
         if message.phase == "idle":
             data["duration_ns"] = self._spec.idle_ns
         elif message.phase == "warmup":
             data["runs"] = self._spec.warmup_runs
         elif message.phase == "measure":
-            self.is_measuring = True
-            self._measuring_since_ns = message.monotonic_ns - self._origin_ns
+            self.is_measuring, self._measuring_since_ns = True, began_ns
             data.update(runs=self._spec.runs, duration_ns=self._spec.duration_ns)
-        text = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}[
-            message.phase
-        ]
-        self._tell_at(message.monotonic_ns - self._origin_ns, "phase", "info", "engine", f"{text} begins", **data)
+        self.add_event("phase", "info", "engine", f"{_PHASES[message.phase]} begins", at_ns=began_ns, **data)
 
     def _profiler_chosen(self, message: ProfilerChosen) -> None:
         text = f"operators: {message.way}" if message.way else "operators are not profiled"
         if message.reason:
             text = f"{text} ({message.reason})"
-        data: dict[str, JsonValue] = {
-            "way": message.way, "reason": message.reason, "every_ns": self._spec.profile_every_ns
-        }  # fmt: skip
-        self.tell("profiler", "info", "engine", text, **data)
+        every_ns = self._spec.profile_every_ns
+        self.add_event(
+            "profiler", "info", "engine", text, way=message.way, reason=message.reason, every_ns=every_ns
+        )  # fmt: skip
 
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
@@ -412,28 +409,7 @@ class SessionState:
             **(message.threads.to_json() if message.threads else {}),
         }
         text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
-        self._tell_at(t_ns, "profile-burst", "info", "engine", text, **data)
-
-    def _slow_inference(self, slow: SlowInference) -> None:
-        data: dict[str, JsonValue] = {
-            "latency_ns": slow.latency_ns,
-            "span_ns": slow.span_ns,
-            "preempted": slow.preempted,
-            "major_faults": slow.major_faults,
-            "minor_faults": slow.minor_faults,
-            "waited_ns": slow.waited_ns,
-        }
-        text = f"{slow.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
-        self._tell_at(slow.monotonic_ns - self._origin_ns, "slow-inference", "info", "engine", text, **data)
-
-    def _measured_until_ns(self) -> int:
-        """When the last inference ended; the engine says that it is over some milliseconds later.
-
-        Where none was measured, there is nothing better than what the engine says.
-        """
-        if self._measured_runs or self._engine_ended_ns is None:
-            return self._last_end_ns
-        return self._engine_ended_ns
+        self.add_event("profile-burst", "info", "engine", text, at_ns=t_ns, **data)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
         """Go on as another session, of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
@@ -465,30 +441,31 @@ class SessionState:
         self._overlap = Overlap()
         self.has_ended = False
         text = f"goes on where {before.name} ended: the engine ran on"
-        self._tell_at(0, "rotated", "info", "edgetop", text, before=before.id)
+        self.add_event("rotated", "info", "edgetop", text, at_ns=0, before=before.id)
         left_ns = None
         if self._spec.duration_ns is not None:  # to the second, as it is shown
             left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
         left = None if self._spec.runs is None else self._spec.runs - self._runs_before
-        self._tell_at(
-            0, "phase", "info", "engine", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns
+        self.add_event(
+            "phase", "info", "engine", "measurement goes on", at_ns=0, phase="measure", runs=left, duration_ns=left_ns
         )
 
     def followed_by(self, session_id: str) -> None:
-        """The engine will run on in that one."""
+        """The engine runs on in that session."""
         self._amend(followed_by=session_id)
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
-        """The last words of a session, whatever ended it. `background`: who else ran while it was measured."""
-        data: dict[str, JsonValue] = {
-            "reason": reason,
-            "last_end_ns": self._measured_until_ns(),
-            "warmup_runs": self._warmup_runs,
-            "warmup_ns": self._warmup_ns,
-        }
-        self._streams_counted()
+        """The last event of a session, whatever ended it. `background`: other processes while it was measured."""
+        # When the last inference ended; the engine says that it is over some milliseconds later. Where none was
+        # measured, there is nothing better than what the engine says.
+        is_by_engine = not self._measured_runs and self._engine_ended_ns is not None
+        last_end_ns = self._engine_ended_ns if is_by_engine else self._last_end_ns
+        self._write_streams()
         self.has_ended = True
-        self.tell("ended", "info", "edgetop", f"session over: {reason}", **data)
+        self.add_event(
+            "ended", "info", "edgetop", f"session over: {reason}", reason=reason, last_end_ns=last_end_ns,
+            warmup_runs=self._warmup_runs, warmup_ns=self._warmup_ns,
+        )  # fmt: skip
         methodology = replace(
             self.manifest.methodology,
             warmup_runs=self._warmup_runs,
@@ -501,10 +478,7 @@ class SessionState:
 
 def _loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
     engine = replace(
-        variant.engine,
-        runtime=loaded.runtime,
-        version=loaded.version,
-        providers=loaded.providers,
+        variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
         init_ns=loaded.init_ns,
-    )
+    )  # fmt: skip
     return replace(variant, engine=engine, model=replace(variant.model, inputs=loaded.inputs))

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from edgetop.runner.fingerprint import LARGE_BYTES, Fingerprint
+from edgetop.runner.model_file import LARGE_BYTES, Fingerprint
 
 
 @pytest.mark.parametrize("size", [0, 100_000, LARGE_BYTES])

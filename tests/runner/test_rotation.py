@@ -77,7 +77,7 @@ def run(
     engine = ScriptedEngine(said(MEASURING), *updates, said(Ended("runs", ORIGIN + 100 * NS)))
     session = Session(engine=engine, recorder=recordings.first, rotation=recordings.rotation, **more)
     session.session_state.sensors_known(sensors, ())
-    session.session_state.tell("alert-rule", "info", "user", "tell if p99>1s", rule="p99>1s")
+    session.session_state.add_event("alert-rule", "info", "user", "tell if p99>1s", rule="p99>1s")
     while not session.conductor.outcome:
         step(session, recordings)
     return recordings, session
@@ -166,7 +166,7 @@ def test_events_of_other_threads_come_on_the_right_clock(tmp_path) -> None:
 
     def written(batch: Batch) -> tuple[Event, ...]:
         if any(event.kind == "ended" for event in batch.events):
-            session.session_state.tell("mark", "info", "user", "just now")
+            session.session_state.add_event("mark", "info", "user", "just now")
         return write(batch)
 
     recordings.first.write = written

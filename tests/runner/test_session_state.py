@@ -63,7 +63,7 @@ def heard(message: Message) -> Event:
 def test_an_event_is_told_at_the_sessions_time_and_taken_once() -> None:
     session_state, clock = state_and_clock()
     clock.advance(1.5)
-    session_state.tell("mark", "info", "user", "here", weight=3)
+    session_state.add_event("mark", "info", "user", "here", weight=3)
     assert told(session_state) == [Event(1_500_000_000, "mark", "info", "user", "here", {"weight": 3})]
     assert told(session_state) == []
 

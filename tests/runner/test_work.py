@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.models.inspection import RuntimeShapes
-from edgetop.runner.work import Work
+from edgetop.runner.model_file import Work
 from edgetop.session.manifest import Model, TensorInfo
 from edgetop.session.operators import Operator, burst_of
 from tests.support.onnx_models import onnx_branch, onnx_ladder

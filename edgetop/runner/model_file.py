@@ -1,0 +1,141 @@
+"""What is read of the model's file while its session runs: its SHA-256, and what its operators compute and move.
+
+Both on threads of low priority, and only once the model is loaded: reading the file first would warm the page cache
+and make the load look faster than a user's first one is.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetop.session.manifest import Model, TensorInfo
+from edgetop.session.operators import Burst, OperatorInfo
+
+if TYPE_CHECKING:
+    from edgetop.models.inspection import Inspection, RuntimeShapes
+
+CHUNK_BYTES = 64 * 1024  # Python 3.11's own digest holds its lock for the time that this takes
+LARGE_BYTES = 64 * 1024 * 1024  # from here on speed counts more than memory
+NICENESS = 19
+PATIENCE_S = 0.5  # of the first burst
+
+
+def _lower_priority() -> None:
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread alone, on Linux
+
+
+class Fingerprint:
+    """Of one file. `take` gives it once, when it is there."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._value: str | None = None
+        self._thread = threading.Thread(target=self._work, name="fingerprint", daemon=True)
+
+    def begin(self, path: str) -> None:
+        self._path = path
+        self._thread.start()
+
+    def take(self) -> str | None:
+        """The hexadecimal digest the first time it is known; None before and after."""
+        value, self._value = self._value, None
+        return value
+
+    def finish(self, timeout_s: float) -> str | None:
+        """Wait for it, but not for ever: None where it has been taken or has not come."""
+        if self._thread.ident:
+            self._thread.join(timeout_s)
+        return self.take()
+
+    def _work(self) -> None:
+        _lower_priority()
+        with contextlib.suppress(OSError):  # the file may be gone by now: then it stays unknown
+            self._value = _sha256(self._path)
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:  # noqa: PTH123  a path from the manifest
+        digest = _empty_digest(os.fstat(file.fileno()).st_size)
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return str(digest.hexdigest())
+
+
+def _empty_digest(file_bytes: int) -> Any:
+    """Python's own (3.12, 3.11); for large files that of hashlib, which is faster, and loads 4 MiB of OpenSSL."""
+    if file_bytes < LARGE_BYTES:
+        for name in ("_sha2", "_sha256"):
+            with contextlib.suppress(ImportError):
+                return import_module(name).sha256()
+    return import_module("hashlib").sha256()
+
+
+class Work:
+    """What the operators of the running model compute and move, from its file; read while the model warms up.
+
+    It gives nothing but numbers that stand beside the measured ones: where it fails, or is not done in time, these
+    are unknown.
+    """
+
+    def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
+        """`ask` is called, on its thread, for shapes that do not follow from the file."""
+        self._model = model
+        self._ask = ask
+        self._inputs: Sequence[TensorInfo] = ()
+        self._inspection: Inspection | None = None
+        self.precision: str | None = None  # the dtype on which most of it is computed; None: not read (yet)
+        # The types of operators whose work depends on values, and how many there are; empty until the file is read.
+        self.data_dependent: dict[str, int] = {}
+        self._patience_s = PATIENCE_S
+        self._joined: tuple[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = ((), ())  # of the last burst
+        self._thread = threading.Thread(target=self._read, name="work", daemon=True)
+
+    def begin(self, inputs: Sequence[TensorInfo]) -> None:
+        """`inputs`: with the shapes in which the model runs."""
+        self._inputs = inputs
+        self._thread.start()
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until it is read, but not for ever."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    def joined_to(self, bursts: Iterable[Burst]) -> tuple[Burst, ...]:
+        """The same bursts; their operators with the work that the file shows."""
+        return tuple(replace(burst, infos=self._with_work(burst.infos)) for burst in bursts)
+
+    def _with_work(self, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:
+        self.finish(self._patience_s)
+        self._patience_s = 0.0
+        if self._inspection is None:
+            return infos
+        from edgetop.models.executed import with_work  # noqa: PLC0415  imported by `_read`, off this thread
+
+        if self._joined[0] is not infos:
+            joined = infos
+            with contextlib.suppress(Exception):  # a model that nobody has foreseen must not end its session
+                joined = with_work(self._inspection, infos)
+            self._joined = infos, joined
+        return self._joined[1]
+
+    def _read(self) -> None:
+        _lower_priority()
+        with contextlib.suppress(Exception):  # as above: the engine has loaded it, and says what it says
+            from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed where nothing is profiled
+            from edgetop.models.graph import data_dependent  # noqa: PLC0415  as below
+
+            self._inspection = self._inspected()
+            self.precision = main_dtype(self._inspection.operators)
+            self.data_dependent = data_dependent(self._inspection.declared)
+
+    def _inspected(self) -> "Inspection":
+        from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415  as above
+
+        declared = read_model(Path(self._model.path), str(self._model.format))
+        return inspected(declared, {tensor.name: tensor.shape for tensor in self._inputs}, self._ask)
