@@ -128,15 +128,21 @@ class SessionState:
             left_ns.append((self._spec.runs - runs) * ran_ns / runs)
         return max(0.0, min(left_ns) / 1e9)
 
-    def add_event(
-        self, kind: str, severity: Severity, source: str, message: str, *, at_ns: int | None = None, **data: JsonValue
-    ) -> None:
-        """Safe from any thread. `at_ns`: when it happened, on the session's clock; None: now."""
+    def add_event(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
+        """An event of now. Safe from any thread."""
         with self._lock:  # also of the origin, which changes with `follow`
-            event = Event(self.now_ns() if at_ns is None else at_ns, kind, severity, source, message, data)
-            self._events.append(event)
-            if kind in _STANDING:
-                self._standing.append(event)
+            self._append(Event(self.now_ns(), kind, severity, source, message, data))
+
+    def _add_event_at(
+        self, at_ns: int, kind: str, severity: Severity, source: str, message: str, **data: JsonValue
+    ) -> None:
+        with self._lock:
+            self._append(Event(at_ns, kind, severity, source, message, data))
+
+    def _append(self, event: Event) -> None:
+        self._events.append(event)
+        if event.kind in _STANDING:
+            self._standing.append(event)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
         """Safe from any thread."""
@@ -265,7 +271,7 @@ class SessionState:
                 self._profiler_chosen(message)
             case BurstBegan():
                 at_ns = message.monotonic_ns - self._origin_ns
-                self.add_event("profile-burst-begins", "info", "engine", "instrumented inferences begin", at_ns=at_ns)
+                self._add_event_at(at_ns, "profile-burst-begins", "info", "engine", "instrumented inferences begin")
             case BurstTaken():
                 self._burst_taken(message)
             case SlowInference():
@@ -273,13 +279,13 @@ class SessionState:
                 data = {name: getattr(message, name) for name in fields}
                 text = f"{message.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
                 at_ns = message.monotonic_ns - self._origin_ns
-                self.add_event("slow-inference", "info", "engine", text, at_ns=at_ns, **data)
+                self._add_event_at(at_ns, "slow-inference", "info", "engine", text, **data)
             case OfVariant():
                 self._variant_said(message)
             case TurnsBegan():
                 begin_ns = message.plan.begin_ns - self._origin_ns
                 data = {**message.plan.to_json(), "begin_ns": begin_ns}
-                self.add_event("ab-turns", "info", "engine", "turns begin", at_ns=begin_ns, **data)
+                self._add_event_at(begin_ns, "ab-turns", "info", "engine", "turns begin", **data)
             case Failed():
                 self.add_event("engine-failed", "critical", "engine", message.message, stage=message.stage)
             case Died():
@@ -365,7 +371,7 @@ class SessionState:
         data: dict[str, JsonValue] = {name: kib / 1024 for name, kib in sizes.items() if kib is not None}
         text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
         at_ns = memory.monotonic_ns - self._origin_ns
-        self.add_event("engine-memory", "info", "engine", text, at_ns=at_ns, stage=memory.stage, **data)
+        self._add_event_at(at_ns, "engine-memory", "info", "engine", text, stage=memory.stage, **data)
 
     def _phase_began(self, message: PhaseBegan) -> None:
         data: dict[str, JsonValue] = {"phase": message.phase}
@@ -377,7 +383,7 @@ class SessionState:
         elif message.phase == "measure":
             self.is_measuring, self._measuring_since_ns = True, began_ns
             data.update(runs=self._spec.runs, duration_ns=self._spec.duration_ns)
-        self.add_event("phase", "info", "engine", f"{_PHASES[message.phase]} begins", at_ns=began_ns, **data)
+        self._add_event_at(began_ns, "phase", "info", "engine", f"{_PHASES[message.phase]} begins", **data)
 
     def _profiler_chosen(self, message: ProfilerChosen) -> None:
         text = f"operators: {message.way}" if message.way else "operators are not profiled"
@@ -409,7 +415,7 @@ class SessionState:
             **(message.threads.to_json() if message.threads else {}),
         }
         text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
-        self.add_event("profile-burst", "info", "engine", text, at_ns=t_ns, **data)
+        self._add_event_at(t_ns, "profile-burst", "info", "engine", text, **data)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
         """Go on as another session, of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
@@ -441,13 +447,13 @@ class SessionState:
         self._overlap = Overlap()
         self.has_ended = False
         text = f"goes on where {before.name} ended: the engine ran on"
-        self.add_event("rotated", "info", "edgetop", text, at_ns=0, before=before.id)
+        self._add_event_at(0, "rotated", "info", "edgetop", text, before=before.id)
         left_ns = None
         if self._spec.duration_ns is not None:  # to the second, as it is shown
             left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
         left = None if self._spec.runs is None else self._spec.runs - self._runs_before
-        self.add_event(
-            "phase", "info", "engine", "measurement goes on", at_ns=0, phase="measure", runs=left, duration_ns=left_ns
+        self._add_event_at(
+            0, "phase", "info", "engine", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns
         )
 
     def followed_by(self, session_id: str) -> None:
