@@ -74,7 +74,7 @@ async def _picture(batch: Batch, size: tuple[int, int], layout: str, theme: str)
     app = EdgetopApp(monitor(ListFeed([batch]), Analysis(), settings), settings)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        app.hosted.use_look(dataclasses.replace(app.hosted.look, boxes=True))
+        app.hosted.use_characters(dataclasses.replace(app.hosted.characters, boxes=True))
         app.hosted.redraw_all()
         await pilot.pause()
         return screenshot.picture(app)

@@ -11,7 +11,7 @@ from edgetop.cli.output import print_text
 from edgetop.feeds.fleet import BoardView, Fleet
 from edgetop.session.seconds import NS
 from edgetop.session.summary import to_json
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.fleet import board_lines
 from edgetop.ui.panes.pane import Area
 
@@ -98,7 +98,7 @@ def _board(view: BoardView) -> dict[str, Any]:
 
 def table(views: Sequence[BoardView]) -> list[str]:
     """In ASCII."""
-    lines = board_lines(views, Area(TABLE_CELLS, len(views) + 1, Look(ascii_only=True)))
+    lines = board_lines(views, Area(TABLE_CELLS, len(views) + 1, CharacterSet(ascii_only=True)))
     return ["".join(span.text for span in of).rstrip() for of in lines]
 
 

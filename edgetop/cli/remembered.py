@@ -13,8 +13,8 @@ from typing import Any
 
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError
+from edgetop.ui.characters import choose_theme
 from edgetop.ui.layout import LAYOUTS
-from edgetop.ui.look import suitable_theme
 from edgetop.ui.settings import WINDOWS_NS
 
 NAME = "screen.json"
@@ -58,7 +58,7 @@ def remember(home: Path, choices: Mapping[str, Any]) -> None:
 
 
 def _theme_key() -> str:
-    return f"theme-{suitable_theme()}"
+    return f"theme-{choose_theme()}"
 
 
 def _document(path: Path, *, is_told: bool = True) -> dict[str, Any]:

@@ -19,16 +19,15 @@ from edgetop.errors import InputError
 from edgetop.feeds.protocol import Feed
 from edgetop.formatting import clean
 from edgetop.notification import notification
+from edgetop.ui.characters import MEASURED, CharacterSet, choose_characters, choose_theme
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.driver import SteadyDriver
 from edgetop.ui.keys import remapped
-from edgetop.ui.look import MEASURED, Look, suitable_look, suitable_theme
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.pane_widget import LineWidget
 from edgetop.ui.settings import FleetListing, ScreenSettings
-from edgetop.ui.terminal_buffer import TerminalBuffer
+from edgetop.ui.terminal_buffer import TerminalBuffer, TightRows, tightened
 from edgetop.ui.themes import Theme, load_theme, theme_files
-from edgetop.ui.updates import TightRows, tightened
 
 if TYPE_CHECKING:
     from edgetop.feeds.fleet import Fleet
@@ -38,7 +37,7 @@ UI_NICENESS = 5  # the screen gives way to the engine and to the recording
 
 
 # Is given the app, how it may draw, and whether it is to close without a question.
-MakeScreen = Callable[["EdgetopApp", Look, Theme, Callable[[], bool]], "MonitorScreen | FleetScreen"]
+MakeScreen = Callable[["EdgetopApp", CharacterSet, Theme, Callable[[], bool]], "MonitorScreen | FleetScreen"]
 
 
 class EdgetopApp(App[None], inherit_bindings=False):
@@ -58,17 +57,17 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self, make: MakeScreen, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
     ) -> None:
         """Raises InputError for a theme that is unknown or not in order."""
-        theme = load_theme(settings.theme or suitable_theme())
+        theme = load_theme(settings.theme or choose_theme())
         self._terminal_buffer = TerminalBuffer()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
         self.terminal_lost = False
         self.animation_level = "none"
         self.failure: Exception | None = None
-        look = suitable_look(ascii_asked=settings.ascii_only)
-        self.measured_glyphs = "" if look.ascii_only else MEASURED  # that the driver has the terminal measure
+        characters = choose_characters(ascii_asked=settings.ascii_only)
+        self.measured_glyphs = "" if characters.ascii_only else MEASURED  # that the driver has the terminal measure
         self._themes = sorted(theme_files())
         self._theme_name = theme.name
-        self.hosted = make(self, look, theme, lambda: self.terminal_lost or leave_now())
+        self.hosted = make(self, characters, theme, lambda: self.terminal_lost or leave_now())
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
 
@@ -84,7 +83,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         """The terminal's reply to where the measured glyphs ended. Until it comes, the safe set is drawn."""
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""
-            self.hosted.use_look(replace(self.hosted.look, boxes=True))
+            self.hosted.use_characters(replace(self.hosted.characters, boxes=True))
 
     def action_interrupt(self) -> None:
         """Ctrl+C ends a program, also where a dialog or a note has the keyboard."""
@@ -144,14 +143,14 @@ class EdgetopApp(App[None], inherit_bindings=False):
             return
         places = [(widget.region, widget, rows) for widget, rows in changed.items() if rows and widget.display]
         # One that is not laid out yet has no region, and is drawn when it is.
-        found = [
+        drawn = [
             (at.x, at.y + y, widget.pieces(y), at.width)
             for at, widget, rows in places
             if at.size == widget.size
             for y in rows
         ]
-        if found:
-            self._display(self.screen, TightRows(found, self._terminal_buffer))
+        if drawn:
+            self._display(self.screen, TightRows(drawn, self._terminal_buffer))
 
     def forget_terminal(self) -> None:
         """It was left, or shows what nobody here has drawn."""
@@ -172,8 +171,8 @@ class EdgetopApp(App[None], inherit_bindings=False):
 def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScreen:
     """The screen of one session."""
     commands = remapped(COMMANDS, settings.keys)
-    return lambda app, look, theme, leave_now: MonitorScreen(
-        app, feed, analysis, settings, look, theme, commands, leave_now
+    return lambda app, characters, theme, leave_now: MonitorScreen(
+        app, feed, analysis, settings, characters, theme, commands, leave_now
     )
 
 
@@ -192,8 +191,8 @@ def show_fleet(
     """The same for many boards. `listing` is how it begins, and in the end how it was left."""
     from edgetop.ui.fleet import FleetScreen  # noqa: PLC0415  a session's screen needs none of it
 
-    def make(app: EdgetopApp, look: Look, theme: Theme, leaves: Callable[[], bool]) -> FleetScreen:
-        return FleetScreen(app, fleet, settings, look, theme, listing, leaves)
+    def make(app: EdgetopApp, characters: CharacterSet, theme: Theme, leaves: Callable[[], bool]) -> FleetScreen:
+        return FleetScreen(app, fleet, settings, characters, theme, listing, leaves)
 
     return _run(EdgetopApp(make, settings, leave_now), settings)
 

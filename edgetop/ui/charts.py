@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from edgetop import formatting
 from edgetop.analysis.timeline import Axis, Points
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.text import BLANK, Line, Span, joined
 from edgetop.ui.themes import SHADED
 
@@ -93,7 +93,7 @@ class Plot:
     scale: Scale
     cells: int
     height: int
-    look: Look
+    characters: CharacterSet
     shades: Bools | None = None  # of each cell
     cursor: int | None = None
 
@@ -119,9 +119,9 @@ class Plot:
     @property
     def dots_of_cell(self) -> tuple[int, int]:
         """How many dots a cell has, across and down."""
-        return (1, 1) if self.look.ascii_only else (2, 4)
+        return (1, 1) if self.characters.ascii_only else (2, 4)
 
-    def characters(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
+    def cell_codes(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
         """Of the cells from column `first` to `last`, the character of this curve; 0: none."""
         across, down = self.dots_of_cell
         level = np.arange(self.height * down - 1, -1, -1)[:, None]  # of each row of dots, from the bottom
@@ -139,7 +139,7 @@ class Plot:
             low = np.where(before < value, before + 1, value)
             high = np.where(before > value, before - 1, value)
             mask = (value >= 0) & (level >= low) & (level <= high)
-        if self.look.ascii_only:
+        if self.characters.ascii_only:
             return np.where(mask, ord(curve.glyph), 0)
         of_cells = mask.reshape(self.height, 4, last - first, 2).transpose(0, 2, 1, 3)
         return _CELLS[np.packbits(of_cells.reshape(self.height, last - first, 8), axis=-1)[:, :, 0]]
@@ -202,9 +202,9 @@ class _Chart:
         codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
         is_line = np.zeros(codes.shape, np.bool_)
         for number, (curve, its_dots) in enumerate(zip(curves, dots, strict=True)):
-            drawn = of.characters(curve, its_dots, first, last)
+            drawn = of.cell_codes(curve, its_dots, first, last)
             has = drawn > 0
-            joins = has & is_line if not (curve.is_thin or of.look.ascii_only) else np.zeros_like(has)
+            joins = has & is_line if not (curve.is_thin or of.characters.ascii_only) else np.zeros_like(has)
             codes = np.where(joins, codes | drawn, np.where(has, drawn, codes))
             is_line |= has & (not curve.is_thin)
             style = np.where(has, np.arange(of.height)[:, None] + 1 + number * of.height, style)
@@ -213,7 +213,7 @@ class _Chart:
     def _lines(self, of: Plot, shades: Bools, changed: Bools) -> Iterable[Line]:
         """The rows that changed, each in as few pieces as it can be."""
         codes, style = self._codes[changed], self._style[changed]
-        shade_glyph = ":" if of.look.ascii_only else "\u2591" if of.look.boxes else "\u2840"
+        shade_glyph = ":" if of.characters.ascii_only else "\u2591" if of.characters.boxes else "\u2840"
         codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
         # A blank has no colour: it takes that of what is left of it, so that a row is in fewer pieces.
         last = np.maximum.accumulate(np.where((codes == ord(" ")) & ~shades, 0, np.arange(of.cells)), axis=1)
@@ -238,7 +238,7 @@ def _chart_of(of: Plot, curves: Sequence[Curve]) -> _Chart:
         (c.style if isinstance(c.style, str) else tuple(c.style), c.glyph, c.upto is None, c.is_filled, c.is_dashed)
         for c in curves
     ]
-    key = of.scale, of.cells, of.height, of.look, *kinds
+    key = of.scale, of.cells, of.height, of.characters, *kinds
     chart = _CHARTS.pop(key) if key in _CHARTS else _Chart(of, curves)
     _CHARTS[key] = chart
     if len(_CHARTS) > MOST_CHARTS:
@@ -267,7 +267,7 @@ def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bool
 
 
 def time_line(
-    axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], look: Look
+    axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], characters: CharacterSet
 ) -> Line:
     """A timeline's axis in session time: its ends and its middle, a tick for each burst, an `m` for each mark.
 
@@ -275,7 +275,7 @@ def time_line(
     """
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s
-    tick = "'" if look.ascii_only else "\u2575" if look.boxes else "\u2803"
+    tick = "'" if characters.ascii_only else "\u2575" if characters.boxes else "\u2803"
     known = ~np.isnan(bursts.middle)
     known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # a second has several places
     for place in np.flatnonzero(known).tolist() if cells > 0 else ():
@@ -299,16 +299,18 @@ RISING = (
 )  # fmt: skip
 
 
-def bar(share: float, cells: int, look: Look, *, rest: str = " ") -> str:
+def bar(share: float, cells: int, characters: CharacterSet, *, rest: str = " ") -> str:
     """A horizontal bar, as long as `share` of the cells; what is left over is of `rest`."""
-    full, parts = ("#", " ") if look.ascii_only else ("\u2588", EIGHTHS) if look.boxes else ("\u28ff", " \u2847")
+    full, parts = (
+        ("#", " ") if characters.ascii_only else ("\u2588", EIGHTHS) if characters.boxes else ("\u28ff", " \u2847")
+    )
     steps = round(min(max(share, 0.0), 1.0) * cells * len(parts))
     part = parts[steps % len(parts)].strip()
     return f"{full * (steps // len(parts))}{part}".ljust(cells, rest)
 
 
-def strip(shares: Floats, look: Look) -> str:
+def strip(shares: Floats, characters: CharacterSet) -> str:
     """A row of heights, each between 0 and 1; what is not 0 is seen."""
-    steps = RISING[0 if look.ascii_only else 2 if look.boxes else 1]
+    steps = RISING[0 if characters.ascii_only else 2 if characters.boxes else 1]
     levels = np.ceil(np.clip(shares, 0, 1) * (len(steps) - 1)).astype(int)
     return "".join(steps[level] for level in levels.tolist())

@@ -14,7 +14,7 @@ from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
 from edgetop.session.events import Severity
 from edgetop.session.orders import Order
-from edgetop.ui import playback, timeline
+from edgetop.ui import playback
 from edgetop.ui.keys import Command, help_lines
 from edgetop.ui.layout import PANES
 from edgetop.ui.monitor import MonitorScreen
@@ -40,7 +40,7 @@ def _open_help(screen: MonitorScreen) -> None:
 def _open_palette(screen: MonitorScreen) -> None:
     from edgetop.ui.palette import PaletteDialog
 
-    dialog = PaletteDialog(palette_entries(screen), ascii_only=screen.look.ascii_only)
+    dialog = PaletteDialog(palette_entries(screen), ascii_only=screen.characters.ascii_only)
     screen.app.push_screen(dialog, lambda entry: entry.run() if entry else None)
 
 
@@ -176,7 +176,7 @@ def _open_recording(screen: MonitorScreen) -> None:
     dialog = recording_dialog(
         settings.recording_now,
         settings.recording_host,
-        screen.look,
+        screen.characters,
         paused=screen.live.recording_paused,
         can_pause=Can.PAUSE_RECORDING in screen.feed.can and settings.recording is not None,
     )
@@ -197,7 +197,7 @@ def open_themes(screen: Any) -> None:
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
     dialog = PaletteDialog(
         [Entry(name, "", partial(host.use_theme, name)) for name in names],
-        ascii_only=screen.look.ascii_only, heading="Theme", placeholder="its name; Enter keeps it",
+        ascii_only=screen.characters.ascii_only, heading="Theme", placeholder="its name; Enter keeps it",
         first=names.index(before), seen=lambda entry: entry.run(),
     )  # fmt: skip
     dialog.add_class("right")
@@ -284,13 +284,13 @@ COMMANDS = (
     # Anywhere.
     Command("freeze", "space", "freeze the screen; the run continues", lambda s: s.toggle_freeze(),
             footer=lambda s: "resume" if s.is_frozen else "freeze", replaced_with=Can.SPEED),
-    Command("closer", "z", "zoom the timelines in", lambda s: timeline.zoom(s, 1), help=_ZOOMS,
-            footer=timeline.zoom_words),
-    Command("wider", "Z", "zoom the timelines out", lambda s: timeline.zoom(s, -1), help=_ZOOMS,
-            footer=timeline.zoom_words),
-    Command("pan-back", "left_curly_bracket", "move the timelines back", lambda s: timeline.pan(s, -1), help=_PANS,
+    Command("closer", "z", "zoom the timelines in", lambda s: playback.zoom(s, 1), help=_ZOOMS,
+            footer=playback.zoom_words),
+    Command("wider", "Z", "zoom the timelines out", lambda s: playback.zoom(s, -1), help=_ZOOMS,
+            footer=playback.zoom_words),
+    Command("pan-back", "left_curly_bracket", "move the timelines back", lambda s: playback.pan(s, -1), help=_PANS,
             footer=lambda s: "" if s.lens.is_plain else "pan"),
-    Command("pan-on", "right_curly_bracket", "move the timelines forward", lambda s: timeline.pan(s, 1), help=_PANS,
+    Command("pan-on", "right_curly_bracket", "move the timelines forward", lambda s: playback.pan(s, 1), help=_PANS,
             footer=lambda s: "" if s.lens.is_plain else "pan"),
     Command("cursor-back", "left,h,comma", "read all values at an earlier moment", lambda s: s.step_cursor(-1),
             help=_CURSOR, replaced_with=Can.SEEK),
@@ -298,7 +298,7 @@ COMMANDS = (
             help=_CURSOR, replaced_with=Can.SEEK),
     Command("layout", "v", "next layout", lambda s: s.use_next_layout(),
             footer="layout"),
-    Command("timeline-whole", "0", "reset the timelines", timeline.reset,
+    Command("timeline-whole", "0", "reset the timelines", playback.reset_timelines,
             footer=lambda s: "" if s.lens.is_plain else "reset timeline"),
     Command("window", "w", "window of the percentiles", _step_window, footer=_window_words),
     *(

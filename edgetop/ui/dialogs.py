@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from edgetop.formatting import clean, clock_time, parse_clock_time, size
 from edgetop.paths import bytes_below
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 
 T = TypeVar("T")
 
@@ -136,13 +136,13 @@ def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
 
 
 def recording_dialog(
-    folder: Path | None, host: str, look: Look, *, paused: bool, can_pause: bool
+    folder: Path | None, host: str, characters: CharacterSet, *, paused: bool, can_pause: bool
 ) -> ChoiceDialog[bool]:
     """Where the session is recorded and how large it is; gives whether to pause. `host`: "": this machine."""
     words = "This session is not recorded (--no-record)."
     if folder is not None:
         state = "paused" if paused else "recording" if can_pause else "finished"
-        where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=look.ascii_only)
+        where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=characters.ascii_only)
         size_words = "" if host else f"{size(bytes_below(folder))} on the disk, "
         words = f"{where}\n{size_words}{state}"
     pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run continues"

@@ -12,9 +12,9 @@ from edgetop.feeds.fleet import ORDERS, BoardView, Fleet
 from edgetop.feeds.protocol import Can
 from edgetop.session.orders import Order
 from edgetop.ui import commands
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command, footer_keys, help_lines
 from edgetop.ui.layout import Place
-from edgetop.ui.look import Look
 from edgetop.ui.monitor import Host
 from edgetop.ui.pane_widget import LineWidget
 from edgetop.ui.panes.fleet import OLD_S, board_lines, detail_lines, head_line, log_lines
@@ -63,11 +63,11 @@ class FleetScreen(Screen[None]):
     BLANK = True
 
     def __init__(
-        self, host: Host, fleet: Fleet, settings: ScreenSettings, look: Look, theme: Theme, listing: FleetListing,
-        leave_now: Callable[[], bool],
+        self, host: Host, fleet: Fleet, settings: ScreenSettings, characters: CharacterSet, theme: Theme,
+        listing: FleetListing, leave_now: Callable[[], bool],
     ) -> None:  # fmt: skip
         super().__init__()
-        self.host, self.fleet, self.settings, self.look = host, fleet, settings, look
+        self.host, self.fleet, self.settings, self.characters = host, fleet, settings, characters
         self.listing, self._leave_now = listing, leave_now
         listing.opened = ""
         self._commands = {command.id: command for command in COMMANDS}
@@ -94,8 +94,8 @@ class FleetScreen(Screen[None]):
     def use_theme(self, theme: Theme) -> None:
         self._widget.use_theme(theme)
 
-    def use_look(self, look: Look) -> None:
-        self.look = look
+    def use_characters(self, characters: CharacterSet) -> None:
+        self.characters = characters
         self.tick()
 
     @property
@@ -188,7 +188,7 @@ class FleetScreen(Screen[None]):
         return max(1, min(len(self._views), most))
 
     def _lines(self, columns: int, rows: int) -> list[Line]:
-        area = Area(columns, rows, self.look)
+        area = Area(columns, rows, self.characters)
         now = self.fleet.clock.utc().astimezone()
         words = f"   with: {self.listing.words}" if self.listing.words else ""
         lines = [head_line(self._views, f"by {self.listing.order}{words}", f"{now:%H:%M:%S}", area)]

@@ -20,7 +20,7 @@ class Command:
     words: str  # what it does
     run: Callable[[Any], object]  # is given the monitor screen
     help: str = ""  # the line of the help that it shares with its neighbours; "": its words
-    footer: str | Callable[[Any], str] = ""  # its words in the last line, or how they are found; "": it is not there
+    footer: str | Callable[[Any], str] = ""  # its words in the last line, or how they are grouped; "": it is not there
     needs: Can = Can.NOTHING  # of the feed
     replaced_with: Can = Can.NOTHING  # with a feed that can do any of this, another command has its place
     asks: str = ""  # what its key does when it is pressed again, and only then; "": at once
@@ -89,12 +89,12 @@ def help_lines(commands: Iterable[Command]) -> list[tuple[str, str]]:
 
 def footer_keys(commands: Iterable[Command], screen: object) -> list[tuple[str, str]]:
     """The first key of each command of the last line, and its words; those with the same words stand together."""
-    found: dict[str, list[str]] = {}
+    grouped: dict[str, list[str]] = {}
     for command in commands:
         if command.footer and (words := command.footer_words(screen)):
             key = key_word(command.keys.partition(",")[0])
-            found.setdefault(words, []).append(key if len(key) == 1 or "+" in key else key.lower())
-    return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in found.items()]
+            grouped.setdefault(words, []).append(key if len(key) == 1 or "+" in key else key.lower())
+    return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in grouped.items()]
 
 
 @cache  # the last line names them at every refresh

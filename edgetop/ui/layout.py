@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 PANES = ("latency", "heat", "power", "memory", "events", "sensors", "session", "hotspots")
-TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a course over time
+TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a chart over time
 
 TINY_WIDTH, TINY_HEIGHT = 60, 16  # below either: the verdict and three numbers
 MEDIUM_WIDTH, MEDIUM_HEIGHT = 100, 30
@@ -17,10 +17,10 @@ WIDE_WIDTH, WIDE_HEIGHT = 160, 45
 HEADER_ROWS = 3  # the verdict, what runs, the vital signs
 STATUS_ROWS = 1
 TITLE_ROWS = 1
-COURSE_ROWS = 3  # at least, of a course in a stack
-FIGURE_ROWS = 2  # of latency, above its course
+CHART_ROWS = 3  # at least, of a chart in a stack
+FIGURE_ROWS = 2  # of latency, above its chart
 
-ABSENT = -1  # instead of the number of courses: the board has no such sensor
+ABSENT = -1  # instead of the number of charts: the board has no such sensor
 # What a layout shows: the pane that a small screen has room for, the stack on the left, what stands on the right.
 LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "overview": ("latency", TIMELINES[:3], ("hotspots", "memory", "events", "sensors", "session")),
@@ -63,11 +63,11 @@ def is_tiny(width: int, height: int) -> bool:
 
 def arrange(
     width: int, height: int, selected: str, zoomed: str | None, *, layout: str = "overview",
-    courses: Mapping[str, int] | None = None, more_rows: int = 0,
+    charts: Mapping[str, int] | None = None, more_rows: int = 0,
 ) -> tuple[Place, ...]:  # fmt: skip
     """`selected` fills what a small screen has left; `zoomed` fills any screen.
 
-    `courses`: how many timelines each of heat, power and memory has that are not flat; by default as many as there can
+    `charts`: how many timelines each of heat, power and memory has that are not flat; by default as many as there can
     be, of memory none. Without one, that pane is a line, and the others have its room; where it is ABSENT, it has no
     place. `more_rows` of the frame stand above the status line, or last where that is absent. The places never
     overlap, and leave the rows of header and status line alone.
@@ -79,16 +79,16 @@ def arrange(
     if zoomed:
         return (Place(zoomed, 0, top, width, rows),)
     main, left, right = LAYOUTS[layout]
-    if layout == "overview" and courses and courses.get("memory"):
+    if layout == "overview" and charts and charts.get("memory"):
         left, right = TIMELINES, tuple(name for name in right if name != "memory")
-    shown = {name for name in PANES if name in (main, selected) or (courses or {}).get(name) != ABSENT}
+    shown = {name for name in PANES if name in (main, selected) or (charts or {}).get(name) != ABSENT}
     if width < MEDIUM_WIDTH or height < MEDIUM_HEIGHT:
         wants = [want for want in _small(rows, main, selected) if want.name in shown]
         return tuple(_column(0, top, width, rows, wants, is_closed=False))
     left, right = (tuple(name for name in names if name in shown) for names in (left, right))
     cells = width * 11 // 20
     is_stack = all(name in TIMELINES for name in left)
-    wants = [_stacked(name, courses or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
+    wants = [_stacked(name, charts or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
     return (
         *_column(0, top, cells, rows, wants, is_stacked=is_stack and layout == "overview"),
         *_column(cells, top, width - cells, rows, _right(right, left, rows, selected)),
@@ -108,22 +108,22 @@ def _small(rows: int, main: str, selected: str) -> list[Want]:
     return [Want(main, first, 1), *(Want(name, 1, 0) for name in lines), *rest]
 
 
-def _stacked(name: str, courses: Mapping[str, int]) -> Want:
+def _stacked(name: str, charts: Mapping[str, int]) -> Want:
     if name == "latency":
-        return Want(name, TITLE_ROWS + FIGURE_ROWS + COURSE_ROWS, 2)
-    count = max(0, courses.get(name, {"heat": 2}.get(name, 1)))
-    return Want(name, max(1, count * (TITLE_ROWS + COURSE_ROWS)), count)
+        return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 2)
+    count = max(0, charts.get(name, {"heat": 2}.get(name, 1)))
+    return Want(name, max(1, count * (TITLE_ROWS + CHART_ROWS)), count)
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
     """As many as fit; the selected pane is among them, in the place of the last where it would not be."""
     shown = list(names)
-    while sum(LEAST.get(name, COURSE_ROWS + TITLE_ROWS) for name in shown) + 1 > rows:
+    while sum(LEAST.get(name, CHART_ROWS + TITLE_ROWS) for name in shown) + 1 > rows:
         droppable = [name for name in shown if name in OPTIONAL] or shown[-1:]
         shown.remove(droppable[0])
     if selected not in (*shown, *left):
         shown[-1] = selected
-    return [Want(name, LEAST.get(name, COURSE_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in shown]
+    return [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in shown]
 
 
 def _column(

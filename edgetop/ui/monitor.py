@@ -21,18 +21,26 @@ from edgetop.analysis.events import derived_events
 from edgetop.analysis.lens import Lens
 from edgetop.feeds.protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command, footer_keys
 from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
-from edgetop.ui.look import Look
 from edgetop.ui.pane_widget import FrameWidget, LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
-from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
-from edgetop.ui.panes.memory import moves as memory_moves
+from edgetop.ui.panes.header import (
+    identity_line,
+    key_at,
+    readout_line,
+    status_line,
+    time_at,
+    tiny_lines,
+    transport_line,
+    verdict_line,
+    vitals_line,
+)
+from edgetop.ui.panes.memory import has_chart as has_memory_chart
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import is_flat
-from edgetop.ui.panes.status import key_at, status_line
-from edgetop.ui.panes.thermal import shown_courses
-from edgetop.ui.panes.transport import time_at, transport_line
+from edgetop.ui.panes.thermal import has_charts
 from edgetop.ui.screenshot import Exports
 from edgetop.ui.settings import WINDOWS_NS, ScreenSettings
 from edgetop.ui.text import Line
@@ -48,9 +56,9 @@ LEAST_DRAG_CELLS = 3
 LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
 
 
-def courses(view: MonitorView) -> dict[str, int]:
+def chart_counts(view: MonitorView) -> dict[str, int]:
     """How many timelines these have that are worth a chart: with none, a line says it all. ABSENT: no sensor of it."""
-    heat, memory = sum(shown_courses(view)), int(memory_moves(view))
+    heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     return {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
 
@@ -87,16 +95,16 @@ class MonitorScreen(Screen[None]):
     BLANK = True  # of the screen itself only a column between panes is seen
 
     def __init__(
-        self, host: Host, feed: Feed, analysis: Analysis, settings: ScreenSettings, look: Look, theme: Theme,
-        commands: Sequence[Command], leave_now: Callable[[], bool],
+        self, host: Host, feed: Feed, analysis: Analysis, settings: ScreenSettings, characters: CharacterSet,
+        theme: Theme, commands: Sequence[Command], leave_now: Callable[[], bool],
     ) -> None:  # fmt: skip
         super().__init__()
         self.host = host
         self.feed = feed
         self.analysis = analysis
         self.settings = settings
-        self.look = look
-        self.exports = Exports(self, settings, look)
+        self.characters = characters
+        self.exports = Exports(self, settings, characters)
         self.refresh_s = settings.refresh_s
         self.window_ns = settings.window_ns
         self.lens = Lens()
@@ -108,13 +116,13 @@ class MonitorScreen(Screen[None]):
         self._header = FrameWidget(self._header_lines, theme, id="header")
         self._status = FrameWidget(self._status_lines, theme, on_cell=self._press_cell, id="status")
         self._transport = FrameWidget(self._transport_lines, theme, on_cell=self._seek_to_cell, id="transport")
-        self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, look) for i, name in enumerate(PANES, 1)}
+        self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, characters) for i, name in enumerate(PANES, 1)}
         self._selected = "events"
         self._zoomed: str | None = None
         self._layout = settings.layout or next(iter(LAYOUTS))
         for name, order in settings.orders.items():
             self.sort(self._panes[name], order)
-        self._courses: dict[str, int] = {}
+        self._chart_counts: dict[str, int] = {}
         self.cursor_s: float | None = None  # where on the time axis the user points
         self._frozen: dict[int | None, MonitorView] = {}  # at one moment, by window; none: not frozen
         self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
@@ -168,10 +176,10 @@ class MonitorScreen(Screen[None]):
         }
         return {"window": window, "layout": self._layout, "orders": orders}
 
-    def use_look(self, look: Look) -> None:
-        self.look = look
+    def use_characters(self, characters: CharacterSet) -> None:
+        self.characters = characters
         for pane in self._panes.values():
-            pane.use_look(look)
+            pane.use_characters(characters)
         self.draw_frame()
 
     def report(self, text: str, *, seconds: float = 2) -> None:
@@ -243,7 +251,7 @@ class MonitorScreen(Screen[None]):
                 pane: pane.show(self.view, self.cursor_s) for pane in self._panes.values()
             }
             self.host.paint({**changed, **self._changed_frame()})
-            if self._zoomed is None and self._courses != courses(self.view):
+            if self._zoomed is None and self._chart_counts != chart_counts(self.view):
                 self._arrange()
 
     def _notify_alerts(self) -> None:
@@ -276,7 +284,7 @@ class MonitorScreen(Screen[None]):
         return {widget: widget.update_lines() for widget in (self._header, self._transport, self._status)}
 
     def _header_lines(self, columns: int, rows: int) -> list[Line]:
-        area = Area(columns, rows, self.look)
+        area = Area(columns, rows, self.characters)
         behind_ns = self.live.progress.now_ns - self.view.progress.now_ns if self._frozen else None
         first = verdict_line(self.live, area, behind_ns)
         if not is_tiny(*self.size):
@@ -290,11 +298,11 @@ class MonitorScreen(Screen[None]):
     @property
     def verdict_text(self) -> str:
         """The first line, in full."""
-        return "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.look), None)).strip()
+        return "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.characters), None)).strip()
 
     def _recording_words(self) -> str:
         if self.feed.trouble:
-            return clean(self.feed.trouble, ascii_only=self.look.ascii_only)
+            return clean(self.feed.trouble, ascii_only=self.characters.ascii_only)
         if self.settings.recording is None:
             return "not recorded"
         if Can.SEEK in self.feed.can:
@@ -306,19 +314,19 @@ class MonitorScreen(Screen[None]):
 
     def _status_lines(self, columns: int, rows: int) -> list[Line]:
         keys = footer_keys(self.present_commands(), self)
-        return [status_line(self.live, Area(columns, rows, self.look), keys)]
+        return [status_line(self.live, Area(columns, rows, self.characters), keys)]
 
     def _press_cell(self, x: int) -> None:
         """A click on a key of the last line presses it; of keys that stand together, the one that was hit."""
         keys = footer_keys(self.present_commands(), self)
-        if found := key_at(self.live, Area(self.size.width, 1, self.look), keys, x):
+        if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, x):
             key, words, place = found
             commands = [command for command in self.present_commands() if command.footer_words(self) == words]
             if len(commands) in (1, len(key)):
                 self.action_command(commands[place if len(commands) > 1 else 0].id)
 
     def _transport_lines(self, columns: int, rows: int) -> list[Line]:
-        return [transport_line(self.transport, Area(columns, rows, self.look))] if self.transport else []
+        return [transport_line(self.transport, Area(columns, rows, self.characters))] if self.transport else []
 
     def _arrange(self) -> None:
         """Put every pane in its place for this size."""
@@ -328,12 +336,12 @@ class MonitorScreen(Screen[None]):
         self._header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
         self._status.put(Place("status", 0, rows - 1, columns, 1))
         self._status.display = not tiny
-        self._courses = courses(self.view)
+        self._chart_counts = chart_counts(self.view)
         more = 1 if self.feed.player else 0
         self._transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
         self._transport.display = bool(more)
         arranged = arrange(
-            columns, rows, self._selected, self._zoomed, layout=self._layout, courses=self._courses, more_rows=more
+            columns, rows, self._selected, self._zoomed, layout=self._layout, charts=self._chart_counts, more_rows=more
         )
         places = {place.name: place for place in arranged}
         for name, pane in self._panes.items():
@@ -359,7 +367,7 @@ class MonitorScreen(Screen[None]):
 
     def _seek_to_cell(self, x: int) -> None:
         transport = self.transport
-        t_ns = time_at(transport, Area(self.size.width, 1, self.look), x) if transport else None
+        t_ns = time_at(transport, Area(self.size.width, 1, self.characters), x) if transport else None
         if t_ns is not None:
             self.seek(t_ns)
 

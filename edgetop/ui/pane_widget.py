@@ -16,9 +16,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from edgetop.analysis.analysis import MonitorView
+from edgetop.ui.characters import CharacterSet, frame_characters
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.layout import TIMELINES, Place
-from edgetop.ui.look import Look, frame_glyphs
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
 from edgetop.ui.terminal_buffer import Pieces
@@ -131,12 +131,12 @@ class PaneWidget(LineWidget, can_focus=True):
             super().__init__()
             self.pane, self.order, self.is_double = pane, order, is_double
 
-    def __init__(self, drawing: Drawing, key: str, theme: Theme, look: Look) -> None:
+    def __init__(self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet) -> None:
         super().__init__(theme, id=f"pane-{drawing.name}")
         self.drawing = drawing
         self._key = key
-        self._look = look
-        self._frame = frame_glyphs(look)
+        self._characters = characters
+        self._frame = frame_characters(characters)
         self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
@@ -202,8 +202,8 @@ class PaneWidget(LineWidget, can_focus=True):
         self._view, self._cursor_s = view, cursor_s
         return self.update_lines()
 
-    def use_look(self, look: Look) -> None:
-        self._look, self._frame = look, frame_glyphs(look)
+    def use_characters(self, characters: CharacterSet) -> None:
+        self._characters, self._frame = characters, frame_characters(characters)
         self.redraw()
 
     def put(self, place: Place) -> None:
@@ -217,7 +217,7 @@ class PaneWidget(LineWidget, can_focus=True):
         if self._view is None:
             return ()
         place, inside = self._place, max(columns - 2, 1)
-        area = Area(inside, 1, self._look, self._listing, place.is_stacked, self._cursor_s)
+        area = Area(inside, 1, self._characters, self._listing, place.is_stacked, self._cursor_s)
         is_line = rows == 1 + place.is_last and self.drawing.line is not None and not self._is_zoomed
         if is_line and self.drawing.line:
             drawn = [self._between_sides(self.drawing.line(self._view, area), inside)]
@@ -287,11 +287,11 @@ class PaneWidget(LineWidget, can_focus=True):
         position = [text for text in (self._position(area.height), "Esc back" if self._is_zoomed else "") if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
         room = area.width + 2 - width(left) - 1
-        told = re.split("(   |, )", self.drawing.title(view, area))  # with what separates them
-        while len(told) > 2 and cells_of("   ".join(("".join(told), *position))) + 5 > room:
-            told = told[:-2]  # rather than cut a word
-        said = "   ".join(text for text in ("".join(told), *position) if text)
-        right = fit(line((f" {said} ", "dim")), min(cells_of(said) + 2, max(0, room - 3))) if said else BLANK
+        parts = re.split("(   |, )", self.drawing.title(view, area))  # with what separates them
+        while len(parts) > 2 and cells_of("   ".join(("".join(parts), *position))) + 5 > room:
+            parts = parts[:-2]  # rather than cut a word
+        words = "   ".join(text for text in ("".join(parts), *position) if text)
+        right = fit(line((f" {words} ", "dim")), min(cells_of(words) + 2, max(0, room - 3))) if words else BLANK
         rule = Span(frame.rule * max(0, room - width(right) - 1), style)
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 

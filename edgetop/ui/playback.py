@@ -1,6 +1,12 @@
-"""Moving a replay in time: play and pause, the speed, and seeking. A feed without a player has none of these."""
+"""Moving in time: playback and seeking of a replay, zooming and panning of the time axis of all timelines.
 
+A feed without a player cannot be played or sought. Looking back stops time: a live screen is
+frozen, and a replay paused.
+"""
+
+from edgetop.analysis.lens import Lens
 from edgetop.feeds.protocol import Transport
+from edgetop.formatting import span
 from edgetop.ui.monitor import NS, MonitorScreen
 
 SPEEDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -79,3 +85,30 @@ def open_go_to(screen: MonitorScreen) -> None:
 
     if transport := screen.transport:
         screen.app.push_screen(go_to_dialog(transport.end_ns), lambda t_ns: None if t_ns is None else screen.seek(t_ns))
+
+
+def zoom(screen: MonitorScreen, step: int) -> None:
+    """Closer, or for a negative step wider."""
+    change = screen.lens.closer if step > 0 else screen.lens.wider
+    screen.use_lens(change(_now_s(screen), whole=screen.window_ns is None))
+
+
+def pan(screen: MonitorScreen, step: int) -> None:
+    if step < 0:
+        screen.hold()
+    screen.use_lens(screen.lens.moved(step, _now_s(screen), whole=screen.window_ns is None))
+
+
+def reset_timelines(screen: MonitorScreen) -> None:
+    screen.use_lens(Lens())
+
+
+def zoom_words(screen: MonitorScreen) -> str:
+    """For the last line, once the timelines are not as they were."""
+    if screen.lens.is_plain:
+        return ""
+    return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)
+
+
+def _now_s(screen: MonitorScreen) -> float:
+    return screen.view.progress.now_ns / NS

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from edgetop.formatting import clean
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.settings import Export, ScreenSettings
 from edgetop.ui.text import cells_of
 
@@ -27,10 +27,10 @@ MAX_SCREENSHOTS = 10_000
 class Exports:
     """Begins an export, which goes on in a process of its own, and looks now and then whether it is over."""
 
-    def __init__(self, screen: Screen[None], settings: ScreenSettings, look: Look) -> None:
+    def __init__(self, screen: Screen[None], settings: ScreenSettings, characters: CharacterSet) -> None:
         self._screen = screen
         self._settings = settings
-        self._look = look
+        self._characters = characters
         self._export: Export | None = None
         self._timer: Timer | None = None
 
@@ -53,7 +53,7 @@ class Exports:
             self._report("an export is running already")
         else:
             with self._reported("no export"):
-                where = clean(str(Path.cwd()), ascii_only=self._look.ascii_only)
+                where = clean(str(Path.cwd()), ascii_only=self._characters.ascii_only)
                 self._screen.app.push_screen(export_dialog(self.forms, where), self.begin)
 
     def begin(self, form: str | None) -> None:
@@ -91,7 +91,7 @@ class Exports:
             self._report(f"{what}: {where}: {error.strerror}", is_failure=True)
 
     def _report(self, text: str, *, is_failure: bool = False) -> None:
-        text = clean(text, ascii_only=self._look.ascii_only)
+        text = clean(text, ascii_only=self._characters.ascii_only)
         self._screen.notify(text, severity="error" if is_failure else "information", timeout=REPORT_S, markup=False)
 
 

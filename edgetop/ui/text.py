@@ -51,17 +51,17 @@ def fit(of: Line, cells: int, style: str = "text") -> Line:
         return (*of, Span(" " * (cells - have), style)) if have < cells else of
     if cells <= 0:
         return BLANK
-    kept: list[Span] = []
+    fitted: list[Span] = []
     room = cells - 1
     for span in of:
         length = cells_of(span.text)
         if length > room:
             if room:
-                kept.append(Span(set_cell_size(span.text, room), span.style))
+                fitted.append(Span(set_cell_size(span.text, room), span.style))
             break
-        kept.append(span)
+        fitted.append(span)
         room -= length
-    return (*kept, Span(">", "dim"))
+    return (*fitted, Span(">", "dim"))
 
 
 def joined(of: Line) -> Line:
@@ -77,16 +77,16 @@ def joined(of: Line) -> Line:
 
 def as_fits(cells: int, *pieces: Piece) -> Line:
     """The pieces from the left that fit as they are: a number is left out with its label, never cut."""
-    kept: list[Span] = []
+    fitted: list[Span] = []
     used = 0
     for span in line(*pieces):
         used += cells_of(span.text)
         if used > cells:
-            if kept and kept[-1].style == "dim" and kept[-1].text.endswith(" "):
-                kept.pop()
+            if fitted and fitted[-1].style == "dim" and fitted[-1].text.endswith(" "):
+                fitted.pop()
             break
-        kept.append(span)
-    return tuple(kept)
+        fitted.append(span)
+    return tuple(fitted)
 
 
 def spread(left: Line, right: Line, cells: int, style: str = "text") -> Line:

@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.feeds.protocol import Can
 from edgetop.ui.app import EdgetopApp, monitor
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command
-from edgetop.ui.look import Look
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.settings import ScreenSettings
@@ -40,7 +40,7 @@ def view_of(script: Script | None, window_ns: int | None = TEN_SECONDS) -> Monit
 
 
 def area(width: int, height: int, *, ascii_only: bool = False) -> Area:
-    return Area(width, height, Look(ascii_only=ascii_only))
+    return Area(width, height, CharacterSet(ascii_only=ascii_only))
 
 
 def plain(line: Line) -> str:

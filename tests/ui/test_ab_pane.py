@@ -5,7 +5,7 @@ import re
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.latency import LATENCY
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import width
@@ -20,8 +20,8 @@ def analysis() -> Analysis:
 
 
 def drawn(analysis: Analysis, cells: int, rows: int, *, ascii_only: bool = False) -> list[str]:
-    look = Look(ascii_only=ascii_only)
-    lines = LATENCY.body(analysis.view(None), Area(cells, rows, look))
+    characters = CharacterSet(ascii_only=ascii_only)
+    lines = LATENCY.body(analysis.view(None), Area(cells, rows, characters))
     assert len(lines) <= rows
     assert all(width(one) <= cells for one in lines)
     return ["".join(span.text for span in one) for one in lines]
@@ -53,7 +53,7 @@ def test_the_gauge_shows_the_interval_about_no_difference(analysis: Analysis) ->
 
 
 def test_in_one_line_and_in_the_title(analysis: Analysis) -> None:
-    view, area = analysis.view(None), Area(90, 1, Look())
+    view, area = analysis.view(None), Area(90, 1, CharacterSet())
     assert LATENCY.line
     assert re.search(f"B is slower at p50: {FIVE_PERCENT}", "".join(span.text for span in LATENCY.line(view, area)))
     assert LATENCY.title(view, area) == "25 quads"

@@ -18,7 +18,7 @@ from edgetop.session.orders import Order
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog, help_dialog
 from edgetop.ui.layout import PANES, arrange
-from edgetop.ui.monitor import OPENING_TICK_S, courses
+from edgetop.ui.monitor import OPENING_TICK_S, chart_counts
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 
@@ -715,7 +715,7 @@ def consistent(screen: Opened) -> bool:
     monitor, size = screen.monitor, screen.app.size
     places = arrange(
         size.width, size.height, monitor._selected, monitor._zoomed,
-        layout=monitor._layout, courses=courses(monitor.view),
+        layout=monitor._layout, charts=chart_counts(monitor.view),
     )  # fmt: skip
     expected = {place.name: (place.x, place.y, place.width, place.height) for place in places}
     rows = screen.rows

@@ -8,22 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import POINTS, Axis, Points
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.charts import _CHARTS, GUTTER, Curve, Floats, Plot, Scale, bar, nice_scale, strip, time_line
-from edgetop.ui.look import Look
 from edgetop.ui.text import Line, width
 from tests.support.screens import plain
 
-BRAILLE, ASCII, BOXES = Look(), Look(ascii_only=True), Look(boxes=True)
+BRAILLE, ASCII, BOXES = CharacterSet(), CharacterSet(ascii_only=True), CharacterSet(boxes=True)
 NOTHING = np.full(1, math.nan)
 
 examples = settings(deadline=None, max_examples=60)
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 20))
 values = st.lists(st.floats(-1e12, 1e12) | st.just(math.nan), min_size=1, max_size=700)
-looks = st.sampled_from((BRAILLE, ASCII, BOXES))
+character_sets = st.sampled_from((BRAILLE, ASCII, BOXES))
 
 
-def drawn(curves: list[Curve], cells: int, height: int, look: Look = BRAILLE, top: float = 4.0) -> list[str]:
-    rows = Plot(Scale(0.0, top), cells, height, look).rows(curves, {})
+def drawn(
+    curves: list[Curve], cells: int, height: int, characters: CharacterSet = BRAILLE, top: float = 4.0
+) -> list[str]:
+    rows = Plot(Scale(0.0, top), cells, height, characters).rows(curves, {})
     return [plain(row)[GUTTER:] for row in rows]
 
 
@@ -37,24 +39,27 @@ def styles_at(row: Line) -> list[str]:
 
 
 @examples
-@given(values, values, sizes, looks)
+@given(values, values, sizes, character_sets)
 def test_a_chart_has_exactly_its_rows_and_cells(
-    data: list[float], more: list[float], size: tuple[int, int], look: Look
+    data: list[float], more: list[float], size: tuple[int, int], characters: CharacterSet
 ) -> None:
     cells, height = size
     area, other = np.array(data), np.array(more)
     curves = [Curve(area, "band", np.fmin, upto=area + 1), Curve(other, "limit", is_dashed=True), Curve(area, "p50")]
-    rows = Plot(Scale(-1.0, 1.0), cells, height, look, np.arange(cells) % 2 == 0, cells // 2).rows(curves, {})
+    rows = Plot(Scale(-1.0, 1.0), cells, height, characters, np.arange(cells) % 2 == 0, cells // 2).rows(curves, {})
     assert len(rows) == height
     assert {width(row) for row in rows} == {GUTTER + cells}
 
 
 @examples
 @given(
-    values, st.lists(st.tuples(st.integers(0, 699), st.floats(-2.0, 2.0) | st.just(math.nan)), max_size=5), sizes, looks
+    values,
+    st.lists(st.tuples(st.integers(0, 699), st.floats(-2.0, 2.0) | st.just(math.nan)), max_size=5),
+    sizes,
+    character_sets,
 )
 def test_what_changed_of_a_chart_is_drawn_as_all_of_it_is(
-    data: list[float], later: list[tuple[int, float]], size: tuple[int, int], look: Look
+    data: list[float], later: list[tuple[int, float]], size: tuple[int, int], characters: CharacterSet
 ) -> None:
     cells, height = size
 
@@ -64,7 +69,7 @@ def test_what_changed_of_a_chart_is_drawn_as_all_of_it_is(
             Curve(values / 2, "limit", is_dashed=True), Curve(values, "p50"),
         ]  # fmt: skip
         shades = np.arange(cells) < np.nansum(values[:3] > 0)
-        return Plot(Scale(-1.0, 1.0), cells, height, look, shades, cells // 2).rows(curves, {0: ("1", "dim")})
+        return Plot(Scale(-1.0, 1.0), cells, height, characters, shades, cells // 2).rows(curves, {0: ("1", "dim")})
 
     area = np.array(data)
     for place, value in later:
@@ -118,8 +123,8 @@ def test_a_limit_is_dashed_and_stands_in_its_row() -> None:
 
 def test_shaded_time_has_a_glyph_and_the_style_of_its_lines_a_background() -> None:
     shades = np.array([False, True, True, False])
-    for look, glyph in ((BRAILLE, "⡀"), (ASCII, ":"), (BOXES, "░")):
-        rows = Plot(Scale(0.0, 4.0), 4, 2, look, shades).rows([Curve(np.full(4, 0.5), "p50")], {})
+    for characters, glyph in ((BRAILLE, "⡀"), (ASCII, ":"), (BOXES, "░")):
+        rows = Plot(Scale(0.0, 4.0), 4, 2, characters, shades).rows([Curve(np.full(4, 0.5), "p50")], {})
         assert plain(rows[0])[GUTTER:] == f" {glyph}{glyph} "
         assert styles_at(rows[0]) == ["text", "shade", "shade", "text"]
         assert styles_at(rows[1]) == ["p50", "p50~", "p50~", "p50"]
@@ -166,10 +171,10 @@ def points_at(*places: int, axis: Axis) -> Points:
 
 
 @examples
-@given(st.integers(-3, 100), st.integers(0, 10**6), st.integers(1, 10**6), looks)
-def test_a_time_axis_is_as_wide_as_its_chart(cells: int, start: int, span: int, look: Look) -> None:
+@given(st.integers(-3, 100), st.integers(0, 10**6), st.integers(1, 10**6), character_sets)
+def test_a_time_axis_is_as_wide_as_its_chart(cells: int, start: int, span: int, characters: CharacterSet) -> None:
     axis = Axis(start, start + span)
-    drawn = time_line(axis, cells, points_at(0, 300, 599, axis=axis), [start, start + span], ("-", "frame"), look)
+    drawn = time_line(axis, cells, points_at(0, 300, 599, axis=axis), [start, start + span], ("-", "frame"), characters)
     assert width(drawn) == max(cells, 0)
 
 
@@ -181,16 +186,16 @@ def test_a_time_axis_names_its_ends_and_ticks_bursts_and_marks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "half", "odd"), [(BRAILLE, "⣿⣿  ", "⣿⣿⡇ "), (ASCII, "##  ", "##  "), (BOXES, "██  ", "██▌ ")]
+    ("characters", "half", "odd"), [(BRAILLE, "⣿⣿  ", "⣿⣿⡇ "), (ASCII, "##  ", "##  "), (BOXES, "██  ", "██▌ ")]
 )
-def test_a_bar_is_as_long_as_its_share(look: Look, half: str, odd: str) -> None:
-    assert bar(0.5, 4, look) == half
-    assert bar(0.625, 4, look).startswith(odd[:2])
-    assert bar(0.625, 4, look)[2] == (odd[2] if look is not ASCII else bar(0.625, 4, look)[2])
-    assert bar(2.0, 3, look) == half[0] * 3
-    assert bar(-1.0, 3, look, rest=".") == "..."
+def test_a_bar_is_as_long_as_its_share(characters: CharacterSet, half: str, odd: str) -> None:
+    assert bar(0.5, 4, characters) == half
+    assert bar(0.625, 4, characters).startswith(odd[:2])
+    assert bar(0.625, 4, characters)[2] == (odd[2] if characters is not ASCII else bar(0.625, 4, characters)[2])
+    assert bar(2.0, 3, characters) == half[0] * 3
+    assert bar(-1.0, 3, characters, rest=".") == "..."
 
 
 def test_a_strip_shows_whatever_is_not_nothing() -> None:
     shares = np.array([0.0, 0.001, 0.5, 1.0])
-    assert [strip(shares, look) for look in (ASCII, BRAILLE, BOXES)] == [" .=#", " ⡀⣤⣿", " ▁▄█"]
+    assert [strip(shares, characters) for characters in (ASCII, BRAILLE, BOXES)] == [" .=#", " ⡀⣤⣿", " ▁▄█"]

@@ -11,7 +11,7 @@ from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, STATUS_ROWS, 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 50), (200, 60), (300, 80)]
 widths, heights = st.integers(1, 300), st.integers(1, 100)
 panes, layouts = st.sampled_from(PANES), st.sampled_from(list(LAYOUTS))
-courses = st.fixed_dictionaries({"heat": st.integers(-1, 2), "power": st.integers(-1, 1), "memory": st.integers(0, 1)})
+charts = st.fixed_dictionaries({"heat": st.integers(-1, 2), "power": st.integers(-1, 1), "memory": st.integers(0, 1)})
 
 examples = settings(deadline=None, max_examples=400)
 
@@ -23,17 +23,17 @@ def overlap(a: Place, b: Place) -> bool:
 def placed(
     width: int, height: int, selected: str = "events", layout: str = "overview", **moving: int
 ) -> dict[str, Place]:
-    places = arrange(width, height, selected, None, layout=layout, courses=moving or None)
+    places = arrange(width, height, selected, None, layout=layout, charts=moving or None)
     return {place.name: place for place in places}
 
 
 @pytest.mark.slow
 @examples
-@given(widths, heights, panes, st.none() | panes, layouts, st.none() | courses, st.integers(0, 1))
+@given(widths, heights, panes, st.none() | panes, layouts, st.none() | charts, st.integers(0, 1))
 def test_places_are_inside_the_screen_and_never_overlap(
     width: int, height: int, selected: str, zoomed: str | None, layout: str, moving: dict[str, int] | None, more: int
 ) -> None:
-    places = arrange(width, height, selected, zoomed, layout=layout, courses=moving, more_rows=more)
+    places = arrange(width, height, selected, zoomed, layout=layout, charts=moving, more_rows=more)
     top, bottom = (1, height - more) if is_tiny(width, height) else (HEADER_ROWS, height - STATUS_ROWS - more)
     assert all(place.width >= 1 and place.height >= 1 for place in places)
     assert all(place.x >= 0 and place.x + place.width <= width for place in places)

@@ -10,7 +10,7 @@ from statistics import mean
 import pytest
 from textual.events import CursorPosition
 
-from edgetop.ui.look import MEASURED
+from edgetop.ui.characters import MEASURED
 from tests.support.screen_program import session
 from tests.support.screens import opened
 from tests.support.terminal import ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN, Terminal

@@ -84,8 +84,8 @@ def test_themes_of_few_colours_leave_the_background_to_the_terminal() -> None:
 def test_a_theme_without_colours_has_none_and_tells_meanings_apart() -> None:
     styles = built_in()["mono"].styles
     assert all(style.color is not None and style.color.is_default for style in styles.values())
-    looks = {name: (styles[name].bold, styles[name].reverse, styles[name].underline) for name in styles}
-    assert len({looks[name] for name in ("text", "good", "warning", "critical", "title")}) == 5
+    appearances = {name: (styles[name].bold, styles[name].reverse, styles[name].underline) for name in styles}
+    assert len({appearances[name] for name in ("text", "good", "warning", "critical", "title")}) == 5
 
 
 def test_no_meaning_is_carried_by_colour_alone() -> None:

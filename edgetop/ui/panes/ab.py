@@ -35,7 +35,7 @@ def ab_line(view: AbView, width: int) -> Line:
 def ab_body(view: AbView, area: Area) -> Sequence[Line]:
     """As much as fits: the two, the ratio of p50 and the others, the distributions."""
     if not view.variants:
-        words = "no quad yet: A runs alone at first, which shows what can be told apart here"
+        words = "no quad yet: A runs alone at first, which shows what can be pieces apart here"
         return wrapped(words, area.width, "dim")[: area.height]
     lines = [_variant(view, side, area) for side in range(len(view.variants))]
     widest = _scale(view)
@@ -50,10 +50,10 @@ def _variant(view: AbView, side: int, area: Area) -> Line:
     of = view.variants[side]
     name = fit(line((area.clean(of.name), "text")), min(NAME_CELLS, area.width // 3))
     figures = [("p50", of.p50_ms), ("p90", of.p90_ms), ("p99", of.p99_ms)]
-    told = [piece for key, ms in figures for piece in ((f" {key} ", "dim"), formatting.milliseconds(ms * 1e6))]
+    pieces = [piece for key, ms in figures for piece in ((f" {key} ", "dim"), formatting.milliseconds(ms * 1e6))]
     energy = "" if of.energy_mj is None else f"  {formatting.millijoules(of.energy_mj)} mJ"
     rate = f"  {formatting.rate(of.throughput_hz)}/s"
-    return as_fits(area.width, ("AB"[side], STYLES[side]), " ", *name, *told, rate, energy)
+    return as_fits(area.width, ("AB"[side], STYLES[side]), " ", *name, *pieces, rate, energy)
 
 
 def _scale(view: AbView) -> float:
@@ -97,9 +97,9 @@ def _distributions(view: AbView, area: Area) -> list[Line]:
     cells = area.width - GUTTER
     if cells <= 0 or not high > low:
         return []
-    bins = cells if area.look.ascii_only else cells * 2
+    bins = cells if area.characters.ascii_only else cells * 2
     shares = [binned(quantiles, np.linspace(low, high, bins + 1)) for quantiles in view.quantiles_ns]
-    of = Plot(Scale(0, max(float(s.max()) for s in shares) or 1.0), cells, area.height - 1, area.look)
+    of = Plot(Scale(0, max(float(s.max()) for s in shares) or 1.0), cells, area.height - 1, area.characters)
     known = [np.where(s > 0, s, np.nan) for s in shares]
     curves = [Curve(known[0], STYLES[0], glyph=":", is_filled=True), Curve(known[1], STYLES[1], glyph="+")]
     ends = [(f"{formatting.milliseconds(end)} ms", "dim") for end in (low, high)]

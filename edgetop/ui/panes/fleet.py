@@ -18,7 +18,7 @@ from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import Column, Line, Piece, cells_of, fit, line, spread, table, width
 
 COURSE_CELLS = 20
-MIN_C = 20.0  # of a course of temperature: its bottom
+MIN_C = 20.0  # of a chart of temperature: its bottom
 FULL_C = 100.0  # and its top, where the zone has no trip
 NAME_CELLS = (5, 10)
 OLD_S = 4.0
@@ -93,11 +93,11 @@ def _short(seconds: float) -> str:
     return f"{seconds / of:.0f} {unit}"
 
 
-def _tail_course(_view: BoardView, summary: Summary, area: Area) -> Piece:
+def _p99_chart(_view: BoardView, summary: Summary, area: Area) -> Piece:
     return _drawn(summary.p99_course_ms, 0.0, summary.deadline_ms or 0.0, area), "p99"
 
 
-def _heat_course(_view: BoardView, summary: Summary, area: Area) -> Piece:
+def _heat_chart(_view: BoardView, summary: Summary, area: Area) -> Piece:
     is_known = summary.temperature_c is not None and summary.headroom_c is not None
     full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C
     return _drawn(summary.temperature_course_c, MIN_C, full_c, area), "temperature"
@@ -110,7 +110,7 @@ def _drawn(course: Course, low: float, high: float, area: Area) -> str:
         return ""
     high = max(high, float(np.nanmax(values)), low + 1e-9)
     shares = np.clip((values - low) / (high - low), 1e-3, 1.0)
-    return strip(np.nan_to_num(shares), area.look).rjust(COURSE_CELLS)
+    return strip(np.nan_to_num(shares), area.characters).rjust(COURSE_CELLS)
 
 
 # As many as fit are shown, from the left.
@@ -126,8 +126,8 @@ _FIGURES = (
     _plain("UP", 8, "elapsed_s", lambda seconds: formatting.stopwatch(seconds * 1e9)),
     _plain("FREE", 6, "memory_left_mib", lambda mib: formatting.size(mib * 2**20).replace(" ", "").removesuffix("iB")),
     _Figure(Column("MODEL", 18, right=False), lambda _view, summary, area: area.clean(summary.model) or UNKNOWN),
-    _Figure(Column("P99 COURSE", COURSE_CELLS), _tail_course),
-    _Figure(Column("HEAT COURSE", COURSE_CELLS), _heat_course),
+    _Figure(Column("P99 COURSE", COURSE_CELLS), _p99_chart),
+    _Figure(Column("HEAT COURSE", COURSE_CELLS), _heat_chart),
     _Figure(Column("GROUP", 10, right=False), lambda view, _summary, area: area.clean(view.address.group)),
 )  # fmt: skip
 
@@ -176,10 +176,10 @@ def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
     version = f"edgetop {view.version}" if view.version else ""
     names = (view.address.target.host, labels, summary.board, summary.model, version)
     said = area.clean("   ".join(name for name in names if name))
-    tail, heat = _tail_course(view, summary, area), _heat_course(view, summary, area)
-    courses = line((" p99 ", "dim"), tail, ("  heat ", "dim"), heat, " ") if summary.p99_course_ms else ()
-    left = fit(line((f" {said}", "dim")), max(0, area.width - width(courses) - 1))
-    return [line((f" {area.clean(view.address.name)} ", "accent"), words), spread(left, courses, area.width)]
+    tail, heat = _p99_chart(view, summary, area), _heat_chart(view, summary, area)
+    charts = line((" p99 ", "dim"), tail, ("  heat ", "dim"), heat, " ") if summary.p99_course_ms else ()
+    left = fit(line((f" {said}", "dim")), max(0, area.width - width(charts) - 1))
+    return [line((f" {area.clean(view.address.name)} ", "accent"), words), spread(left, charts, area.width)]
 
 
 def log_lines(log: Iterable[Logged], now_ns: int, now: datetime, area: Area) -> list[Line]:

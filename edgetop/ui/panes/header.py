@@ -1,19 +1,23 @@
-"""The lines that are always there: the verdict in words, what is being run, and the vital signs."""
+"""The lines of the frame: the verdict, what runs, and the vital signs above; a replay's position and the keys below."""
 
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.ab_words import p50_words
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.tracks import TrackView
 from edgetop.analysis.vitals import Vital, elapsed, vitals
+from edgetop.feeds.protocol import Mark, Transport
+from edgetop.formatting import UNKNOWN
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import readout
-from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, line, spread, width
+from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, spread, width
 
 WALL_FROM_CELLS = 100
 BAR_CELLS = (4, 10)  # of a gauge, at least and at most
@@ -127,13 +131,13 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     names = (" or ".join(models), runtime, board)
     many = len(view.notices)
     warned = f"  ! {many} warning{'s' if many > 1 else ''}: press 7" if many else ""
-    told = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
-    told = fit(told, area.width) if width(told) > area.width else told
+    right = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
+    right = fit(right, area.width) if width(right) > area.width else right
     shown = [area.clean(name) for name in names if name]
-    room = max(0, area.width - width(told))
+    room = max(0, area.width - width(right))
     while len(shown) > 1 and cells_of(f" {'   '.join(shown)}") > room:
         shown.pop()
-    return (*fit(line((f" {'   '.join(shown)}", "dim")), room), *told)
+    return (*fit(line((f" {'   '.join(shown)}", "dim")), room), *right)
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:
@@ -161,8 +165,8 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
             filled = bar(
                 vital.share,
                 bars,
-                area.look,
-                rest="." if area.look.ascii_only else "\u2591" if area.look.boxes else "\u28c0",
+                area.characters,
+                rest="." if area.characters.ascii_only else "\u2591" if area.characters.boxes else "\u28c0",
             )
             cells = math.ceil(min(max(vital.share, 0.0), 1.0) * bars)
             level = vital.level if vital.level != "critical" else "hot"
@@ -199,3 +203,101 @@ def tiny_lines(view: MonitorView) -> list[Line]:
         ("rate", f"{rate}/s"),
     )
     return [line((f"{name:>5} ", "dim"), text) for name, text in values]
+
+
+LEAST_BAR_CELLS = 10
+MARK_GLYPHS = {"info": "|", "warning": "!", "critical": "X"}  # so that colour is not the only carrier
+MARK_STYLES = {"info": "accent", "warning": "warning", "critical": "critical"}
+USERS_MARK = "m"
+BAR_HEAD = ">"
+PLAYED, ABAR_HEAD = ("⠶", "⠤"), ("=", "-")
+
+
+def transport_line(transport: Transport, area: Area) -> Line:
+    left = _position(transport)
+    return fit((*left, *_transport_bar(transport, area.width - width(left) - 1, area)), area.width)
+
+
+def time_at(transport: Transport, area: Area, x: int) -> int | None:
+    """The time in ns for which a cell of the line stands; None where it is not of the bar."""
+    begin = width(_position(transport))
+    cells = area.width - begin - 1
+    if cells < LEAST_BAR_CELLS or not begin <= x < begin + cells:
+        return None
+    return (x - begin) * transport.end_ns // max(cells - 1, 1)
+
+
+def _position(transport: Transport) -> Line:
+    word, style = (" PLAY  ", "good") if transport.is_playing else (" PAUSE ", "focus")
+    at, end = formatting.clock_time(transport.t_ns), formatting.clock_time(transport.end_ns)
+    return (Span(word, style), Span(f" {formatting.speed(transport.speed):>5} {at} of {end} "))
+
+
+def _transport_bar(transport: Transport, cells: int, area: Area) -> Line:
+    if cells < LEAST_BAR_CELLS:
+        return ()
+    played, ahead = ABAR_HEAD if area.characters.ascii_only else PLAYED
+    head = _cell(transport.t_ns, transport, cells)
+    cells_of_bar = [Span(played if x < head else ahead, "graph" if x < head else "dim") for x in range(cells)]
+    for x, marks in groupby(transport.marks, key=lambda mark: _cell(mark.t_ns, transport, cells)):
+        cells_of_bar[x] = _mark(list(marks))
+    cells_of_bar[head] = Span(BAR_HEAD, "focus")
+    return joined(tuple(cells_of_bar))
+
+
+def _cell(t_ns: int, transport: Transport, cells: int) -> int:
+    return min(max(t_ns, 0) * (cells - 1) // max(transport.end_ns, 1), cells - 1)
+
+
+def _mark(marks: list[Mark]) -> Span:
+    """The gravest of those that fall into one cell."""
+    gravest = max(marks, key=lambda mark: list(MARK_GLYPHS).index(mark.severity))
+    if gravest.severity == "info" and any(mark.kind == "mark" for mark in marks):
+        return Span(USERS_MARK, "accent")
+    return Span(MARK_GLYPHS[gravest.severity], MARK_STYLES[gravest.severity])
+
+
+Keys = Sequence[tuple[str, str]]  # key and what it does, the most wanted first
+
+
+def status_line(view: MonitorView, area: Area, keys: Keys) -> Line:
+    cost = _cost(view)
+    shown = [
+        span
+        for key, does in _fitting(view, area, keys)
+        for span in (Span(f" {key}", "key"), Span(f" {does} ", "title"))
+    ]
+    left = fit(tuple(shown), max(0, area.width - len(cost)), "title")
+    return fit((*left, Span(cost, "title")), area.width, "title")
+
+
+def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str, int] | None:
+    """The key in this cell of the line, what it does, and which of its characters was hit; None: there is none."""
+    begin = 0
+    for key, does in _fitting(view, area, keys):
+        end = begin + len(key) + len(does) + 3
+        if x < end:
+            return key, does, min(max(x - begin - 1, 0), len(key) - 1)
+        begin = end
+    return None
+
+
+def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, str]]:
+    """As many as fit."""
+    room = area.width - len(_cost(view)) - 1
+    for key, does in keys:
+        room -= len(key) + len(does) + 3
+        if room < 0:
+            return
+        yield key, does
+
+
+def _cost(view: MonitorView) -> str:
+    load, memory = _latest(view.own_load), _latest(view.own_memory)
+    cpu = UNKNOWN if load is None else formatting.reading(load, "%")
+    rss = "" if memory is None else f" {formatting.size(memory * 2**20)}"
+    return f"edgetop {cpu} %{rss} "
+
+
+def _latest(track: TrackView | None) -> float | None:
+    return None if track is None or track.is_lost else track.value

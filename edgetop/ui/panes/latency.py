@@ -1,4 +1,4 @@
-"""Latency: percentiles of the window and of the session, their course, their distribution."""
+"""Latency: percentiles of the window and of the session, their timeline, their distribution."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -119,7 +119,9 @@ def _strip(view: MonitorView, area: Area) -> Line:
     if cells < MIN_HISTOGRAM_CELLS:
         return BLANK
     counts = _binned(view.latency.buckets, low, high, cells)
-    return line(("spread  ", "dim"), f"{ends[0]} ", (strip(counts / counts.max(), area.look), "p50"), f" {ends[1]}")
+    return line(
+        ("spread  ", "dim"), f"{ends[0]} ", (strip(counts / counts.max(), area.characters), "p50"), f" {ends[1]}"
+    )
 
 
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
@@ -141,8 +143,8 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
     if view.deadline is not None:
         lines.append(_deadline_line(view.deadline, width))
     if is_whole and view.tail.recent_parts:
-        told = [f"  {clean(part_words(part))}" for part in view.tail.recent_parts]
-        lines.append(as_fits(width, ("tail", "dim"), f"  {len(view.tail.recent)} slowest of 10 min:", *told))
+        texts = [f"  {clean(part_words(part))}" for part in view.tail.recent_parts]
+        lines.append(as_fits(width, ("tail", "dim"), f"  {len(view.tail.recent)} slowest of 10 min:", *texts))
     return lines
 
 
@@ -165,8 +167,8 @@ def _deadline_line(deadline: DeadlineView, width: int) -> Line:
 def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
     """One end of each interval."""
     known = view.precision.intervals_ns
-    told = [f"{UNKNOWN} " if ends is None else f"{formatting.milliseconds(ends[end])} " for ends in known]
-    return [(text, "dim") for text in (label, *told, *[""] * (len(COLUMNS) - len(told) - 1))]
+    texts = [f"{UNKNOWN} " if ends is None else f"{formatting.milliseconds(ends[end])} " for ends in known]
+    return [(text, "dim") for text in (label, *texts, *[""] * (len(COLUMNS) - len(texts) - 1))]
 
 
 def _cells(label: str, statistics: Statistics | None, precision: PrecisionView = UNJUDGED) -> list[Piece]:
@@ -247,10 +249,10 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
     if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
         return []
     low, high = _histogram_ends(window)
-    counts = _binned(view.latency.buckets, low, high, cells if area.look.ascii_only else cells * 2)
+    counts = _binned(view.latency.buckets, low, high, cells if area.characters.ascii_only else cells * 2)
     shares = counts / counts.sum()
     step = round_step(shares.max(), SHARE_STEPS)
-    of = Plot(Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step), cells, area.height - 1, area.look)
+    of = Plot(Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step), cells, area.height - 1, area.characters)
     bars = Curve(np.where(counts > 0, shares, np.nan), "p50", glyph=":", is_filled=True)
     ends = (formatting.milliseconds(low), f">={formatting.milliseconds(high)}")
     axis = spread(line(" " * GUTTER, (ends[0], "dim")), line((ends[1], "dim")), area.width)

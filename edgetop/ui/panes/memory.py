@@ -14,7 +14,7 @@ from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, is_flat, last, stacked, with_chart
 from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
 
-DETAIL_ROWS = 24  # of a pane that is alone, for more courses than the engine's
+DETAIL_ROWS = 24  # of a pane that is alone, for more timelines than the engine's
 LABEL_CELLS = 12
 GIB_FROM = 1000  # MiB
 NS = 1e9
@@ -79,7 +79,7 @@ def _sized(track: TrackView | None) -> str:
     return f"{shown} MiB" if (shown := _mib(track))[-1].isdigit() else shown
 
 
-def _course_figures(name: str, track: TrackView) -> Line:
+def _timeline_figures(name: str, track: TrackView) -> Line:
     least, most = (UNKNOWN if mib is None else _scaled(mib) for mib in (track.min, track.max))
     return line((f"{name:<{LABEL_CELLS}}", "dim"), _cell(track), (f"  min {least}, max {most}", "dim"))
 
@@ -90,7 +90,7 @@ def _shown(track: TrackView | None, unit: str) -> str:
     return formatting.reading(track.value, unit)
 
 
-def moves(view: MonitorView) -> bool:
+def has_chart(view: MonitorView) -> bool:
     """Whether the engine's memory is worth a chart: of what it took for the model, a number says as much."""
     points, measured_ns = view.memory.rss_points, view.progress.measured_ns
     if points is None or measured_ns is None:
@@ -102,17 +102,17 @@ def moves(view: MonitorView) -> bool:
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    points = view.memory.rss_points if moves(view) else None
+    points = view.memory.rss_points if has_chart(view) else None
     return with_chart(view, points, "MiB", partial(_rows, view.memory), area)
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """The pane alone: the figures, and the course of what decides."""
+    """The pane alone: the figures, and the timelines of what decides."""
     memory = view.memory
     shown = (("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
              ("system left", memory.available))  # fmt: skip
     blocks = [
-        Block(_course_figures(name, track), points, "MiB")
+        Block(_timeline_figures(name, track), points, "MiB")
         for name, track in shown
         if track and (points := view.sensor_series.get(track.info.id)) is not None
     ]

@@ -38,12 +38,12 @@ def title(view: MonitorView, area: Area) -> str:
 
 def one_line(view: MonitorView, area: Area) -> Line:
     """The operator that takes the most."""
-    found = view.operators.operators
-    if not found and view.frames:
+    matches = view.operators.operators
+    if not matches and view.frames:
         return fit(line(("frame    ", "dim"), total_words(view.frames)), area.width)
-    if not found:
+    if not matches:
         return fit(line(("hotspot  ", "dim"), (area.clean(_why_none(view)), "dim")), area.width)
-    largest, p50_ns = max(found, key=lambda operator: operator.share), _p50_ns(view)
+    largest, p50_ns = max(matches, key=lambda operator: operator.share), _p50_ns(view)
     ms = "" if p50_ns is None else f"  {formatting.milliseconds(scaled_ns(largest, p50_ns))} ms"
     change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
     share = f"{formatting.percent(largest.share)}{'' if largest.settled else ' ?'}"
@@ -84,7 +84,7 @@ def _stages(frames: FramesView, area: Area) -> list[Line]:
     rows: list[list[Piece]] = [
         [
             formatting.percent(stage.share),
-            (bar(stage.share, BAR_CELLS, area.look), "graph"),
+            (bar(stage.share, BAR_CELLS, area.characters), "graph"),
             *(formatting.milliseconds(ms * 1e6) for ms in (stage.p50_ms, stage.p99_ms)),
             area.clean(stage.name),
         ]
@@ -104,7 +104,7 @@ def _few_columns(area: Area) -> list[Column]:
 def _few_cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
     p50_ns, style = _p50_ns(view), "graph" if operator.settled else "dim"
     share = formatting.share_text(operator.share, settled=operator.settled)
-    length = bar(operator.share / largest if largest else 0.0, FEW_BAR_CELLS, area.look)
+    length = bar(operator.share / largest if largest else 0.0, FEW_BAR_CELLS, area.characters)
     ms = UNKNOWN if p50_ns is None else formatting.milliseconds(scaled_ns(operator, p50_ns))
     return [share, (length, style), ms, _change(operator), area.clean(short_name(operator))]
 
@@ -132,7 +132,7 @@ def _why_silent(view: MonitorView) -> str:
 
 
 def _state(view: MonitorView, area: Area) -> list[Line]:
-    """How it was found out, what that cost, and the types."""
+    """How it was matches out, what that cost, and the types."""
     operators, measured_ns = view.operators, view.progress.measured_ns
     duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
     last = UNKNOWN if operators.last_ns is None else formatting.clock_time(operators.last_ns)
@@ -158,31 +158,31 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
     if operators.is_disturbed:
         text = "? not settled: others took CPU time from each instrumented inference"
         return [fit(line((text, "warning")), area.width)]
-    told = []
+    notes = []
     if not operators.is_enough:
         bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
-        told.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
+        notes.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
     elif not all(operator.settled for operator in operators.operators):
-        told.append("? not settled")
+        notes.append("? not settled")
     if operators.left_out_runs:
-        told.append(f"{operators.left_out_runs} runs left out: disturbed")
-    return [fit(line(("; ".join(told), "dim")), area.width)] if told else []
+        notes.append(f"{operators.left_out_runs} runs left out: disturbed")
+    return [fit(line(("; ".join(notes), "dim")), area.width)] if notes else []
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
     """One line where the CPU ran what something else should have."""
-    found = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
-    if not found:
+    matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
+    if not matches:
         return []
-    share = formatting.percent(sum(operator.share for operator in found))
-    doubt = "" if all(operator.settled for operator in found) else " ?"
-    many = f"{len(found)} operator{'' if len(found) == 1 else 's'}"
-    text = f"{many} fell back to {where(found)}, {share}{doubt}: {', '.join(short_name(o) for o in found)}"
+    share = formatting.percent(sum(operator.share for operator in matches))
+    doubt = "" if all(operator.settled for operator in matches) else " ?"
+    many = f"{len(matches)} operator{'' if len(matches) == 1 else 's'}"
+    text = f"{many} fell back to {where(matches)}, {share}{doubt}: {', '.join(short_name(o) for o in matches)}"
     return [fit(line((area.clean(text), "warning")), area.width)]
 
 
 def _label(way: str) -> str:
-    """What must be said of figures that were found in this way, such as that they are an estimate."""
+    """What must be said of figures that were matches in this way, such as that they are an estimate."""
     label, colon, _ = way.partition(": ")
     return f"{label}: " if colon else ""
 
@@ -212,7 +212,7 @@ def _columns(area: Area) -> list[Column]:
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
     p50_ns = _p50_ns(view)
     us = UNKNOWN if p50_ns is None else f"{scaled_ns(operator, p50_ns) / 1e3:.1f}"
-    length = bar(operator.share / largest if largest else 0.0, BAR_CELLS, area.look)
+    length = bar(operator.share / largest if largest else 0.0, BAR_CELLS, area.characters)
     share = formatting.share_text(operator.share, settled=operator.settled)
     style = "text" if operator.settled else "dim"
     cells: list[Piece] = [
@@ -251,13 +251,13 @@ def _order(area: Area) -> str:
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
     """Those with all the words in their name, type or provider, in the order that was chosen."""
-    found = [operator for operator in view.operators.operators if area.listing.takes(_searched(operator))]
+    matches = [operator for operator in view.operators.operators if area.listing.takes(_searched(operator))]
     order = _order(area)
     if order == "share":
-        found.sort(key=lambda operator: -operator.share)
+        matches.sort(key=lambda operator: -operator.share)
     elif order == "change":
-        found.sort(key=lambda operator: -abs(operator.change or 0.0))
-    return found
+        matches.sort(key=lambda operator: -abs(operator.change or 0.0))
+    return matches
 
 
 def _searched(operator: OperatorView) -> str:

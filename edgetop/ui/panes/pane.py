@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from edgetop.analysis.analysis import MonitorView
 from edgetop.formatting import clean
 from edgetop.session.events import Severity
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.text import Line
 
 
@@ -31,14 +31,14 @@ class Listing:
 class Area:
     width: int
     height: int
-    look: Look
+    characters: CharacterSet
     listing: Listing = Listing()
     is_stacked: bool = False  # among timelines with one axis, which does not stand in it
     cursor_s: float | None = None  # the session time in s that the user points at; None: none
 
     def clean(self, text: str) -> str:
         """As this terminal can show it."""
-        return clean(text, ascii_only=self.look.ascii_only)
+        return clean(text, ascii_only=self.characters.ascii_only)
 
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":
         """The same with other cells."""
@@ -75,9 +75,9 @@ class Drawing:
     body: Callable[[MonitorView, Area], Sequence[Line]]
     scrolls: bool = False
     line: Callable[[MonitorView, Area], Line] | None = None  # the pane in one line
-    details: tuple[str, ...] = ()  # the kinds of sensors whose courses it draws where it is alone
+    details: tuple[str, ...] = ()  # the kinds of sensors whose timelines it draws where it is alone
     rows: str = ""  # what it lists, where that can be filtered
     orders: tuple[str, ...] = ()  # in which it can list it
     items: Callable[[MonitorView, Area], Sequence[Item]] | None = None  # of a list: the body is made of their lines
-    unit: str = ""  # of its course, beside the name
+    unit: str = ""  # of its timeline, beside the name
     subject: Callable[[MonitorView], object] = _whole  # the body is drawn of; while it is the same object, not anew

@@ -22,7 +22,7 @@ COLUMNS = (
     Column("by", 8, right=False),
     Column("", 12, right=False),
 )
-DETAIL_ROWS = 8  # of a pane that is alone, for the course of each rail
+DETAIL_ROWS = 8  # of a pane that is alone, for the timeline of each rail
 # Who measured, in a word: the whole name stands in the title.
 BY = {"external-shunt": "shunt", "on-board-monitor": "monitor", "firmware-estimate": "estimate"}
 
@@ -86,7 +86,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """The pane alone: what an inference costs, and every rail with its own course, the total first."""
+    """The pane alone: what an inference costs, and every rail with its own timeline, the total first."""
     power = view.power
     rails = [power.total, *power.rails] if power.total else list(power.rails)
     note = power.leading.track.info.note if power.leading else None
@@ -193,7 +193,7 @@ def _share(rail: RailView, total: RailView | None, area: Area) -> str:
     whole = total.track.value if total and not total.track.is_lost else None
     if rail is total or not whole or rail.track.value is None:
         return ""
-    return bar(rail.track.value / whole, COLUMNS[-1].cells, area.look)
+    return bar(rail.track.value / whole, COLUMNS[-1].cells, area.characters)
 
 
 POWER = Drawing("power", title, body, line=one_line, details=("power",), unit="W")

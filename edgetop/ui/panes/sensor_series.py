@@ -17,12 +17,12 @@ from edgetop.ui.text import BLANK, Line, Span, beside, fit
 NS = 1e9
 # What is not magnified: differences that are noise.
 LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
-# A course that moves by less than this, or than this share of its height, is a number.
+# A quantity that moves by less than this, or than this share of its height, is a number.
 FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (16.0, 0.15)}
 STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
 JOINS = {"MHz": np.fmin}  # of a column the lowest: that is when it was slow
 CHART_MIN_ROWS = 4
-LEAST_ROWS = 2  # of a course that is worth its room
+LEAST_ROWS = 2  # of a timeline that is worth its room
 SIDE_CELLS = 54  # what stands beside a chart where there is room
 SIDE_BY_SIDE_CELLS = 2 * SIDE_CELLS
 WARM_C, HOT_C = 15.0, 5.0  # this near to the trip, a temperature has another colour
@@ -48,7 +48,7 @@ def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
     cells, cursor = area.width - GUTTER, None
     if area.cursor_s is not None and axis.from_s <= area.cursor_s < axis.to_s:
         cursor = int((area.cursor_s - axis.from_s) * cells / (axis.to_s - axis.from_s))
-    return Plot(scale, cells, max(area.height, 1), area.look, slowed(view, axis, cells), cursor)
+    return Plot(scale, cells, max(area.height, 1), area.characters, slowed(view, axis, cells), cursor)
 
 
 def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
@@ -57,7 +57,7 @@ def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
 
 
 def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
-    """Whether a course has nothing to see, from that second on: a number says as much."""
+    """Whether a timeline has nothing to see, from that second on: a number says as much."""
     if points is None:
         return True
     lowest, highest = points.extremes(from_s)
@@ -65,7 +65,7 @@ def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
     return not highest - lowest >= max(moves, share * abs(highest))
 
 
-def course(
+def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
     """As many rows as the area has, at least one: a line, its extremes as a dim band, and a limit as a dashed line."""
@@ -98,7 +98,7 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
     marks = [event.t_ns / NS for event in view.events.newest_first if event.kind == "mark"]
     axis = view.latency.points.axis
     gutter = Span(character * GUTTER, style)
-    return (gutter, *time_line(axis, area.width - GUTTER, view.burst_marks, marks, (character, style), area.look))
+    return (gutter, *time_line(axis, area.width - GUTTER, view.burst_marks, marks, (character, style), area.characters))
 
 
 def with_axis(view: MonitorView, area: Area, draw: Callable[[Area], list[Line]]) -> list[Line]:
@@ -112,10 +112,10 @@ def with_axis(view: MonitorView, area: Area, draw: Callable[[Area], list[Line]])
 def with_chart(
     view: MonitorView, points: Points | None, unit: str, figures: Callable[[Area], list[Line]], area: Area
 ) -> list[Line]:
-    """Figures and the course of what leads: beside each other where there is room, else below, or the figures alone."""
+    """Figures and a timeline, beside each other where there is room, else below, or the figures alone."""
 
     def draw(room: Area) -> list[Line]:
-        return [] if points is None else course(view, points, unit, room)
+        return [] if points is None else timeline(view, points, unit, room)
 
     if points is not None and not points.is_empty:
         if area.is_stacked:
@@ -132,7 +132,7 @@ def with_chart(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One quantity of a pane that is alone: its figures in a line, and its course under it."""
+    """One quantity of a pane that is alone: its figures in a line, and its timeline under it."""
 
     figures: Line
     points: Points | None  # None, or an empty one: only the figures
@@ -143,7 +143,7 @@ class Block:
 def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line]:
     """Every quantity over time, one under the other, with the axis they share in the last row.
 
-    Where there are too few rows, the first ones have their course, and the others a line; what is still too much is
+    Where there are too few rows, the first ones have their timeline, and the others a line; what is still too much is
     left out.
     """
     drawn = [block for block in blocks if block.points is not None and not block.points.is_empty]
@@ -154,14 +154,14 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line
         lines.append(fit(block.figures, area.width))
         if block in drawn[:charts] and block.points is not None:
             rows = room // charts + (drawn.index(block) < room % charts)
-            lines += course(view, block.points, block.unit, area.resized(height=rows), limit=block.limit)
+            lines += timeline(view, block.points, block.unit, area.resized(height=rows), limit=block.limit)
     if charts:
         lines = [*lines[: area.height - 1], time_rule(view, area, " ", "dim")]
     return lines[: area.height]
 
 
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
-    """What stood in a course at that time; None where nothing did."""
+    """What stood in a timeline at that time; None where nothing did."""
     if points is None or not points.axis.from_s <= second < points.axis.to_s:
         return None
     place = int((second - points.axis.from_s) * len(points.middle) / (points.axis.to_s - points.axis.from_s))

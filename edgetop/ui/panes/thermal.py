@@ -13,16 +13,16 @@ from edgetop.analysis.forecast.words import left, outlook, time_left
 from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
-from edgetop.ui.look import frame_glyphs
+from edgetop.ui.characters import frame_characters
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import (
     SIDE_BY_SIDE_CELLS,
     SIDE_CELLS,
     Block,
-    course,
     is_flat,
     last,
     stacked,
+    timeline,
     with_axis,
 )
 from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, beside, fit, line, table, width, wrapped
@@ -38,7 +38,7 @@ CLOCK_COLUMNS = (
 )
 CLOSE_C = 5.0  # this near to its trip, a zone is shown as a warning
 CHART_MIN_ROWS = 4
-DETAIL_ROWS = 10  # of a pane that is alone, for the courses of each zone and clock
+DETAIL_ROWS = 10  # of a pane that is alone, for the charts of each zone and clock
 NAMED_IN_LINE = 2  # of the limits in force, where the pane is one line
 
 
@@ -153,7 +153,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         return _charts(view, area)
     if view.sensor_series and area.height >= DETAIL_ROWS:
         return _detailed(view, area)
-    has_chart = any(shown_courses(view))
+    has_chart = any(has_charts(view))
     if has_chart and area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
         left = area.width - SIDE_CELLS - 2
         tables = _squeezed(*_tables(view, area.resized(width=SIDE_CELLS)), area.height)
@@ -171,7 +171,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """The pane alone: every zone and every clock with its own course, a clock under its cap."""
+    """The pane alone: every zone and every clock with its own chart, a clock under its cap."""
     # By the highest ever seen, which seldom changes: a chart that moves with every breath cannot be read.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
     zones = [
@@ -241,7 +241,7 @@ def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> lis
     return [*zones[:room], *gap, *clocks][:height]
 
 
-def shown_courses(view: MonitorView) -> tuple[bool, bool]:
+def has_charts(view: MonitorView) -> tuple[bool, bool]:
     """Whether heat, and the clock, are worth a chart: what is flat is a number."""
     thermal = view.thermal
     return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz")
@@ -250,17 +250,17 @@ def shown_courses(view: MonitorView) -> tuple[bool, bool]:
 def _charts(view: MonitorView, area: Area) -> list[Line]:
     """Temperature with its trip, and under a rule of its own the clock with its cap."""
     thermal = view.thermal
-    has_heat, has_clock = shown_courses(view)
+    has_heat, has_clock = has_charts(view)
     rule = [_clock_rule(view, area)] if has_clock else []
     charts = (has_heat + has_clock) or 1
     rows = max(1, (area.height - len(rule)) // charts)
     lines: list[Line] = []
     if has_heat and thermal.hottest_points:
         heat = area.resized(height=area.height - len(rule) - rows * has_clock)
-        lines += course(view, thermal.hottest_points, "C", heat, limit=thermal.trip_c)
+        lines += timeline(view, thermal.hottest_points, "C", heat, limit=thermal.trip_c)
     lines += rule
     if has_clock and thermal.clock_points:
-        lines += course(view, thermal.clock_points, "MHz", area.resized(height=rows), limit=thermal.cap_points)
+        lines += timeline(view, thermal.clock_points, "MHz", area.resized(height=rows), limit=thermal.cap_points)
     if not has_clock:
         return lines
     return lines[: area.height]
@@ -268,7 +268,7 @@ def _charts(view: MonitorView, area: Area) -> list[Line]:
 
 def _clock_rule(view: MonitorView, area: Area) -> Line:
     """A line of the frame between the two, with the clock as it is now."""
-    rule = frame_glyphs(area.look).rule
+    rule = frame_characters(area.characters).rule
     said = f" {_clock_words(view, area)}{_cap_words(view)} "
     name = " clock MHz "
     dashes = max(1, area.width - len(name) - len(said) - 2)

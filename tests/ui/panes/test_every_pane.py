@@ -8,9 +8,8 @@ from rich.cells import cell_len
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.ui.panes import DRAWINGS
-from edgetop.ui.panes.header import identity_line, readout_line, tiny_lines, verdict_line, vitals_line
+from edgetop.ui.panes.header import identity_line, readout_line, status_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.panes.status import status_line
 from edgetop.ui.text import Line, width
 from edgetop.ui.themes import load_theme
 from tests.support.screens import area, plain, view_of

@@ -9,7 +9,7 @@ from edgetop.analysis.growth import GrowthView, Slope
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.headless import progress_line
 from edgetop.session.manifest import Load
-from edgetop.ui.look import Look
+from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line, vitals_line
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import width
@@ -190,8 +190,8 @@ def test_where_a_duration_was_asked_for_the_end_has_its_time_of_day() -> None:
     assert header(eight_hours, 80).endswith(" 1:16 of 8:00:00 ")
 
 
-def gauges(script: Script, cells: int, **look: bool) -> str:
-    return plain(vitals_line(view_of(script), Area(cells, 1, Look(**look))))
+def gauges(script: Script, cells: int, **characters: bool) -> str:
+    return plain(vitals_line(view_of(script), Area(cells, 1, CharacterSet(**characters))))
 
 
 def test_the_vital_signs_say_how_far_each_is_from_its_limit() -> None:
@@ -217,4 +217,4 @@ def test_gauges_are_drawn_with_what_the_terminal_has() -> None:
     assert "#" in gauges(measured(75), 160, ascii_only=True)
     view = view_of(measured(20, hot))
     for cells in range(8, 200):
-        assert len(plain(vitals_line(view, Area(cells, 1, Look())))) < cells or not cells
+        assert len(plain(vitals_line(view, Area(cells, 1, CharacterSet())))) < cells or not cells

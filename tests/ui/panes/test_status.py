@@ -1,6 +1,6 @@
 """The last line: keys that apply, and what edgetop costs."""
 
-from edgetop.ui.panes.status import status_line
+from edgetop.ui.panes.header import status_line
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import Script, measured
 

@@ -4,7 +4,7 @@ import pytest
 
 from edgetop.feeds.protocol import Mark, Transport
 from edgetop.session.seconds import NS
-from edgetop.ui.panes.transport import time_at, transport_line
+from edgetop.ui.panes.header import time_at, transport_line
 from tests.support.screens import area, plain
 
 END_S = 100

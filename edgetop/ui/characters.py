@@ -10,7 +10,7 @@ _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CharacterSet:
     ascii_only: bool = False
     boxes: bool = False  # the terminal was measured to draw box and block glyphs in one cell each; never with ASCII
 
@@ -19,7 +19,7 @@ class Look:
 MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐░▒▓°"
 
 
-class FrameGlyphs(NamedTuple):
+class FrameCharacters(NamedTuple):
     """What the frame around panes is made of."""
 
     top_left: str
@@ -32,9 +32,9 @@ class FrameGlyphs(NamedTuple):
     side: str
 
 
-def frame_glyphs(look: Look) -> FrameGlyphs:
+def frame_characters(characters: CharacterSet) -> FrameCharacters:
     """ASCII, where it was not measured that the terminal draws others in one cell."""
-    return FrameGlyphs(*("╭╮╰╯├┤─│" if look.boxes and not look.ascii_only else "++++++-|"))
+    return FrameCharacters(*("╭╮╰╯├┤─│" if characters.boxes and not characters.ascii_only else "++++++-|"))
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
@@ -53,11 +53,11 @@ def is_plain(environment: Mapping[str, str]) -> bool:
     return environment.get("TERM", "").split("-")[0] in _PLAIN_TERMINALS
 
 
-def suitable_look(*, ascii_asked: bool, environment: Mapping[str, str] = os.environ) -> Look:
-    return Look(ascii_only=ascii_asked or is_plain(environment) or not is_utf8(environment))
+def choose_characters(*, ascii_asked: bool, environment: Mapping[str, str] = os.environ) -> CharacterSet:
+    return CharacterSet(ascii_only=ascii_asked or is_plain(environment) or not is_utf8(environment))
 
 
-def suitable_theme(environment: Mapping[str, str] = os.environ) -> str:
+def choose_theme(environment: Mapping[str, str] = os.environ) -> str:
     if environment.get("NO_COLOR"):  # https://no-color.org: set, and not empty
         return "mono"
     return "16" if is_plain(environment) or not has_many_colours(environment) else "dark"

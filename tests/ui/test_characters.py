@@ -7,7 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from edgetop.ui.look import is_plain, is_utf8, suitable_look, suitable_theme
+from edgetop.ui.characters import choose_characters, choose_theme, is_plain, is_utf8
 
 
 @pytest.mark.parametrize(
@@ -55,32 +55,32 @@ def test_what_python_sets_in_a_c_locale_is_what_is_passed_over() -> None:
 def test_a_console_gets_ascii_and_the_terminals_own_colours(term: str) -> None:
     environment = {"TERM": term, "LANG": "C.UTF-8"}
     assert is_plain(environment)
-    assert suitable_look(ascii_asked=False, environment=environment).ascii_only
-    assert suitable_theme(environment) == "16"
+    assert choose_characters(ascii_asked=False, environment=environment).ascii_only
+    assert choose_theme(environment) == "16"
 
 
 @pytest.mark.parametrize("term", ["xterm-256color", "tmux-256color", "screen.xterm-256color", "xterm-kitty"])
 def test_other_terminals_get_braille_and_colours(term: str) -> None:
     environment = {"TERM": term, "LANG": "C.UTF-8"}
-    assert not suitable_look(ascii_asked=False, environment=environment).ascii_only
-    assert suitable_theme(environment) == "dark"
+    assert not choose_characters(ascii_asked=False, environment=environment).ascii_only
+    assert choose_theme(environment) == "dark"
 
 
 @pytest.mark.parametrize("term", ["xterm", "screen", "alacritty", "xterm-16color", ""])
 def test_a_terminal_that_tells_of_no_more_than_sixteen_colours_gets_its_own_sixteen(term: str) -> None:
     environment = {"TERM": term, "LANG": "C.UTF-8"}
-    assert not suitable_look(ascii_asked=False, environment=environment).ascii_only
-    assert suitable_theme(environment) == "16"
-    assert suitable_theme({**environment, "COLORTERM": "truecolor"}) == "dark"
+    assert not choose_characters(ascii_asked=False, environment=environment).ascii_only
+    assert choose_theme(environment) == "16"
+    assert choose_theme({**environment, "COLORTERM": "truecolor"}) == "dark"
     assert Console(force_terminal=True, _environ=environment).color_system in ("standard", "16")
 
 
 def test_no_color_is_heeded_where_it_says_something() -> None:
     environment = {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
-    assert suitable_theme({**environment, "NO_COLOR": "1"}) == "mono"
-    assert suitable_theme({**environment, "NO_COLOR": ""}) == "dark"
+    assert choose_theme({**environment, "NO_COLOR": "1"}) == "mono"
+    assert choose_theme({**environment, "NO_COLOR": ""}) == "dark"
 
 
 def test_without_utf8_or_where_asked_for_it_is_ascii() -> None:
-    assert suitable_look(ascii_asked=False, environment={"TERM": "xterm"}).ascii_only
-    assert suitable_look(ascii_asked=True, environment={"TERM": "xterm", "LANG": "C.UTF-8"}).ascii_only
+    assert choose_characters(ascii_asked=False, environment={"TERM": "xterm"}).ascii_only
+    assert choose_characters(ascii_asked=True, environment={"TERM": "xterm", "LANG": "C.UTF-8"}).ascii_only

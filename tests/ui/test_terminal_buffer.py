@@ -15,9 +15,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from edgetop.formatting import clean
-from edgetop.ui.terminal_buffer import TerminalBuffer
+from edgetop.ui.terminal_buffer import Part, TerminalBuffer, tightened, written
 from edgetop.ui.text import Line, Span, fit, joined
-from edgetop.ui.updates import Part, tightened, written
 from tests.support.screens import plain
 from tests.support.terminal import Cells
 
