@@ -61,8 +61,7 @@ def _input_shapes(
 ) -> tuple[Mapping[str, Sequence[int]], list[str]]:
     """The shapes that `run` would give the inputs, and a sentence for each that is assumed."""
     from edgetop.engines.child.errors import EngineError  # noqa: PLC0415
-    from edgetop.engines.child.inputs import Tensor  # noqa: PLC0415
-    from edgetop.engines.child.shapes import resolve_shapes  # noqa: PLC0415
+    from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415
     from edgetop.models.graph import input_names  # noqa: PLC0415
 
     if len(dict(asked)) < len(asked):

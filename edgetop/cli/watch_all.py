@@ -12,7 +12,7 @@ from edgetop.cli.output import print_text
 from edgetop.cli.privileges import with_sudo
 from edgetop.errors import InputError
 from edgetop.formatting import clean
-from edgetop.taps.processes import ModelProcess, model_processes, why_no_rates, with_rates
+from edgetop.taps.process import ModelProcess, model_processes, why_no_rates, with_rates
 from edgetop.taps.runtimes import runtime_of
 
 COMMAND_WIDTH = 30

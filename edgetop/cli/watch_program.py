@@ -13,7 +13,7 @@ from edgetop.cli.privileges import become, invoking_user, with_sudo
 from edgetop.errors import EXIT_DONE, InputError
 from edgetop.taps import perf
 from edgetop.taps.process import ProcessSpec, WatchedProcess, command_of, main_process
-from edgetop.taps.program import ProgramSpec, WatchedProgram
+from edgetop.taps.program import ProgramSpec, WatchedProgram, preload_library
 
 if TYPE_CHECKING:
     from edgetop.cli.watch import End
@@ -115,7 +115,6 @@ def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) ->
 
 def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, Any]) -> WatchedProgram:
     from edgetop.paths import cache_home  # noqa: PLC0415
-    from edgetop.taps.preload import library  # noqa: PLC0415
 
     output = own["app_output"]
     shows = options["headless"] and output is None
@@ -125,7 +124,7 @@ def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, A
         options["runs"],
         follow_children=own["follow_children"],
         output=None if output is None else _writable(output),
-        preload=library(cache_home()),
+        preload=preload_library(cache_home()),
         stdout=(sys.stderr if options["as_json"] else sys.stdout).fileno() if shows else None,
         stderr=sys.stderr.fileno() if shows else None,
     )

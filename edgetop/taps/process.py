@@ -1,4 +1,4 @@
-"""A program that runs already and whose inferences edgetop watches: an engine that can neither start nor end it.
+"""Programs that run already: which of them run models, and one that is watched, as an engine that edgetop cannot end.
 
 Uprobes need root, and nothing else here does. So a helper holds them, and this process gives its own rights up as soon
 as the helper has begun (`start_helper`, then `edgetop.cli.privileges`).
@@ -7,18 +7,20 @@ as the helper has begun (`start_helper`, then `edgetop.cli.privileges`).
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgetop.engines.protocol import Ended, EngineUpdate, Failed, LogLine, Message, Started
 from edgetop.errors import InputError
-from edgetop.taps.program import PREFIX, QUIET_NS, SHARED_MEMORY, remove_left_behind
+from edgetop.taps import perf
+from edgetop.taps.program import QUIET_NS, make_ring_folder
+from edgetop.taps.runtimes import libraries, mappings, models
 from edgetop.taps.taps import Taps
 
 # Root must not run what happens to lie in the folder where it was started: `-m` would.
@@ -27,6 +29,7 @@ PACKAGES = Path(__file__).parents[2]
 ASK_UNIT_S = 1.0
 GONE_UNIT_S = 5.0  # a unit that is stopped for so long is not being restarted
 ANSWER_S = 10.0  # of systemctl
+SURVEY_S, SURVEY_PATIENCE_S = 2.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def helper_command(*words: str) -> list[str]:
 
 
 def began(pid: int) -> str | None:
-    """When a process began, which with its number names it; None: it has ended, or is a zombie. proc_pid_stat(5)."""
+    """When a process began, which tells it from a later one. None: it ended, or is a zombie. proc_pid_stat(5)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
@@ -82,32 +85,88 @@ def main_process(unit: str) -> tuple[int, str]:
     return pid, fields.get("ActiveState", "")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelProcess:
+    """A process that has mapped a runtime or the file of a model."""
+
+    pid: int
+    user: str
+    command: tuple[str, ...]
+    runtimes: tuple[str, ...]  # names of the mapped libraries
+    models: tuple[str, ...]  # paths of mapped model files: ONNX Runtime maps none
+    calls_per_s: float | None = None  # None: unknown
+
+
+def model_processes() -> tuple[list[ModelProcess], int]:
+    """The model processes that may be read, by number, and how many processes may not be read."""
+    readable, closed = [], 0
+    for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
+        maps = mappings(pid)
+        if not maps:
+            try:
+                Path(f"/proc/{pid}/maps").read_bytes()
+            except OSError as error:
+                closed += isinstance(error, PermissionError)
+            continue
+        names, files = [path.rpartition("/")[2] for path in libraries(maps)], models(maps)
+        if names or files:
+            with contextlib.suppress(InputError):  # it ended meanwhile
+                readable.append(ModelProcess(pid, _user(pid), command_of(pid), tuple(names), tuple(files)))
+    return readable, closed
+
+
+def _user(pid: int) -> str:
+    try:
+        number = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return ""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def why_no_rates() -> str:
+    """Why the calls of these processes cannot be counted; "": they can."""
+    return perf.why_not() or ("" if perf.may_set() else "counting calls needs root")
+
+
+def with_rates(processes: list[ModelProcess]) -> list[ModelProcess]:
+    """The processes with their calls per second, counted by uprobes for two seconds."""
+    words = helper_command("survey", str(SURVEY_S), *(str(process.pid) for process in processes))
+    rates: dict[str, float] = {}
+    with contextlib.suppress(subprocess.SubprocessError, OSError, ValueError):
+        done = subprocess.run(  # noqa: S603  our own program
+            words, capture_output=True, check=True, timeout=SURVEY_PATIENCE_S, stdin=subprocess.DEVNULL
+        )
+        rates = json.loads(done.stdout).get("calls_per_s", {})
+    return [replace(process, calls_per_s=rates.get(str(process.pid))) for process in processes]
+
+
 class WatchedProcess:
     isolation = "program"
 
     def __init__(self, spec: ProcessSpec, ask_unit: Callable[[str], tuple[int, str]] = main_process) -> None:
         self.spec = spec
         self.output: Path | None = None  # what it prints stays its own
-        self.exit_status: int | None = None  # nobody but its parent knows
+        self.exit_status: int | None = None  # only its parent gets it
         self._ask_unit = ask_unit
         self._pid, self._began = spec.pid, began(spec.pid)
         self._folder: Path | None = None
         self._helper: subprocess.Popen[bytes] | None = None
-        self._said = b""
-        self._mapped: list[str] = []  # runtimes that the helper has found
-        self._missing: list[str] = []  # and why it cannot see their calls
+        self._partial_line = b""  # of the helper's output
+        self._mapped: list[str] = []  # runtimes whose calls the helper sees
+        self._missing: list[str] = []  # why it cannot see the calls of others
         self._taps = Taps()
         self._started_ns = time.monotonic_ns()
-        self._told_start = self._told_quiet = self._over = False
+        self._reported_start = self._reported_quiet = self._over = False
         self._stop = ""
         self._gone_since_s: float | None = None
         self._asked_unit_s = 0.0
 
     def start_helper(self, owner: tuple[int, int] | None = None) -> None:
         """Needs root. `owner`: user and group that this process will have. Raises InputError where it cannot be."""
-        home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-        remove_left_behind(home)
-        self._folder = self._taps.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+        self._folder = self._taps.folder = make_ring_folder()
         self._helper = subprocess.Popen(  # noqa: S603  this interpreter and our own program
             helper_command("watch", str(self._folder), str(self._pid)),
             stdin=subprocess.PIPE,
@@ -131,49 +190,47 @@ class WatchedProcess:
         if self._over or self._helper is None:
             return EngineUpdate()
         now_ns = time.monotonic_ns()
-        messages: list[Message] = [] if self._told_start else [Started(self._pid, "")]
-        self._told_start = True
+        messages: list[Message] = [] if self._reported_start else [Started(self._pid, "")]
+        self._reported_start = True
         has_helper = self._helper.poll() is None
-        end = self._end_of(messages)
+        end = self._end_reason(messages)
         records, news = self._taps.poll(now_ns, is_over=bool(end) or not has_helper)
-        messages += news
-        self._hear(messages)
+        messages += [*news, *self._helper_news()]
         end = end or self._stop or self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns)
         if not has_helper and not end:
             messages.append(Failed("engine", "the helper that holds the uprobes has ended"))
         elif end:
             messages.append(Ended(end, now_ns))
-        elif not self._told_quiet and self._taps.began_ns is None and now_ns - self._started_ns > QUIET_NS:
-            self._told_quiet = True
-            text = f"no inference was seen in 10 s: {self._found()}"
-            messages.append(LogLine("warning", "edgetop", text, "no-inference"))
+        elif not self._reported_quiet and self._taps.began_ns is None and now_ns - self._started_ns > QUIET_NS:
+            self._reported_quiet = True
+            why = f"process {self._pid} has mapped no library of ONNX Runtime or LiteRT (edgetop help watch)"
+            if self._mapped:
+                why = f"{', '.join(self._mapped[:3])} is mapped, no call yet"
+            elif self._missing:
+                why = "; ".join(self._missing[:3])
+            messages.append(LogLine("warning", "edgetop", f"no inference was seen in 10 s: {why}", "no-inference"))
         self._over = bool(end) or not has_helper
         return EngineUpdate(records, tuple(messages))
 
-    def _hear(self, messages: list[Message]) -> None:
-        """What the helper has found."""
+    def _helper_news(self) -> list[Message]:
+        """Read which runtimes the helper sees by now, and which it cannot."""
         assert self._helper
         assert self._helper.stdout
-        self._said += self._helper.stdout.read() or b""
-        *lines, self._said = self._said.split(b"\n")
+        self._partial_line += self._helper.stdout.read() or b""
+        *lines, self._partial_line = self._partial_line.split(b"\n")
+        messages: list[Message] = []
         for line in lines:
-            said = json.loads(line)
-            if found := said.get("found"):
-                name = found.rpartition("/")[2]
+            news = json.loads(line)
+            if path := news.get("found"):
+                name = path.rpartition("/")[2]
                 self._mapped.append(name)
-                text = f"{name}: calls of {', '.join(said['functions'])} are seen by uprobes"
+                text = f"{name}: calls of {', '.join(news['functions'])} are seen by uprobes"
                 messages.append(LogLine("info", "edgetop", text))
-            elif missing := said.get("missing"):
+            elif missing := news.get("missing"):
                 self._missing.append(missing)
+        return messages
 
-    def _found(self) -> str:
-        if self._mapped:
-            return f"{', '.join(self._mapped[:3])} is mapped, no call yet"
-        if self._missing:
-            return "; ".join(self._missing[:3])
-        return f"process {self._pid} has mapped no library of ONNX Runtime or LiteRT (edgetop help watch)"
-
-    def _end_of(self, messages: list[Message]) -> str:
+    def _end_reason(self, messages: list[Message]) -> str:
         """Why watching is over, where the process has ended; of a unit, when it is not started again."""
         if self._began is not None and began(self._pid) == self._began:
             return ""
@@ -182,9 +239,8 @@ class WatchedProcess:
         now_s = time.monotonic()
         if self._gone_since_s is None:
             self._gone_since_s = now_s
-            messages.append(
-                LogLine("warning", "program", f"process {self._pid} of {self.spec.unit} has ended", "unit-ended")
-            )
+            text = f"process {self._pid} of {self.spec.unit} has ended"
+            messages.append(LogLine("warning", "program", text, "unit-ended"))
         if now_s - self._asked_unit_s < ASK_UNIT_S:
             return ""
         self._asked_unit_s = now_s
@@ -208,7 +264,7 @@ class WatchedProcess:
         messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
 
     def stop(self) -> None:
-        """Watching ends; the process goes on."""
+        """End watching; the process goes on."""
         self._stop = "stop"
 
     @property
@@ -216,7 +272,7 @@ class WatchedProcess:
         return bool(self._stop)
 
     def profile(self) -> None:
-        """Not without touching the program: what was said when it began holds."""
+        """Do nothing: operators cannot be profiled without changing the program."""
 
     def close(self) -> None:
         """End the helper, and the uprobes with it, and remove what was shared with it."""

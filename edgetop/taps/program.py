@@ -5,6 +5,7 @@ through edgetop, and no pipe to edgetop: it does not notice when edgetop dies. I
 """
 
 import contextlib
+import hashlib
 import os
 import shlex
 import shutil
@@ -19,25 +20,21 @@ from pathlib import Path
 
 from edgetop.engines.decode import LineReader
 from edgetop.engines.postmortem import OomWitness, explain_exit
-from edgetop.engines.protocol import (
-    Died,
-    Ended,
-    EngineUpdate,
-    LogLine,
-    Message,
-    Started,
-)
+from edgetop.engines.protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.taps import Taps
 
 HOOK = Path(layout.__file__).parent / "hook"
+PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
+COMPILERS = ("cc", "gcc", "clang")
+COMPILE_S = 60.0
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
 PREFIX = "edgetop-tap-"
-QUIET_NS = 10_000_000_000  # without an inference: then it is told what was looked for
+QUIET_NS = 10_000_000_000  # without an inference: then a warning says what the process has loaded
 END_PATIENCE_NS = 5_000_000_000  # after SIGINT and after SIGTERM
 CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it notices that its program has
-MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are kept
+MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
 
 
@@ -64,27 +61,22 @@ class WatchedProgram:
         self._log: LineReader | None = None
         self._log_fd = -1
         self._taps = Taps()
-        self._told_start = False
+        self._reported_start = False
         self._started_ns = 0
         self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
         self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
-        self._told_quiet = self._over = False
+        self._reported_quiet = self._over = False
         self._witness = OomWitness()
         self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
 
     def start(self) -> None:
-        home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
         try:
-            remove_left_behind(home)
-            self._folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
-            self._taps.folder = self._folder
+            self._folder = self._taps.folder = make_ring_folder()
             self._process = self._spawn(self._folder)
         except OSError as error:
             self.close()
-            name = shlex.quote(self.spec.command[0])
-            raise InputError(
-                f"{name}: cannot be started: {error.strerror}", "give a program and its arguments"
-            ) from None
+            text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
+            raise InputError(text, "give a program and its arguments") from None
         self._started_ns = time.monotonic_ns()
 
     def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
@@ -119,8 +111,8 @@ class WatchedProgram:
         if self._over or self._process is None:
             return EngineUpdate()
         now_ns = time.monotonic_ns()
-        messages: list[Message] = [] if self._told_start else [Started(self._process.pid, "")]
-        self._told_start = True
+        messages: list[Message] = [] if self._reported_start else [Started(self._process.pid, "")]
+        self._reported_start = True
         status = self._process.poll()  # before the rings: what it did before it went is still read
         if status is not None and not self._ended_ns:
             self._ended_ns = now_ns
@@ -141,27 +133,27 @@ class WatchedProgram:
         return EngineUpdate(records, tuple(messages))
 
     def _quiet(self, now_ns: int, *, is_over: bool) -> list[Message]:
-        """What is told once, where nothing was seen for a while."""
+        """Warn once, where no inference was seen for a while."""
         waits = now_ns - self._started_ns <= QUIET_NS and not is_over
-        if self._taps.began_ns is not None or self._told_quiet or waits:
+        if self._taps.began_ns is not None or self._reported_quiet or waits:
             return []
-        self._told_quiet = True
+        self._reported_quiet = True
         text = "the program ended without an inference that was seen"
-        text = text if is_over else f"no inference was seen in 10 s: {self._found()}"
+        text = text if is_over else f"no inference was seen in 10 s: {self._loaded_runtimes()}"
         return [LogLine("warning", "edgetop", text, "no-inference")]
 
     def _left_behind(self) -> list[str]:
-        """The processes that it started and that have not ended, where it has."""
+        """The processes that the program started and that still run after it has ended."""
         assert self._folder
-        mark, found = f"{layout.FOLDER}={self._folder}".encode(), []
+        mark, running = f"{layout.FOLDER}={self._folder}".encode(), []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # another user's, or it has ended
                 if mark in (place / "environ").read_bytes().split(b"\0"):
-                    found.append(place.name)
-        return found
+                    running.append(place.name)
+        return running
 
-    def _found(self) -> str:
-        """What of a runtime the program has loaded."""
+    def _loaded_runtimes(self) -> str:
+        """Say which inference runtimes the program has loaded."""
         assert self._process
         libraries: set[str] = set()
         with contextlib.suppress(OSError):
@@ -169,17 +161,16 @@ class WatchedProgram:
                 name = line.rpartition("/")[2]
                 if any(word in name for word in RUNTIME_LIBRARIES) and ".so" in name:
                     libraries.add(name)
-        if libraries and self._taps.has_rings:
-            return f"{', '.join(sorted(libraries)[:3])} is loaded, no call yet"
-        if libraries:
-            advice = "" if self.spec.preload else "; a C program needs a C compiler here: apt install gcc"
-            return (
-                f"{', '.join(sorted(libraries)[:3])} is loaded, but no call came through a way that is watched{advice}"
-            )
-        return "its process has loaded no inference runtime that is known (edgetop help watch)"
+        if not libraries:
+            return "its process has loaded no inference runtime that is known (edgetop help watch)"
+        loaded = f"{', '.join(sorted(libraries)[:3])} is loaded"
+        if self._taps.has_rings:
+            return f"{loaded}, no call yet"
+        advice = "" if self.spec.preload else "; a C program needs a C compiler here: apt install gcc"
+        return f"{loaded}, but no call came through a way that is watched{advice}"
 
     def _bound_output(self) -> None:
-        """A file of edgetop's own does not grow for ever; what was read of it is in the events."""
+        """Empty edgetop's own file when it has grown large; what was read of it is in the events."""
         if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
             os.ftruncate(self._log_fd, 0)
             os.lseek(self._log_fd, 0, os.SEEK_SET)
@@ -213,11 +204,11 @@ class WatchedProgram:
 
     @property
     def was_stopped(self) -> bool:
-        """It was asked to end, so that its exit status says nothing."""
+        """Whether edgetop ended it, so that its exit status means nothing."""
         return bool(self._stops)
 
     def profile(self) -> None:
-        """Not without touching the program: what was said when it began holds."""
+        """Do nothing: operators cannot be profiled without changing the program."""
 
     def close(self) -> None:
         """End the program, where it still runs, and remove what was shared with it."""
@@ -237,11 +228,38 @@ class WatchedProgram:
             self._folder = None
 
 
-def remove_left_behind(home: Path | None) -> None:
-    """What an edgetop that was killed has left in shared memory: its number is in the folder's name."""
+def make_ring_folder() -> Path:
+    """Make a folder for the rings, in shared memory where possible. Removes those of an edgetop that was killed."""
+    home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
     owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
     for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-        number = folder.name.removeprefix(PREFIX).partition("-")[0]
+        number = folder.name.removeprefix(PREFIX).partition("-")[0]  # of the process that made it
         with contextlib.suppress(OSError):
             if number.isdigit() and folder.stat().st_uid in owners and not Path(f"/proc/{number}").exists():
                 shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+
+
+def preload_library(cache: Path) -> Path | None:
+    """The library that LD_PRELOAD brings into C and C++ programs, compiled under `cache` where it is not there yet.
+
+    None: it cannot be compiled here. There is one for each version of its source and each architecture. The folder is
+    the user's own (0700).
+    """
+    text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
+    library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
+    if library.exists():
+        return library
+    program = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if program is None:
+        return None
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            built = Path(scratch) / "built.so"
+            order = [program, "-O2", "-shared", "-fPIC", "-o", str(built), str(PRELOAD_SOURCE), "-ldl", "-lpthread"]
+            subprocess.run(order, check=True, capture_output=True, timeout=COMPILE_S)  # noqa: S603  our own source
+            built.replace(library)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return library

@@ -13,7 +13,7 @@ from types import ModuleType
 PACKAGE = "edgetop_engine"
 
 
-def _import_package() -> None:
+def _import_module(name: str) -> ModuleType:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     spec = importlib.util.spec_from_file_location(
@@ -23,25 +23,21 @@ def _import_package() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[PACKAGE] = package
     spec.loader.exec_module(package)
+    return importlib.import_module(PACKAGE + "." + name)
 
 
-def _first_cause(error: BaseException) -> BaseException:
-    """numpy wraps why it cannot be imported into a page of advice."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]
-    return error
-
-
-def _import_part(name: str) -> ModuleType:
-    """Exits with one line on stderr where an import fails: it is all that the conductor hears then."""
+def main() -> int:
+    """Exit with one line on stderr where an import fails: the conductor has nothing else to report then."""
+    is_query = sys.argv[1:] in (["--inventory"], ["--tensor-shapes"])
     try:
-        _import_package()
-        return importlib.import_module(PACKAGE + "." + name)
+        module = _import_module("queries" if is_query else "program")
     except Exception as error:
-        cause = _first_cause(error)
+        cause: BaseException = error
+        while cause.__cause__ or cause.__context__:  # numpy wraps why it cannot be imported into a page of advice
+            cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
         sys.exit("%s: %s" % (type(cause).__name__, " ".join(str(cause).split())))
+    return int(module.main(sys.argv[1:]))
 
 
 if __name__ == "__main__":
-    module = {"--inventory": "inventory", "--tensor-shapes": "reference"}.get(" ".join(sys.argv[1:]), "program")
-    sys.exit(_import_part(module).main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,22 +1,28 @@
-"""What the model is fed: arrays made or read before any clock runs.
+"""What the model is fed: the shape of each input, and arrays made or read before any clock runs.
 
 A source is "random", "zeros" or a path to a `.npy`, a `.npz` or a folder of `.npy` files
-that are cycled through. Errors are told in the names the user typed.
+that are cycled through. Errors use the names that the user typed.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .errors import EngineError, one_line
 
 Dim = Union[int, str, None]
+Shapes = Dict[str, List[int]]
 
-# Cycled inputs are kept in memory up to here; beyond it each is read again when its turn comes.
+GENERATED = ("random", "zeros")
+# Cycled inputs are cached in memory up to here; beyond it each is read again when its turn comes.
 MAX_CACHED_BYTES = 256 * 1024 * 1024
+
+ASSUMED_BATCH = 1
+ASSUMED_IMAGE_SIDE = 224
+ASSUMED_LENGTH = 128
 
 
 class Tensor:
@@ -45,11 +51,6 @@ class Tensor:
         dim = self.shape[position]
         return self.resizable or not is_known(dim) or dim == size
 
-    @property
-    def text(self) -> str:
-        """The declared shape as people write it."""
-        return format_shape(self.shape)
-
     def describe(self) -> Dict[str, Any]:
         return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype.name}
 
@@ -71,9 +72,6 @@ def refuse_unknown_names(given: Iterable[str], tensors: Sequence[Tensor], option
             )
 
 
-GENERATED = ("random", "zeros")
-
-
 def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
     """What feeds this input: its own source, else the one given for all (under ""), else random."""
     return sources.get(tensor.name, sources.get("", "random"))
@@ -89,53 +87,126 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
     return list(shape) if fits else None
 
 
+def resolve_shapes(
+    tensors: Sequence[Tensor], asked: Shapes, batch: Optional[int], sources: Dict[str, str]
+) -> Tuple[Shapes, List[str]]:
+    """The concrete shape of each input, and a sentence for each one that was assumed.
+
+    What `--shape` says wins, then `--batch`, then the file that feeds the input, then a
+    stated default. A named dimension (ONNX: "N") is the same size wherever it stands. Raises
+    EngineError("input") where the model cannot have it so.
+    """
+    refuse_unknown_names(asked, tensors, "--shape")
+    wanted: Dict[str, List[Dim]] = {}
+    for tensor in tensors:
+        given = _checked_shape(tensor, asked[tensor.name]) if tensor.name in asked else None
+        wanted[tensor.name] = list(given or shape_of_source(tensor, sources) or tensor.shape)
+    if batch is not None:
+        _set_batch([tensor for tensor in tensors if tensor.name not in asked], wanted, batch)
+    sizes = _named_sizes(tensors, wanted)
+    shapes: Shapes = {}
+    assumptions: List[str] = []
+    for tensor in tensors:
+        shape, was_assumed = _filled(wanted[tensor.name], sizes)
+        if was_assumed:
+            assumptions.append(
+                "input %s is %s: it runs as %s" % (tensor.name, format_shape(tensor.shape), format_shape(shape))
+            )
+        shapes[tensor.name] = shape
+    return shapes, assumptions
+
+
+def _checked_shape(tensor: Tensor, shape: List[int]) -> List[int]:
+    if not (len(shape) == len(tensor.shape) and all(tensor.accepts(i, size) for i, size in enumerate(shape))):
+        given = ",".join(map(str, shape))
+        raise EngineError(
+            "input", "--shape %s:%s does not fit the model's %s" % (tensor.name, given, format_shape(tensor.shape))
+        )
+    return shape
+
+
+def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: int) -> None:
+    """Make `batch` the first dimension of every input that can have it; at least one must."""
+    takers = [tensor for tensor in tensors if tensor.shape and tensor.accepts(0, batch)]
+    refusing = [tensor for tensor in tensors if tensor.shape and tensor not in takers]
+    if refusing and not takers:
+        raise EngineError(
+            "input",
+            "--batch %d: input %s has the fixed first dimension %s" % (batch, refusing[0].name, refusing[0].shape[0]),
+            "export the model with a dynamic batch, or leave --batch out",
+        )
+    for tensor in takers:
+        wanted[tensor.name][0] = batch
+
+
+def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dict[str, int]:
+    """The size of every named dimension for which any input has a number."""
+    sizes: Dict[str, int] = {}
+    for tensor in tensors:
+        for name, size in zip(tensor.shape, wanted[tensor.name]):
+            if isinstance(name, str) and isinstance(size, int):
+                sizes.setdefault(name, size)
+    return sizes
+
+
+def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], bool]:
+    """The shape with a number in every place, and whether one was assumed. Assumed names join `sizes`."""
+    filled: List[int] = []
+    was_assumed = False
+    for position, dim in enumerate(shape):
+        if isinstance(dim, str) and dim in sizes:
+            filled.append(sizes[dim])
+        elif is_known(dim):
+            filled.append(int(dim))  # type: ignore[arg-type]
+        else:
+            side = ASSUMED_IMAGE_SIDE if len(shape) == 4 else ASSUMED_LENGTH
+            filled.append(side if position else ASSUMED_BATCH)
+            was_assumed = True
+            if isinstance(dim, str):
+                sizes[dim] = filled[-1]
+    return filled, was_assumed
+
+
 class InputSet:
     """The arrays of every input, one step after the other."""
 
     def __init__(self, steps: Dict[str, "_Steps"]) -> None:
         self._steps = steps
         self._position = 0
-        self.length = max([len(steps) for steps in steps.values()] or [1])
+        self.length = max([steps.count for steps in steps.values()] or [1])
 
     def first(self) -> Dict[str, Any]:
         """Return the feeds of the first inference."""
-        return {name: steps[0] for name, steps in self._steps.items()}
+        return {name: steps.at(0) for name, steps in self._steps.items()}
 
     def next(self) -> Dict[str, Any]:
         """Return the feeds of the next inference: name to array."""
         position, self._position = self._position, self._position + 1
-        return {name: steps[position] for name, steps in self._steps.items()}
+        return {name: steps.at(position) for name, steps in self._steps.items()}
 
     def at(self, name: str, position: int) -> Any:
-        """What one input is fed in a step."""
-        return self._steps[name][position]
+        """Return what one input is fed in a step."""
+        return self._steps[name].at(position)
 
 
 class _Steps:
-    """The arrays one input goes through; a single one unless a folder was given."""
+    """The arrays that one input cycles through: `generated`, or those of files."""
 
-    def __init__(self, tensor: Tensor, shape: List[int], paths: List[str], max_cached_bytes: int) -> None:
+    def __init__(
+        self, tensor: Tensor, shape: List[int], *, generated: Any = None, paths: Sequence[str] = (), max_bytes: int = 0
+    ) -> None:
+        """`max_bytes`: of all files together, up to which they are cached. Each is checked here in any case."""
         self._tensor, self._shape, self._paths = tensor, shape, paths
-        self._cache: List[Any] = []
-        for path in paths:  # every file is checked before the run, whether it is kept or not
+        self._cache = [] if generated is None else [generated]
+        for path in paths:
             array = self._read(path)
-            if array.nbytes * len(paths) <= max_cached_bytes:
+            if array.nbytes * len(paths) <= max_bytes:
                 self._cache.append(array)
+        self.count = len(self._cache) or len(paths)
 
-    @classmethod
-    def of(cls, tensor: Tensor, shape: List[int], array: Any) -> "_Steps":
-        """A single array that was generated and not read from a file."""
-        steps = cls(tensor, shape, [], 0)
-        steps._cache.append(array)
-        return steps
-
-    def __len__(self) -> int:
-        return len(self._cache) or len(self._paths)
-
-    def __getitem__(self, position: int) -> Any:
-        if self._cache:
-            return self._cache[position % len(self._cache)]
-        return self._read(self._paths[position % len(self._paths)])
+    def at(self, position: int) -> Any:
+        place = position % self.count
+        return self._cache[place] if self._cache else self._read(self._paths[place])
 
     def _read(self, path: str) -> Any:
         return fitted(self._tensor, self._shape, read_array(path, self._tensor.name), path)
@@ -160,12 +231,12 @@ def make_inputs(
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
         try:
-            if source == "random":
-                steps[tensor.name] = _Steps.of(tensor, shape, random_array(rng, shape, tensor.dtype))
-            elif source == "zeros":
-                steps[tensor.name] = _Steps.of(tensor, shape, np.zeros(shape, tensor.dtype))
+            if source in GENERATED:
+                is_random = source == "random"
+                array = random_array(rng, shape, tensor.dtype) if is_random else np.zeros(shape, tensor.dtype)
+                steps[tensor.name] = _Steps(tensor, shape, generated=array)
             else:
-                steps[tensor.name] = _Steps(tensor, shape, _paths(source), max_cached_bytes)
+                steps[tensor.name] = _Steps(tensor, shape, paths=_paths(source), max_bytes=max_cached_bytes)
         except MemoryError:
             raise _too_large(tensor, shape, "which cannot be had now") from None
     return InputSet(steps)
@@ -174,7 +245,7 @@ def make_inputs(
 def refuse_too_large(tensors: Sequence[Tensor], shapes: Dict[str, List[int]]) -> None:
     """Raises EngineError("input") for an input that the whole memory could not hold, before anything asks for it.
 
-    Linux often promises such memory, and ends who uses it (Documentation/mm/overcommit-accounting.rst).
+    Linux often promises such memory, and kills the process that uses it (Documentation/mm/overcommit-accounting.rst).
     """
     try:
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -202,9 +273,7 @@ def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:
     """Uniform [0, 1) for floats, the whole range for 8-bit integers, 0 to 99 for wider ones."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
-        array = rng.random_sample(shape).astype(dtype)
-        # A double just below 1 becomes 1 when it is rounded to fewer bits.
-        return np.minimum(array, np.nextafter(dtype.type(1), dtype.type(0)), out=array)
+        return below_one(rng.random_sample(shape).astype(dtype))
     if dtype.kind == "c":
         return (rng.random_sample(shape) + 1j * rng.random_sample(shape)).astype(dtype)
     if dtype.kind == "b":
@@ -213,6 +282,12 @@ def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:
         info = np.iinfo(dtype)
         return rng.randint(info.min, info.max + 1, shape).astype(dtype)
     return rng.randint(0, 100, shape).astype(dtype)
+
+
+def below_one(array: Any) -> Any:
+    """The array of floats, in place: a double just below 1 becomes 1 when it is rounded to fewer bits."""
+    one, zero = array.dtype.type(1), array.dtype.type(0)
+    return np.minimum(array, np.nextafter(one, zero), out=array)
 
 
 def _paths(source: str) -> List[str]:
@@ -229,34 +304,36 @@ def _paths(source: str) -> List[str]:
 def read_array(path: str, name: str) -> Any:
     """The array of input `name` in a .npy file, or in a .npz by that key or as its only one."""
     try:
-        return _loaded(path, name)
-    except EngineError:
-        raise
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            keys = list(loaded.keys())
+            if name in keys or len(keys) == 1:
+                return loaded[name if name in keys else keys[0]]
     except Exception as error:  # numpy raises OSError, ValueError, EOFError, BadZipFile and more
         raise EngineError("input", "%s: not an array file: %s" % (path, one_line(error))) from None
-
-
-def _loaded(path: str, name: str) -> Any:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
-        keys = list(loaded.keys())
-        key = name if name in keys else keys[0] if len(keys) == 1 else None
-        if key is None:
-            raise EngineError("input", "%s: no array named %s; it has %s" % (path, name, ", ".join(keys)))
-        return loaded[key]
+    raise EngineError("input", "%s: no array named %s; it has %s" % (path, name, ", ".join(keys)))
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
     """The array as the runtime wants it, or EngineError where its shape or dtype differs."""
     if list(array.shape) != list(shape):
-        raise EngineError(
-            "input",
-            "%s: shape %s, but input %s wants %s" % (path, format_shape(array.shape), tensor.name, format_shape(shape)),
-        )
+        shapes = format_shape(array.shape), tensor.name, format_shape(shape)
+        raise EngineError("input", "%s: shape %s, but input %s wants %s" % (path, *shapes))
     if array.dtype != tensor.dtype:
-        raise EngineError(
-            "input", "%s: dtype %s, but input %s wants %s" % (path, array.dtype, tensor.name, tensor.dtype)
-        )
+        dtypes = array.dtype, tensor.name, tensor.dtype
+        raise EngineError("input", "%s: dtype %s, but input %s wants %s" % (path, *dtypes))
     return np.asarray(array, order="C")  # ascontiguousarray would make a scalar one-dimensional
+
+
+def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
+    """The call that runs the model of `spec` with the first inputs of the engine. Raises EngineError.
+
+    `opened` is called when the interpreter or session exists, and nothing is allocated yet.
+    """
+    adapter.open(spec)
+    opened()
+    shapes, _ = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
+    adapter.reshape(shapes)
+    return adapter.bind(make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"]).first())

@@ -18,7 +18,7 @@ from .waiting import Waiter
 FLUSH_NS = 20_000_000
 SPARE_NS = 2_000_000  # a rest between two inferences in which there is time to send records
 MAX_FAILURES_IN_A_ROW = 10
-# Every other inference may fail, thousands a second: the records count them, and words come no oftener.
+# Every other inference may fail, thousands a second: the records count them, and log lines come no oftener.
 REPORT_FAILURE_NS = 1_000_000_000
 
 Call = Callable[[], Any]
@@ -26,7 +26,7 @@ Clock = Callable[[], int]
 
 
 class Control:
-    """What the conductor asked for; read by the loop between two inferences."""
+    """The requests of the conductor, which the loop reads between two inferences."""
 
     def __init__(self) -> None:
         self.stop_requested = False
@@ -67,9 +67,9 @@ class Loop:
         self._silent_until = 0
 
     def repeat(self, phase: int, **how: Any) -> str:
-        """Run until `runs` are done, the clock passes `until_ns` or `duration_ns` are over, or a stop is asked for.
+        """Run until `runs` are done, the clock passes `until_ns`, `duration_ns` are over, or a stop is requested.
 
-        `paced`: as the load asks for, and not back to back. `announce` is called when all is ready, right before
+        `paced`: at the pace of the load, and not back to back. `announce` is called when all is ready, right before
         the first inference, so that what edgetop prepares is no part of the phase. Returns "runs", "duration" or
         "stop". Raises EngineError when the runtime raised ten times in a row, or on the very first inference.
         """
@@ -78,7 +78,10 @@ class Loop:
         with contextlib.closing(Slowest(self._outlet)) as slowest:
             return self._repeat(phase, slowest, **how)
 
-    def _repeat(  # noqa: C901, PLR0912, PLR0915  one flat loop: a call of a helper would be in the measurement
+    # One flat function of 88 lines on purpose. The interpreter's work between two inferences is time in which a model
+    # of 20 us is not running, and a call of a Python function costs 0.1 us and touches caches that the model uses: so
+    # nothing between the two clock readings but the model, and no call around them that is not needed each time.
+    def _repeat(  # noqa: C901, PLR0912, PLR0915
         self,
         phase: int,
         slowest: Optional[Slowest],
@@ -156,7 +159,7 @@ class Loop:
                 return "duration"
             if control.stop_requested:
                 return "stop"
-            # Asked here, once in 20 ms, and not with every inference: a profile costs nothing until it is due.
+            # Checked here, once in 20 ms, and not after every inference: a profile costs nothing until it is due.
             if bursts is not None and bursts.is_due(done):
                 begun = now()
                 bursts.take(call)
@@ -179,7 +182,7 @@ class Loop:
             raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None
 
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
-        """Tell what the runtime raised; whether it has raised too often."""
+        """Report what the runtime raised. Return whether it has raised too often."""
         text = one_line(error)
         if phase == frames.PHASE_FIRST:
             raise EngineError("first", "the first inference failed: %s" % text, "see --input and --shape")
@@ -194,8 +197,8 @@ class Loop:
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
     """Warm up for at least `runs` and `time_ns`; with `until_steady`, until latency no longer drifts.
 
-    The rule for the minima is that of TensorFlow Lite's benchmark_model: both must be met. They are run back to
-    back, for caches and arenas do not mind; steadiness is judged at the pace that is going to be measured.
+    Both minima must be met, as in TensorFlow Lite's benchmark_model. They are run back to back, which is enough for
+    caches and arenas; steadiness is judged at the pace that is going to be measured.
     """
     begin = loop.clock()
     reason: str = loop.repeat(frames.PHASE_WARMUP, runs=runs)

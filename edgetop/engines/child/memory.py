@@ -1,6 +1,6 @@
-"""What this process holds in memory, asked at the steps of a run, never within the timed loop.
+"""The resident memory of this process, read at the steps of a run, never within the timed loop.
 
-Which step a growth belongs to (the runtime, the model, its first inference) cannot be told
+Which step a growth belongs to (the runtime, the model, its first inference) cannot be seen
 from outside: the steps are shorter than any sampling. proc(5), /proc/self/status.
 """
 
@@ -13,7 +13,7 @@ from . import frames
 
 STATUS = "/proc/self/status"
 
-# In the order in which a run comes to them. Each is taken at the end of what it is called after.
+# The steps, in their order. Each is read at the end of the step.
 INTERPRETER, RUNTIME, MODEL, FIRST, STEADY = "interpreter", "runtime", "model", "first", "steady"
 
 _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "RssShmem": "shmem_kib"}

@@ -2,13 +2,14 @@
 
 Both offer the same `buffer` to pack into, `flush(count)` to send its first records, `put` to
 send those of another buffer, and `send(kind, message)`. Neither ever makes the loop wait: what
-cannot be taken now is kept, and what cannot be kept is counted and told.
+cannot be written now is queued, and what finds no room in the queue is counted and reported.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import select
 from collections import deque
@@ -17,7 +18,7 @@ from typing import Any, Deque, Dict, Tuple
 from . import frames
 
 CAPACITY = 4096  # records packed between two flushes
-MAX_WAITING_BYTES = 32 * 1024 * 1024  # kept for a reader that fell behind: 1.2 million records
+MAX_WAITING_BYTES = 32 * 1024 * 1024  # queued for a reader that fell behind: 1.2 million records
 PIPE_BYTES = 1024 * 1024  # the kernel's default limit for unprivileged users
 
 
@@ -57,8 +58,15 @@ class PipeOutlet:
         header = frames.HEADER.pack(frames.MAGIC, frames.VERSION, frames.RECORDS, size)
         if self._waiting:
             self._enqueue(header + records)
-        else:
-            self._write_or_enqueue(header, records)
+            return
+        try:
+            written = os.writev(self._fd, [header, records])
+        except BlockingIOError:
+            written = 0
+        except OSError:  # the reader is gone; the control pipe will say so
+            return
+        if written < len(header) + size:
+            self._enqueue((header + records)[written:])
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         self._drain()
@@ -77,21 +85,11 @@ class PipeOutlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """In its place among the records, and so before the end, after which nobody listens."""
+        """In its place among the records, and so before the end, after which nobody reads."""
         if self._lost:
             lost, self._lost = self._lost, 0
             self._enqueue(frames.pack_message(frames.LOST, {"count": lost}))
             self._drain()
-
-    def _write_or_enqueue(self, header: bytes, payload: memoryview) -> None:
-        try:
-            written = os.writev(self._fd, [header, payload])
-        except BlockingIOError:
-            written = 0
-        except OSError:  # the reader is gone; the control pipe will say so
-            return
-        if written < len(header) + len(payload):
-            self._enqueue((header + payload)[written:])
 
     def _enqueue(self, data: bytes) -> None:
         self._waiting.append(data)
@@ -139,20 +137,18 @@ class QueueOutlet:
             self._lost += count
             return
         self._report_loss()
-        self._queued += size
-        self._queue.append((frames.RECORDS, bytes(records)))
+        self._append(frames.RECORDS, bytes(records))
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         self._report_loss()
-        self._put(kind, message)
+        self._append(kind, json.dumps(message).encode())
 
     def _report_loss(self) -> None:
         if self._lost:
             lost, self._lost = self._lost, 0
-            self._put(frames.LOST, {"count": lost})
+            self._append(frames.LOST, json.dumps({"count": lost}).encode())
 
-    def _put(self, kind: int, message: Dict[str, Any]) -> None:
-        payload = frames.pack_message(kind, message)[frames.HEADER.size :]
+    def _append(self, kind: int, payload: bytes) -> None:
         self._queued += len(payload)
         self._queue.append((kind, payload))
 
@@ -168,5 +164,5 @@ class QueueOutlet:
 
 def widen(fd: int) -> None:
     """Ask for the largest pipe an ordinary user may have (fcntl(2), F_SETPIPE_SZ)."""
-    with contextlib.suppress(OSError):  # a smaller pipe only fills sooner; what waits is kept here
+    with contextlib.suppress(OSError):  # a smaller pipe only fills sooner; what waits is queued here
         fcntl.fcntl(fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)

@@ -1,4 +1,4 @@
-"""When inferences are meant to start: at a rate, after a pause, in the on part of a duty cycle.
+"""When inferences are due to start: at a rate, after a pause, in the on part of a duty cycle.
 
 Under a rate the load is open: starts are planned from the beginning of a phase, and one that
 comes late delays none that is planned after it. What a record says it waited is counted from

@@ -1,6 +1,6 @@
 """The helper process (profilers/helper.py starts it): it prepares a profiler, and answers each request with a profile.
 
-A line of JSON comes, a line goes.
+Each request and each answer is a line of JSON.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def main(control_fd: int, data_fd: int) -> int:
     requests: "queue.Queue[Dict[str, Any]]" = queue.Queue()
     threading.Thread(target=_listen, args=(control_fd, requests), daemon=True).start()
     memory.yield_to_the_oom_killer(OOM_SCORE_ADJ)
-    asked = requests.get()
+    first = requests.get()
     try:
-        adapter, _ = choose(asked["spec"]["engine"], asked["spec"]["format"])
-        module = importlib.import_module(".profilers." + asked["service"], __package__)
-        service = module.Service(asked["spec"], adapter)
+        adapter, _ = choose(first["spec"]["engine"], first["spec"]["format"])
+        module = importlib.import_module(".profilers." + first["service"], __package__)
+        service = module.Service(first["spec"], adapter)
         _send(data_fd, {"way": service.way})
         while True:
             request = requests.get()
             begin = time.monotonic_ns()
             service.make_ready()
-            # The pause is long for the sake of making ready as it is: as much again brings more for little.
+            # Preparation makes the pause long in any case: as much time again for runs adds little to it.
             budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
             _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])).describe())
     except Exception as error:  # a runtime's own, whatever it is
@@ -49,7 +49,7 @@ def main(control_fd: int, data_fd: int) -> int:
 
 
 def _listen(control_fd: int, requests: Any) -> None:
-    """Where the engine is gone, be gone too, even within a long inference."""
+    """When the engine is gone, exit too, even within a long inference."""
     with os.fdopen(control_fd, encoding="utf-8") as lines:
         for line in lines:
             requests.put(json.loads(line))

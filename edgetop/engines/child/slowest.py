@@ -1,8 +1,8 @@
 """What the kernel counted around an inference that took much longer than others.
 
-Asking the kernel costs some microseconds, so it is not asked around every inference, and never within
-the timed span. It is asked whenever records are sent, every 20 ms; when an inference takes longer than all others
-of its tenth of a second, it is asked again, and the difference holds that inference and at most the 20 ms before it.
+Reading the kernel's counters costs some microseconds, so they are not read around every inference, and never within
+the timed span. They are read whenever records are sent, every 20 ms; when an inference takes longer than all others
+of its tenth of a second, they are read again, and the difference holds that inference and at most the 20 ms before it.
 getrusage(2); Documentation/scheduler/sched-stats.rst for the time that was spent waiting for a CPU.
 """
 
@@ -17,11 +17,11 @@ from typing import Any, Dict, Optional, Tuple
 from . import frames
 
 NEVER = 2**63 - 1
-WINDOW_NS = 100_000_000  # of which the slowest may be told; short, for a session's seconds are not known here
+WINDOW_NS = 100_000_000  # of which the slowest may be reported; short, because a session's seconds are not known here
 
-# How many windows are told: a threshold that rises with each that is told and falls with each that is not settles
-# at a share (Robbins and Monro 1951, A stochastic approximation method). Two in a second at first; so many of
-# all windows so far, for the slowest of a short session are all of them recent; and at last one in 25 s.
+# How many windows are reported: a threshold that rises with each reported one and falls with each other settles at a
+# share (Robbins and Monro 1951, A stochastic approximation method). Two in a second at first; then ENOUGH of all
+# windows so far, because the slowest of a short session are all of them recent; and at last one in 25 s.
 RISE = 1.05
 ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
@@ -35,7 +35,7 @@ Counted = Tuple[int, int, int, int, Optional[int]]  # when; preempted, major and
 
 
 class Slowest:
-    """One thread's watch over its own slow inferences. To be made and used in that thread."""
+    """Reports the slow inferences of one thread. It must be created and used in that thread."""
 
     def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
         self._outlet = outlet
@@ -48,7 +48,7 @@ class Slowest:
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
         self._before: Counted = (0, 0, 0, 0, None)
         self._window = -1
-        self._found: Optional[Dict[str, Any]] = None  # the slowest of this window
+        self._candidate: Optional[Dict[str, Any]] = None  # the slowest of this window
         self._windows = 0
         self._threshold_ns = 0.0
 
@@ -59,7 +59,7 @@ class Slowest:
             os.close(self._fd)
 
     def checkpoint(self, now_ns: int) -> int:
-        """Between two inferences, now and then. Gives the latency from which on `note` is to be called."""
+        """Read the counters between two inferences. Return the latency above which `note` is to be called."""
         self._before = self._count(now_ns)
         if now_ns // WINDOW_NS != self._window:
             self._report()
@@ -67,14 +67,14 @@ class Slowest:
         return self._slow_ns()
 
     def note(self, start_ns: int, done_ns: int) -> int:
-        """An inference took longer than any other of its window. Gives what `checkpoint` gives."""
+        """An inference took longer than any other of its window. Return what `checkpoint` returns."""
         now, before = self._count(done_ns), self._before
         self._before = now
-        if start_ns // WINDOW_NS != self._window:  # the window is over, and nobody has looked since
+        if start_ns // WINDOW_NS != self._window:  # the window is over, without a checkpoint since
             self._report()
             self._window = start_ns // WINDOW_NS
         waited = None if now[4] is None or before[4] is None else now[4] - before[4]
-        self._found = {
+        self._candidate = {
             "t_ns": start_ns,
             "latency_ns": done_ns - start_ns,
             "span_ns": done_ns - before[0],
@@ -86,18 +86,18 @@ class Slowest:
         return self._slow_ns()
 
     def _slow_ns(self) -> int:
-        return max(int(self._threshold_ns), self._found["latency_ns"] if self._found else 0)
+        return max(int(self._threshold_ns), self._candidate["latency_ns"] if self._candidate else 0)
 
     def _report(self) -> None:
         """Report the slowest inference of the window that is over, if it stands out."""
-        found, self._found = self._found, None
+        slowest, self._candidate = self._candidate, None
         self._windows += 1
-        if found is None:
+        if slowest is None:
             share = report_share(self._windows)
             self._threshold_ns *= RISE ** (-share / (1 - share))
             return
-        self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else found["latency_ns"] / RISE
-        self._outlet.send(frames.SLOW, found)
+        self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else slowest["latency_ns"] / RISE
+        self._outlet.send(frames.SLOW, slowest)
 
     def _count(self, now_ns: int) -> Counted:
         usage = resource.getrusage(self._who)

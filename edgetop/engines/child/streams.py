@@ -1,4 +1,4 @@
-"""Several inferences at once, each in a thread with buffers of its own, told as if by one loop."""
+"""Several inferences at once, each in a thread with buffers of its own, reported as if by one loop."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NEVER = 2**63 - 1
 class Lanes:
     """One outlet for the loops of several threads.
 
-    An inference that began early may end late, after others that began later have been sent. So it is
-    told how far the streams have come, and the reader can put their records into the order of their starts.
+    An inference that began early may end late, after others that began later have been sent. So this outlet
+    reports how far all streams have come, and the reader can put their records into the order of their starts.
     """
 
     def __init__(self, outlet: Any, streams: int) -> None:
         self._outlet = outlet
         self._lock = threading.Lock()
-        self._next_ns = [NEVER] * streams  # of each stream: none that it reports later began before
+        self._next_ns = [NEVER] * streams  # of each stream: what it reports later began no earlier
         self._reported_ns = 0
         self.all = [Lane(self, stream, outlet.capacity) for stream in range(streams)]
 
@@ -66,7 +66,7 @@ class Lane:
 
 
 class Streams:
-    """Loops that repeat at once: what `Loop` is to one thread."""
+    """Loops that run at the same time, with the interface of one `Loop`."""
 
     def __init__(self, loops: Sequence[Loop], lanes: Lanes, control: Control) -> None:
         self.clock = loops[0].clock

@@ -1,9 +1,9 @@
 """What a virtual board does to an engine: the clock it runs at, memory that leaks, a crash.
 
-The board lives in another process and tells the engine through a page of shared memory, a
-file that both have mapped. It holds a few 8-byte words, each written by the board alone, each
-meaning something by itself, so that it needs no lock and no order; the engine looks at it
-after every inference, in less than a microsecond. An engine without a board never comes here.
+The board is simulated in another process and controls the engine through a page of shared memory, a
+file that both have mapped. It holds a few 8-byte words, each written by the board alone and each
+independent of the others, so that it needs no lock and no order; the engine reads it
+after every inference, in less than a microsecond. An engine without a board never runs this.
 
 A lower clock is a stretched one: once the runtime has returned, and still within the timed
 call, the engine is busy for as much longer as the inference would have taken. Stopping and
@@ -24,8 +24,8 @@ VERSION = 1
 # The words of the page, in this order. SLOWDOWN is a double, the others are int64.
 VERSION_WORD = 0
 SLOWDOWN = 1  # by how much of itself each inference takes longer: fastest clock / clock - 1
-LEAK_BYTES = 2  # what each inference keeps for ever
-LEAK_LIMIT = 3  # bytes; from there on nothing more is kept
+LEAK_BYTES = 2  # what each inference leaks
+LEAK_LIMIT = 3  # bytes, from which on nothing more leaks
 CRASH = 4  # not 0: the engine dies after the inference in hand
 WORDS = 5
 

@@ -1,9 +1,9 @@
-"""Waiting for a moment: asleep until shortly before it, then looking at the clock.
+"""Waiting for a point in time: asleep until shortly before it, then polling the clock.
 
 A sleep ends late, by the slack that the kernel allows itself (50 us by default, timerfd and
 prctl(2) PR_SET_TIMERSLACK) and by what it takes to wake up: microseconds on a busy core, several
-hundred from a deep idle state. So the sleep is set to end early by what it was late of late, and
-the rest is spent at the clock. That rest is bounded, and with it the share of a core that it burns.
+hundred from a deep idle state. So the sleep ends early by its recent lateness, and the rest is spent
+polling the clock. That rest is bounded, and with it the share of a core that it burns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import select
 import time
 from typing import Any, Callable
 
-SLICE_NS = 50_000_000  # a stop is heeded within it
+SLICE_NS = 50_000_000  # a stop is noticed within it
 FIRST_MARGIN_NS = 150_000
 MIN_MARGIN_NS = 40_000
 MAX_MARGIN_NS = 500_000
@@ -24,7 +24,7 @@ SLACK_NS = 1_000
 
 def sharpen_timers() -> None:
     """Have the kernel end the sleeps of this thread when they are over, not up to 50 us later."""
-    with contextlib.suppress(OSError, AttributeError):  # not Linux: the margin takes it up
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: the margin makes up for it
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
 
 
@@ -48,7 +48,7 @@ class Waiter:
         self.margin_ns = FIRST_MARGIN_NS
 
     def until(self, t_ns: int) -> bool:
-        """Return at `t_ns`, or at once where it is past. False: a stop was asked for before."""
+        """Return at `t_ns`, or at once where it is past. False: a stop was requested before."""
         clock = self._clock
         left_ns = t_ns - clock()
         while left_ns > self.margin_ns:
@@ -63,9 +63,9 @@ class Waiter:
         return True
 
     def _learn(self, late_ns: int) -> None:
-        """At once of a late end, slowly of punctual ones: about the latest of a hundred sleeps is allowed for.
+        """Adapt the margin: at once to a late end, slowly to punctual ones, so that it covers 99 of 100 sleeps.
 
-        What is later than any timer is another process on the core, which no margin is a remedy for.
+        A sleep that ends later than any timer was held up by another process on the core, which no margin mends.
         """
         if late_ns > MAX_MARGIN_NS:
             return

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.engines.child.errors import EngineError
-from edgetop.engines.child.inputs import Tensor
-from edgetop.engines.child.shapes import resolve_shapes
+from edgetop.engines.child.inputs import Tensor, resolve_shapes
 
 IMAGE = Tensor("image", ["N", 3, "H", "W"], "float32")
 TOKENS = Tensor("tokens", [None, -1], "int64")

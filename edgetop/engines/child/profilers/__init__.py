@@ -1,9 +1,9 @@
-"""Ways to time the single operators of a model, one file each. Nothing here runs unless it is asked for.
+"""Ways to time the single operators of a model, one file each. Nothing here runs unless profiling is requested.
 
 A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and
-gives a Profile, and `close()`. One that works in a helper process is a `Service(spec, adapter)`, with
-`make_ready()` instead of `close()`. What none may do: slow down or endanger the session that
-gives the latency. So whatever is not exactly as it was verified is refused, with the reason.
+returns a Profile, and `close()`. One that works in a helper process is a `Service(spec, adapter)`, with
+`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is
+measured. So whatever is not exactly as it was verified is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .interference import Interference, measured
-from .onnx_threads import added
 
-MAX_RUNS = 20  # of a burst; operators of under a microsecond are told in whole ones, and want an average
+MAX_RUNS = 20  # of a burst; runtimes report whole microseconds, so that short operators need an average
 
 
 Key = Tuple[str, str, str]  # name, type, provider
@@ -27,7 +26,7 @@ class ProfilingError(Exception):
 class Allowance:
     """How many instrumented runs a burst may have: one, and then as many as fit into its time.
 
-    A run's time is what lies between two questions, and that of one more is left to what follows.
+    A run's time is that between two calls of `takes_another`; the time of one more is reserved for what follows.
     """
 
     def __init__(self, budget_ns: int, is_stopped: Callable[[], bool], max_runs: int = MAX_RUNS) -> None:
@@ -52,10 +51,10 @@ class Profile:
 
     def __init__(self) -> None:
         self.run_ns: List[int] = []  # how long each instrumented run took as a whole
-        self._interference: List[Optional[Interference]] = []  # of each; None: not known
+        self._interference: List[Optional[Interference]] = []  # of each; None: unknown
         self._runs: List[List[Tuple[Key, int]]] = []  # the operators of each, and what they took
-        self._threads: List[Optional[Dict[str, Any]]] = []  # what each tells of its threads
-        self._run = -1  # that in hand
+        self._threads: List[Optional[Dict[str, Any]]] = []  # how the threads of each shared the work
+        self._run = -1  # the current one
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
         """Begin a run that took `ns`; what is added next belongs to it."""
@@ -79,15 +78,15 @@ class Profile:
         self._runs[self._run].append(((name, op_type, provider), ns))
 
     def add_threads(self, use: Optional[Dict[str, Any]]) -> None:
-        """What the run in hand tells of its threads (onnx_threads.py); None: nothing."""
+        """How the threads of the current run shared the work (onnx_trace.thread_use); None: unknown."""
         self._threads[self._run] = use
 
     def describe(self) -> Dict[str, Any]:
-        """Of the runs that nothing disturbed, or of all where each was. Operators: [name, type, provider, calls, ns].
+        """The undisturbed runs, or all where each was disturbed. Operators: [name, type, provider, calls, ns].
 
-        `left_out_ns`: what the others took as a whole. `disturbed`: there was no run that nothing disturbed.
+        `left_out_ns`: what the others took as a whole. `disturbed`: there was no undisturbed run.
         `first_run` has what ran in the first of them, one after another: [place in `operators`, ns].
-        `threads`, where the runtime tells of them: how they shared the work.
+        `threads`, where the runtime reports them: how they shared the work.
         """
         whole = [
             interference is None or not interference.disturbs(ns)
@@ -102,21 +101,33 @@ class Profile:
                 total = totals.setdefault(key, [0, 0])
                 total[0] += 1
                 total[1] += ns
+        counted_by_kernel = [interference for interference in self._interference if interference is not None]
+        waits = [interference.waited_ns for interference in counted_by_kernel if interference.waited_ns is not None]
         places = {key: place for place, key in enumerate(totals)}
         return {
             "run_ns": [self.run_ns[run] for run in counted],
             "left_out_ns": [ns for ns, is_counted in zip(self.run_ns, counts) if not is_counted],
             "disturbed": not any(whole),
-            **self._total_interference(),
+            "preempted": sum(interference.preempted for interference in counted_by_kernel),
+            "waited_ns": sum(waits) if waits and len(waits) == len(self.run_ns) else None,
             "first_run": [[places[key], max(0, ns)] for key, ns in self._runs[counted[0]]] if counted else [],
             "operators": [[*key, calls, max(0, ns)] for key, (calls, ns) in totals.items()],
-            **({"threads": added(uses)} if uses else {}),
+            **({"threads": _added(uses)} if uses else {}),
         }
 
-    def _total_interference(self) -> Dict[str, Any]:
-        known = [interference for interference in self._interference if interference is not None]
-        waits = [interference.waited_ns for interference in known if interference.waited_ns is not None]
-        return {
-            "preempted": sum(interference.preempted for interference in known),
-            "waited_ns": sum(waits) if waits and len(waits) == len(self._interference) else None,
-        }
+
+def _added(uses: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """The sums over several runs: {"count", "all_ns", "wait_ns", "moves", "most", "most_ns"}."""
+    waited_ns: Dict[str, int] = {}
+    for use in uses:
+        for name, ns in use["waited_ns"].items():
+            waited_ns[name] = waited_ns.get(name, 0) + ns
+    most = max(waited_ns, key=lambda name: waited_ns[name])
+    return {
+        "count": max(use["count"] for use in uses),
+        "all_ns": sum(use["all_ns"] for use in uses),
+        "wait_ns": sum(waited_ns.values()),
+        "moves": sum(use["moves"] for use in uses),
+        "most": most,
+        "most_ns": waited_ns[most],
+    }

@@ -16,7 +16,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 
-from ..shapes import bound
+from ..inputs import bound
 from . import Allowance, Profile, ProfilingError
 from .tflite_events import DELEGATE, INSIDE_DELEGATE, OPERATOR, Event, add_events, names_of
 

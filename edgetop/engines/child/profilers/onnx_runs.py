@@ -6,11 +6,11 @@ called there, on the C++ object inside Python's. That is sound only while both a
 build and the object is laid out as expected: all of it is verified before the first call, by
 reads that cannot fault, and whatever differs is refused.
 
-A pool of threads, once profiled, never stops to note its loops (ThreadPoolProfiler::Stop in core/common/threadpool.cc
-leaves it enabled): 0.2 us and 8 bytes each (2.9 % of a model of 52 us with 8 loops), until the next kernel that is
-profiled tells all of them and forgets them, which takes it time that counts as its own. So fast models with threads are
-refused; a run that is thrown away goes before those that count; and `loops` says how many loops each inference leaves
-behind, lest they become many.
+A thread pool, once profiled, never stops recording its loops (ThreadPoolProfiler::Stop in core/common/threadpool.cc
+leaves it enabled): 0.2 us and 8 bytes each (2.9 % of a model of 52 us with 8 loops), until the next profiled kernel
+writes all of them out and clears them, in time that counts as its own. So fast models with threads are refused; a run
+that is thrown away precedes those that count; and `loops` says how many loops each inference leaves behind, so that the
+caller can bound them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ import time
 from typing import Any, Callable
 
 from . import Allowance, Profile, ProfilingError
-from .onnx_threads import loops_of
-from .onnx_trace import add_kernels, is_run, make_folder, read_events
+from .onnx_trace import add_kernels, is_run, loops_of, make_folder, read_trace
 
 FIRST_VERSION = (1, 25)
 
@@ -38,9 +37,9 @@ DEFAULT_PREFIX = b"onnxruntime_run_profile"
 
 SEEN_BYTES = 64  # of OrtRunOptions
 
-FAST_NS = 1_000_000  # with 50 loops, which are many, noting them is 1 % of it
+FAST_NS = 1_000_000  # with 50 loops, which are many, recording them is 1 % of it
 FAST_RUNS = 5
-SLOW_NS = 100_000_000  # a run that takes so long hardly shows what it tells of the loops before it
+SLOW_NS = 100_000_000  # in so long a run, writing out the loops before it hardly shows
 
 _THROWN_AWAY = 10**6  # instead of its number
 
@@ -103,7 +102,9 @@ class RunProfiler:
             traces = {int(name.split("_")[0]): os.path.join(folder, name) for name in os.listdir(folder)}
             for run in range(len(profile.run_ns)):
                 profile.return_to(run)
-                self._read(traces[run], profile)
+                kernels = [event for event in read_trace(traces[run]) if not is_run(event)]
+                add_kernels(profile, kernels)
+                self.loops = loops_of(kernels[1:])  # the first one may report those before the run
             self._reading_ns = (time.monotonic_ns() - begin) // len(profile.run_ns)
             self._last_ns = profile.run_ns[-1]
         finally:
@@ -114,12 +115,6 @@ class RunProfiler:
         # Names differ by milliseconds only, and what exists is overwritten: so each run has its own.
         self._set_prefix(os.path.join(folder, str(number)).encode())
         profile.timed(lambda: self._run(self._options))
-
-    def _read(self, path: str, profile: Profile) -> None:
-        with open(path, encoding="utf-8", errors="backslashreplace") as file:
-            kernels = [event for event in read_events(file) if not is_run(event)]
-        add_kernels(profile, kernels)
-        self.loops = loops_of(kernels[1:])  # the first one may tell of those before the run
 
     def close(self) -> None:
         pass
@@ -151,7 +146,7 @@ def open_library(onnxruntime: Any) -> Any:
 
 
 def _is_of_build(path: str, onnxruntime: Any) -> bool:
-    """Whether the file holds the words with which the module tells its build, commit included."""
+    """Whether the file holds the module's own description of its build, commit included."""
     words = str(onnxruntime.get_build_info()).encode()
     if b"git-commit-id=" not in words:
         return False
@@ -179,7 +174,7 @@ def _entry(table: int, place: int) -> int:
 
 
 class OwnMemory:
-    """This process's memory, read through the kernel: an address that is none is an error and not a crash."""
+    """This process's memory, read through the kernel: a wrong address is an error and not a crash."""
 
     def __init__(self) -> None:
         try:

@@ -11,10 +11,10 @@ import os
 import shutil
 from typing import Any, Callable, Dict
 
-from ..shapes import bound
+from ..inputs import bound
 from . import Allowance, Profile
 from .interference import measured
-from .onnx_trace import add_runs, make_folder, read_events
+from .onnx_trace import add_runs, make_folder, read_trace
 
 WARMUP_RUNS = 2  # the first allocates, the second runs in what the first has allocated
 
@@ -31,7 +31,7 @@ class Service:
         self._folder = ""
 
     def make_ready(self) -> None:
-        """A session, of which every run is profiled from here on, the warm-up too."""
+        """Open a session of which every run is profiled, the warm-up too."""
         self._folder = make_folder()
         try:
             self._adapter = self._make()
@@ -49,8 +49,7 @@ class Service:
             interference = []
             while allowance.takes_another():
                 interference.append(measured(self._call)[2])
-            with open(self._adapter.end_profiling(), encoding="utf-8", errors="backslashreplace") as file:
-                add_runs(profile, read_events(file), interference)
+            add_runs(profile, read_trace(self._adapter.end_profiling()), interference)
         finally:
             self._adapter = None
             del self._call

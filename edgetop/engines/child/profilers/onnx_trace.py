@@ -1,12 +1,20 @@
-"""What ONNX Runtime's profiler writes, and where: a Chrome trace, an event a line.
+"""What ONNX Runtime's profiler writes, and where: a Chrome trace with one event per line.
 
 Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_executor.cc, which
 names a node's event NODE_kernel_time. Names are those after optimisation: fused operators
 show as one, and inserted reorders and copies as what they are.
+
+How well threads shared the work is in the `thread_scheduling_stats` of kernels (core/common/threadpool.cc,
+ThreadPoolProfiler). Of the thread that runs the model (`main_thread`) it has the microseconds in which it ran its own
+part of loops (`Run`) and then waited for the others to end theirs (`Wait`), and the CPU where the last loop began; of
+the others (`sub_threads`) the CPU, looked up when a task is taken and at most every 10 ms, and `num_run`, tasks taken
+since the session began. A task may be a block or all loops of an inference, so it does not show how the blocks were
+shared out. `block_size` is the number of loops here (`_shortened`). With one thread there is an empty string.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -18,7 +26,6 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 from . import Profile
 from .interference import Interference
-from .onnx_threads import use_of
 
 _KERNEL = "_kernel_time"
 _BLOCKS = '"block_size": ['
@@ -27,10 +34,12 @@ _PROVIDER = "ExecutionProvider"
 # Their time includes that of the nodes in their bodies, which have events of their own.
 _CONTAINERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
+ROUNDED_US = 20  # each loop's times are in whole microseconds
+
 Event = Dict[str, Any]
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  a private folder is made in it
-OLD_S = 60.0  # a process whose number is not known here may run in another container that shares the memory
+OLD_S = 60.0  # a process that does not exist here may run in another container that shares the memory
 
 
 def make_folder(home: Optional[str] = None) -> str:
@@ -47,29 +56,26 @@ def make_folder(home: Optional[str] = None) -> str:
 @functools.lru_cache(maxsize=None)
 def _sweep(home: str) -> None:
     for name in os.listdir(home):
-        made_by = re.match(r"edgetop-(\d+)-", name)
-        if made_by and not os.path.exists("/proc/" + made_by.group(1)) and _is_old(os.path.join(home, name)):
-            shutil.rmtree(os.path.join(home, name), ignore_errors=True)
+        made_by, path = re.match(r"edgetop-(\d+)-", name), os.path.join(home, name)
+        if made_by and not os.path.exists("/proc/" + made_by.group(1)):
+            with contextlib.suppress(OSError):
+                if time.time() - os.lstat(path).st_mtime > OLD_S:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_old(path: str) -> bool:
-    try:
-        return time.time() - os.lstat(path).st_mtime > OLD_S
-    except OSError:
-        return False
+def read_trace(path: str) -> List[Event]:
+    """The events of kernels and of whole runs in the file, in the order in which they began. Raises ValueError."""
+    with open(path, encoding="utf-8", errors="backslashreplace") as lines:
+        return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """The events of kernels and of whole runs, in the order in which they began.
-
-    Line by line, so that half a megabyte of text does not become ten of objects at once.
-    Raises ValueError where it is no such trace.
-    """
+    """Parse line by line, so that half a megabyte of text does not become ten of objects at once. Raises ValueError."""
     return in_order(_events(lines))
 
 
 def in_order(events: Iterable[Event]) -> List[Event]:
-    """Those of kernels and of whole runs, in the order in which they began."""
+    """The events of kernels and of whole runs, in the order in which they began."""
     wanted = [event for event in events if is_run(event) or event["name"].endswith(_KERNEL)]
     return sorted(wanted, key=lambda event: (event["ts"], -event["dur"]))
 
@@ -106,10 +112,10 @@ def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optio
 
 
 def add_kernels(profile: Profile, kernels: List[Event]) -> None:
-    """Put kernels, in the order in which they began, into the run in hand."""
+    """Put kernels, in the order in which they began, into the current run."""
     own_ns = _own_times(kernels)
     names = [event["name"][: -len(_KERNEL)] for event in kernels]
-    profile.add_threads(use_of(kernels, names))
+    profile.add_threads(thread_use(kernels, names))
     for event, name, ns in zip(kernels, names, own_ns):
         args = event["args"]
         provider = args["provider"]
@@ -119,9 +125,9 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 
 
 def _own_times(kernels: List[Event]) -> List[int]:
-    """The duration of each in ns; of one that has a body, less what is told of the body's nodes."""
+    """The duration of each in ns; of one that has a body, without the nodes of the body."""
     own = [event["dur"] * 1000 for event in kernels]
-    inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the event in hand
+    inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the current event
     for place, event in enumerate(kernels):
         while inside and event["ts"] >= inside[-1][1]:
             inside.pop()
@@ -130,3 +136,38 @@ def _own_times(kernels: List[Event]) -> List[int]:
         if event["args"].get("op_name") in _CONTAINERS:
             inside.append((place, event["ts"] + event["dur"]))
     return own
+
+
+def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
+    """How the threads shared the work of a run. None where one thread ran it, or the statistics have another form."""
+    count = all_ns = moves = 0
+    waited_ns: Dict[str, int] = {}
+    cpus: Dict[str, int] = {}
+    try:
+        for event, name in zip(kernels, names):
+            stats = event["args"].get("thread_scheduling_stats")
+            if not stats:
+                continue
+            main, others = stats["main_thread"], stats["sub_threads"]
+            if int(main["Run"]) + int(main["Wait"]) > event["dur"] + ROUNDED_US:
+                continue  # these include loops of earlier inferences
+            count = max(count, 1 + len(others))
+            all_ns += event["dur"] * 1000
+            waited_ns[name] = waited_ns.get(name, 0) + int(main["Wait"]) * 1000
+            threads = [(main["thread_id"], main["core"]), *((key, other["core"]) for key, other in others.items())]
+            for thread, cpu in threads:
+                if cpu >= 0:  # otherwise it has not run yet
+                    moves += cpus.get(thread, cpu) != cpu
+                    cpus[thread] = cpu
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return {"count": count, "all_ns": all_ns, "moves": moves, "waited_ns": waited_ns} if count else None
+
+
+def loops_of(kernels: List[Event]) -> int:
+    """Count the loops that the threads shared in these kernels."""
+    stats = [event["args"].get("thread_scheduling_stats") for event in kernels]
+    numbers = [
+        stats["main_thread"].get("block_size") for stats in stats if isinstance(stats, dict) and "main_thread" in stats
+    ]
+    return sum(number for number in numbers if isinstance(number, int))

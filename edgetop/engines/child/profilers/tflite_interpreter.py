@@ -18,7 +18,7 @@ import platform
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from ..shapes import bound
+from ..inputs import bound
 from . import Allowance, Profile, ProfilingError
 from .tflite_events import DELEGATE, OPERATOR, Event, NameOf, add_events, names_of
 

@@ -1,22 +1,33 @@
-"""TFLite where no profiler can be had: each operator in a model of its own, in a helper process.
+"""TFLite where no profiler is available: each operator in a model of its own, in a helper process.
 
 Any version of either runtime can do it, with delegates and shapes of the user's. It is an
-estimate, and is called one: an operator by itself finds its tensors in the caches, fuses with
+estimate, and is called one: an operator by itself has its tensors in the caches, fuses with
 no neighbour, and a delegate may take it alone that does not take it among others.
+
+Models of one operator are cut from a .tflite file by changing a few of its numbers. A FlatBuffer is tables that point
+forward to others (https://flatbuffers.dev/internals/), so the vector of operators can be cut short and its places
+point to any of them, and vectors of inputs and outputs can be added at the end. Nothing is moved, and nothing but
+numpy is needed. Fields: tensorflow/lite/schema/schema.fbs.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import struct
 import time
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import one_line
-from ..shapes import bound
+from ..inputs import bound
 from . import Allowance, Profile, ProfilingError
 from .interference import Interference, measured
-from .tflite_file import Part, TfliteFile, parts
+
+_U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
+
+_MODEL_SUBGRAPHS, _MODEL_SIGNATURES = 2, 7
+_GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 1, 2, 3
+_OPERATOR_INPUTS, _OPERATOR_OUTPUTS = 1, 2
 
 WARMUP_RUNS = 2
 RUNS = 15
@@ -25,15 +36,102 @@ TRIES = 2  # of an operator that others disturb
 UNDISTURBED = Interference(0, 0)
 
 
-class Slice:
-    """One operator: what it is called, who runs it, and what its model is made of."""
+class TfliteFile:
+    """The first graph of a file, whose operators can be cut out."""
 
-    def __init__(self, part: Part, name: str, arrays: List[Any]) -> None:
-        """`arrays`: what its inputs held in a real inference."""
-        self.part = part
-        self.name = name
-        self.arrays = arrays
-        self.op_type = self.provider = ""
+    def __init__(self, content: bytes) -> None:
+        """Raises ProfilingError where it is no such file."""
+        self._content = content
+        try:
+            model = self._follow(0)
+            self._signatures = self._pointer(model, _MODEL_SIGNATURES, is_optional=True)
+            graphs = self._follow(self._pointer(model, _MODEL_SUBGRAPHS))
+            self._graph = self._follow(graphs + 4)
+            self._operators = self._follow(self._pointer(self._graph, _GRAPH_OPERATORS))
+            count = self._read(_U32, self._operators)
+            places = [self._follow(self._operators + 4 + 4 * i) for i in range(count)]
+            self.operators = [
+                (self._numbers(place, _OPERATOR_INPUTS), self._numbers(place, _OPERATOR_OUTPUTS)) for place in places
+            ]  # (inputs, outputs) of each, as numbers of tensors; -1 is an input that is left out
+            self.inputs = self._numbers(self._graph, _GRAPH_INPUTS)
+        except struct.error:
+            raise ProfilingError("the file is no TFLite model that can be cut into operators") from None
+
+    def cut(self, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+        """Return the file of a model of these operators alone. `inputs`: the tensors that it is fed.
+
+        operators: their numbers, rising, so that no pointer has to point back.
+        """
+        cut = bytearray(self._content)
+        cut += b"\0" * (-len(cut) % 4)
+        if self._signatures:
+            _U32.pack_into(cut, self._follow(self._signatures), 0)
+        first = self._operators + 4
+        _U32.pack_into(cut, self._operators, len(operators))
+        for place, number in enumerate(operators):
+            _U32.pack_into(cut, first + 4 * place, self._follow(first + 4 * number) - (first + 4 * place))
+        for field, tensors in ((_GRAPH_INPUTS, inputs), (_GRAPH_OUTPUTS, outputs)):
+            pointer = self._pointer(self._graph, field)
+            _U32.pack_into(cut, pointer, len(cut) - pointer)
+            cut += struct.pack("<I%di" % len(tensors), len(tensors), *tensors)
+        return bytes(cut)
+
+    def _read(self, kind: struct.Struct, place: int) -> Any:
+        if place < 0:
+            raise struct.error
+        return kind.unpack_from(self._content, place)[0]
+
+    def _follow(self, place: int) -> int:
+        return place + int(self._read(_U32, place))
+
+    def _pointer(self, table: int, field: int, *, is_optional: bool = False) -> int:
+        """Where the table keeps the offset of a field; 0 where it has none and may."""
+        fields = table - self._read(_I32, table)
+        entry = 4 + 2 * field
+        offset = self._read(_U16, fields + entry) if entry < self._read(_U16, fields) else 0
+        if not offset and not is_optional:
+            raise struct.error
+        return table + offset if offset else 0
+
+    def _numbers(self, table: int, field: int) -> Tuple[int, ...]:
+        pointer = self._pointer(table, field, is_optional=True)
+        if not pointer:
+            return ()
+        vector = self._follow(pointer)
+        return struct.unpack_from("<%di" % self._read(_U32, vector), self._content, vector + 4)
+
+
+class Part:
+    """One operator of a file, with those before it that only unpack its constants."""
+
+    def __init__(self, operators: List[int], inputs: List[int], outputs: Sequence[int]) -> None:
+        self.operators = operators  # the last is the one
+        self.inputs = inputs
+        self.outputs = outputs
+        self.arrays: List[Any] = []  # what its inputs held in a real inference
+        self.name = self.op_type = self.provider = ""
+
+
+def parts(file: TfliteFile) -> List[Part]:
+    """A part for each operator through which data flows from the inputs.
+
+    What comes from constants alone, such as half-precision weights that are made floats, does
+    not: delegates do that once, and take an operator only where its weights are constants.
+    What has no inputs is the handle of a state, which is no constant.
+    """
+    flowing = set(file.inputs)
+    unpacking: Dict[int, List[int]] = {}  # a tensor that comes from constants alone: the operators that make it
+    found = []
+    for number, (inputs, outputs) in enumerate(file.operators):
+        before = sorted({other for tensor in inputs for other in unpacking.get(tensor, ())})
+        fed = [tensor for tensor in dict.fromkeys(inputs) if tensor in flowing]
+        if fed or not inputs:
+            flowing.update(outputs)
+        if fed:
+            found.append(Part([*before, number], fed, outputs))
+        elif inputs:
+            unpacking.update({tensor: [*before, number] for tensor in outputs})
+    return found
 
 
 class Service:
@@ -44,65 +142,59 @@ class Service:
         bound(self._adapter, dict(spec, profile_every_ns=0))
         with open(spec["model"], "rb") as model:
             self._file = TfliteFile(model.read())
-        self._slices: List[Slice] = []
+        self._parts: List[Part] = []
         failed = self._cut()
         self._adapter.interpreter = None  # what has run is not needed again
-        if not self._slices:
+        if not self._parts:
             raise ProfilingError("none of the operators can be run by itself: %s" % "; ".join(failed[:1]))
         self.way = "estimate (isolated): each operator run by itself in a helper process"
         if failed:
             text = "%s; %d of %d cannot be run so and are left out (%s)"
-            self.way = text % (self.way, len(failed), len(failed) + len(self._slices), one_line("; ".join(failed), 200))
+            self.way = text % (self.way, len(failed), len(failed) + len(self._parts), one_line("; ".join(failed), 200))
 
     def _cut(self) -> List[str]:
-        """Make the slices, and return why others cannot be run."""
-        whole = self._with_all_tensors()
-        names = {detail["index"]: detail["name"] for detail in whole.get_tensor_details()}
-        failed = []
-        for part in parts(self._file):
-            name = (names.get(part.outputs[0]) if part.outputs else "") or "operator:%d" % part.operators[-1]
-            try:
-                slice_ = Slice(part, name, [whole.get_tensor(tensor) for tensor in part.inputs])
-                self._identify(slice_)
-                self._slices.append(slice_)
-            except Exception as error:  # the runtime's own: what has a state, for one, cannot be run apart
-                failed.append("%s: %s" % (name, one_line(error, 80)))
-        return failed
-
-    def _with_all_tensors(self) -> Any:
-        """An interpreter that has run the model once, of which every tensor can be read."""
-        runtime = self._adapter.import_runtime()
-        whole = runtime.Interpreter(
+        """Make the parts, and return why others cannot be run."""
+        # An interpreter that has run the model once, of which every tensor can be read.
+        whole = self._adapter.import_runtime().Interpreter(
             model_path=self._spec["model"],
             experimental_preserve_all_tensors=True,
             **self._adapter.resolver(has_default=False),
         )
         run_with(whole, self._adapter.input_arrays())
-        return whole
+        names = {detail["index"]: detail["name"] for detail in whole.get_tensor_details()}
+        failed = []
+        for part in parts(self._file):
+            part.name = (names.get(part.outputs[0]) if part.outputs else "") or "operator:%d" % part.operators[-1]
+            try:
+                part.arrays = [whole.get_tensor(tensor) for tensor in part.inputs]
+                self._identify(part)
+                self._parts.append(part)
+            except Exception as error:  # the runtime's own: what has a state, for one, cannot be run apart
+                failed.append("%s: %s" % (part.name, one_line(error, 80)))
+        return failed
 
-    def _identify(self, slice_: Slice) -> None:
-        """What it is, and who runs it: a delegate of the user's, the one that is the runtime's default, or the CPU."""
+    def _identify(self, part: Part) -> None:
+        """Set its type and who runs it: a delegate of the user's, the runtime's default delegate, or the CPU."""
         tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]  # and where that is left out, nobody
         if self._spec["delegates"]:
             tried.insert(0, (False, short_path(self._spec["delegates"][0][0])))
-        slice_.provider = "CPU"
+        part.provider = "CPU"
         for has_default, provider in tried:
-            names = _operators(self._opened(slice_, has_default=has_default))
-            slice_.op_type = names[len(slice_.part.operators) - 1]
+            operators = self._opened(part, has_default=has_default)._get_ops_details()  # noqa: SLF001
+            names = [str(operator["op_name"]) for operator in operators]
+            part.op_type = names[len(part.operators) - 1]
             if "DELEGATE" in names:
-                slice_.provider = provider
+                part.provider = provider
                 break
 
-    def _opened(self, slice_: Slice, *, has_default: Optional[bool] = None) -> Any:
-        runtime = self._adapter.import_runtime()
-        part = slice_.part
-        interpreter = runtime.Interpreter(
+    def _opened(self, part: Part, *, has_default: Optional[bool] = None) -> Any:
+        interpreter = self._adapter.import_runtime().Interpreter(
             model_content=self._file.cut(part.operators, part.inputs, part.outputs),
             num_threads=self._spec["threads"] or None,
             experimental_delegates=self._adapter.load_delegates() or None,
             **self._adapter.resolver(has_default=has_default),
         )
-        run_with(interpreter, slice_.arrays)
+        run_with(interpreter, part.arrays)
         return interpreter
 
     def make_ready(self) -> None:
@@ -111,14 +203,16 @@ class Service:
     def burst(self, allowance: Allowance) -> Profile:
         """Runs of the medians of the operators, as many as each operator had at least."""
         allowance.takes_another()
-        timed = [_timed(self._opened(slice_).invoke) for slice_ in self._slices]
-        interference = Interference(sum(of.preempted for _, of in timed), _sum(of.waited_ns for _, of in timed))
+        timed = [_timed(self._opened(part).invoke) for part in self._parts]
+        waits = [lost.waited_ns for _, lost in timed if lost.waited_ns is not None]
+        waited_ns = sum(waits) if len(waits) == len(timed) else None
+        interference = Interference(sum(lost.preempted for _, lost in timed), waited_ns)
         profile = Profile()
         for _ in range(min(len(times) for times, _ in timed)):
             took = [int(statistics.median(times)) for times, _ in timed]
             profile.begin_run(sum(took), interference)
-            for slice_, ns in zip(self._slices, took):
-                profile.add(slice_.name, slice_.op_type, slice_.provider, ns)
+            for part, ns in zip(self._parts, took):
+                profile.add(part.name, part.op_type, part.provider, ns)
         return profile
 
 
@@ -154,15 +248,6 @@ def _times(invoke: Any) -> List[int]:
         invoke()
         times.append(time.monotonic_ns() - begin)
     return times
-
-
-def _sum(waits: Iterable[Optional[int]]) -> Optional[int]:
-    known = list(waits)
-    return None if None in known else sum(ns or 0 for ns in known)
-
-
-def _operators(interpreter: Any) -> Tuple[str, ...]:
-    return tuple(str(operator["op_name"]) for operator in interpreter._get_ops_details())  # noqa: SLF001
 
 
 def short_path(path: str) -> str:

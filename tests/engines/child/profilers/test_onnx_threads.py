@@ -9,8 +9,7 @@ import pytest
 from edgetop.engines.child.profilers import Allowance, Profile
 from edgetop.engines.child.profilers.interference import Interference
 from edgetop.engines.child.profilers.onnx_runs import FIRST_VERSION, RunProfiler
-from edgetop.engines.child.profilers.onnx_threads import loops_of
-from edgetop.engines.child.profilers.onnx_trace import add_kernels
+from edgetop.engines.child.profilers.onnx_trace import add_kernels, loops_of
 from tests.support import onnx_models
 
 US = 1_000

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from edgetop.engines.child.adapters.tflite import LiteRt
 from edgetop.engines.child.profilers import Allowance, ProfilingError
-from edgetop.engines.child.profilers.tflite_file import TfliteFile, parts
-from edgetop.engines.child.profilers.tflite_slices import ENOUGH_RUNS, RUNS, Service, run_with
+from edgetop.engines.child.profilers.tflite_slices import ENOUGH_RUNS, RUNS, Service, TfliteFile, parts, run_with
 from edgetop.engines.spec import EngineSpec
 from tests.support import tflite_models
 
@@ -85,14 +84,14 @@ def test_what_cannot_run_by_itself_is_left_out_and_named(tmp_path: Path) -> None
 
 def test_shapes_that_the_file_has_not_are_those_of_the_session(tmp_path: Path) -> None:
     found = service(tmp_path, tflite_models.tflite_dynamic_batch(), batch=3)
-    assert [list(array.shape) for array in found._slices[0].arrays] == [[3, 8]]
+    assert [list(array.shape) for array in found._parts[0].arrays] == [[3, 8]]
     assert described(found)["operators"]
 
 
 def test_inputs_are_those_of_the_engine(tmp_path: Path) -> None:
     np.save(tmp_path / "index.npy", np.array([3], np.int32))
     found = service(tmp_path, tflite_models.tflite_gather(), inputs={"index": str(tmp_path / "index.npy")})
-    assert found._slices[0].arrays[0].tolist() == [3]
+    assert found._parts[0].arrays[0].tolist() == [3]
 
 
 @settings(deadline=None, max_examples=60)

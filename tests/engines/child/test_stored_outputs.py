@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetop.engines.child import kept as child
+from edgetop.engines.child import stored_outputs as child
 from edgetop.engines.child.errors import EngineError
 from edgetop.engines.child.inputs import InputSet, Tensor, make_inputs
-from edgetop.engines.child.kept import draw, keep_outputs
+from edgetop.engines.child.stored_outputs import draw, keep_outputs
 from edgetop.errors import InputError
 from edgetop.recording.outputs import read_outputs
 
