@@ -1,12 +1,12 @@
-"""The verdict: what holds now, since when, and what was and is over.
+"""The verdict: the present state, since when it holds, and past troubles.
 
 It is judged here and nowhere else. The first line of the screen, `--headless`, the report, its JSON, the list of
-sessions and `edgetop stop` print this one value. What holds now has the word; of several such things the gravest,
-and of equally grave ones the cause before what comes of it: a board that throttles is overloaded because it
-throttles. What is over is said in the past tense. `STEADY` is a claim: it is said only where nothing speaks against it.
+sessions and `edgetop stop` print this one value. The present state gives the word; of several troubles the gravest,
+and of equally grave ones the cause before its effect: a board that throttles is overloaded because it
+throttles. Past troubles are in the past tense. `STEADY` is a claim: it needs the absence of any sign against it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -45,22 +45,22 @@ STEADY, UNSETTLED, MEASURING = "STEADY", "UNSETTLED", "MEASURING"
 class Verdict:
     word: str  # "STEADY", "THROTTLING", "FINISHED" ...: enough on its own
     level: Level
-    details: tuple[str, ...] = ()  # what there is to say of it, the most needed first
-    also: tuple[str, ...] = ()  # what else holds now
-    past: tuple[str, ...] = ()  # what was and is over, in the past tense
+    details: tuple[str, ...] = ()  # the most needed first
+    also: tuple[str, ...] = ()  # other present troubles
+    past: tuple[str, ...] = ()  # past troubles, in the past tense
     p50_change: float | None = None  # of the last seconds to the burst, as a share; None: unknown, or nothing is slower
-    since_ns: int | None = None  # when what `now` names began; None: unknown, or it has no beginning
+    since_ns: int | None = None  # when the state of `now` began; None: unknown, or it has no beginning
     at_end: str = ""  # of a session that is over: the word that held when it ended
     brief: str = ""  # of a session that is over: the same in a few words, for a list
 
     @property
     def now(self) -> str:
-        """The word of what holds now or, of a session that is over, of what held when it ended."""
+        """The word of the present state or, of a session that is over, of the state when it ended."""
         return self.at_end or self.word
 
     @property
     def words(self) -> str:
-        """All of it in one line of text.
+        """The whole verdict in one line.
 
         >>> Verdict("FINISHED", "good", ("all runs are done",), past=("was throttled twice",)).words
         'FINISHED: all runs are done; was throttled twice'
@@ -81,7 +81,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What was asked of the session, and how far it is kept."""
+    """The requirements on the session, and how far they are met."""
 
     overload: OverloadView | None = None
     deadline: DeadlineView | None = None
@@ -90,7 +90,7 @@ class Promises:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that the verdict follows from, of the whole session whatever a screen shows of it."""
+    """The input of the verdict, of the whole session whatever part a screen shows."""
 
     progress: ProgressView
     until_ns: int  # now or, of a session that is over, when its last inference ended
@@ -118,14 +118,14 @@ def judge(seen: Evidence) -> Verdict:
 
 
 def _measuring(seen: Evidence) -> Verdict:
-    """What holds now, while it measures or at its end."""
+    """The state while it measures or at its end."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
     also = tuple(_in_short(other, is_explained=not first.word.startswith("GATE")) for other in others)
     return replace(first, also=also, past=tuple(_past(seen)))
 
 
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
-    """`is_explained`: by what is told before it."""
+    """`is_explained`: by the text before it."""
     if verdict.word == MISSING:
         *cause, share = (detail for detail in verdict.details if not detail.startswith("for "))
         why = "" if is_explained or not cause else f": {cause[0]}"
@@ -134,14 +134,17 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
-    """Everything that is wrong now, causes before what comes of them."""
+    """Every present trouble, causes before effects."""
     yield from _ceased(seen)
-    yield from _failing(seen)
+    if seen.recent.errors:
+        yield Verdict("FAILING", "critical", (_errors_words(seen),))
     yield from _throttling(seen)
-    yield from _dropped(seen)
-    yield from _not_kept(seen)
+    dropped = next((event.message for event in seen.events.lasting if event.kind == "provider-dropped"), None)
+    if dropped is not None:
+        yield Verdict("PROVIDER DROPPED", "critical", (dropped,))
+    yield from _broken_promises(seen)
     deadline = seen.promises.deadline
-    is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # whatever else slows it
+    is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # even without a slowdown
     yield from (*_missing(seen), *_slower(seen)) if is_its_own else (*_slower(seen), *_missing(seen))
     if rate := leak_rate(seen.growth):
         full = tuple(f"memory is {ends}" for ends in (leak_ends(seen.growth),) if ends)
@@ -151,27 +154,16 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
-    """What does not go on: the recording, or the inferences."""
+    """Whether the recording or the inferences have stopped."""
     if seen.progress.phase == "over":
         return []
-    found = []
+    verdicts = []
     if seen.recording_trouble:
-        found.append(Verdict("NOT RECORDING", "critical", (seen.recording_trouble,)))
+        verdicts.append(Verdict("NOT RECORDING", "critical", (seen.recording_trouble,)))
     if is_stalled(seen.progress, seen.session.max_ns if seen.session else None, seen.manifest):
         silent = formatting.duration(seen.progress.silent_ns or 0)
-        found.append(Verdict("STALLED", "critical", (f"an inference has not come back for {silent}",)))
-    return found
-
-
-def _failing(seen: Evidence) -> Iterator[Verdict]:
-    if seen.recent.errors:
-        yield Verdict("FAILING", "critical", (_errors_words(seen),))
-
-
-def _dropped(seen: Evidence) -> Iterator[Verdict]:
-    dropped = [event for event in seen.events.lasting if event.kind == "provider-dropped"]
-    if dropped:
-        yield Verdict("PROVIDER DROPPED", "critical", (dropped[0].message,))
+        verdicts.append(Verdict("STALLED", "critical", (f"an inference has not come back for {silent}",)))
+    return verdicts
 
 
 def _errors_words(seen: Evidence) -> str:
@@ -180,30 +172,28 @@ def _errors_words(seen: Evidence) -> str:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """What the board does to itself: by what it says, whatever the latency does, or by what its clocks show."""
-    now = _in_force(seen)
-    limited = [slowdown for slowdown in _going_on(seen) if _is_of_the_board(slowdown, seen)]
-    if limited and limited[0].from_start:
-        details = (cause_words(limited[0]), *_board_now(seen.throttles))
-        yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited[0].start_ns)
+    """Whether the board slows itself: as it reports, whatever the latency does, or as its clocks show."""
+    limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
+    now = _in_force(seen) or limited
+    board = tuple(_board_now(seen.throttles))
+    if limited and limited.from_start:
+        details = (cause_words(limited), *board)
+        yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited.start_ns)
     elif now:
-        details = (now.cause, *_lasts(now.start_ns, seen), *_board_now(seen.throttles))
-        yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=now.start_ns)
-    elif limited:
-        details = (limited[0].cause, *_lasts(limited[0].start_ns, seen), *_board_now(seen.throttles))
-        yield Verdict(THROTTLING, "critical", details, p50_change=_told_change(seen), since_ns=limited[0].start_ns)
+        details = (now.cause, _lasts(now.start_ns, seen), *board)
+        yield Verdict(THROTTLING, "critical", details, p50_change=_logged_change(seen), since_ns=now.start_ns)
 
 
-def _going_on(seen: Evidence) -> list[Slowdown]:
-    """What was so from the start first."""
+def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
+    """Those that continue; one from the start comes first."""
     return [slowdown for slowdown in seen.slowdowns.slowdowns if slowdown.end_ns is None]
 
 
-def _is_of_the_board(slowdown: Slowdown, seen: Evidence) -> bool:
-    """Whether it is a throttling of which the board says nothing. What it says to be over is over."""
+def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
+    """Whether it is a throttling that the board does not report. One that it reports to be over is over."""
     spans = seen.throttles.spans
-    is_told = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
-    return is_throttling(slowdown) and (slowdown.from_start or not is_told)
+    is_reported = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
+    return is_throttling(slowdown) and (slowdown.from_start or not is_reported)
 
 
 def _in_force(seen: Evidence) -> ThrottleSpan | None:
@@ -213,7 +203,7 @@ def _in_force(seen: Evidence) -> ThrottleSpan | None:
 
 
 def _board_now(throttles: ThrottlesView) -> Iterator[str]:
-    """The clock of what it could be, and the hottest zone of its trip."""
+    """The clock beside its best, and the hottest zone beside its trip."""
     if throttles.clock_mhz is not None:
         best = "" if throttles.best_mhz is None else f" of {throttles.best_mhz:.0f}"
         yield f"{throttles.clock} {throttles.clock_mhz:.0f}{best} MHz".lstrip()
@@ -223,68 +213,58 @@ def _board_now(throttles: ThrottlesView) -> Iterator[str]:
 
 
 def _change(seen: Evidence) -> float | None:
-    """Of p50 now to the burst's, as a share; None where either is unknown."""
+    """The change of p50 from the burst to now, as a share; None: not known."""
     burst, p50_ns = seen.slowdowns.burst, seen.recent.p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
 
-def _told_change(seen: Evidence) -> float | None:
-    """As the log has it while a slowdown goes on: one slowdown has one figure, wherever it is told."""
-    change, going_on = _change(seen), _going_on(seen)
-    ratio = going_on[-1].latency_ratio if going_on else None
+def _logged_change(seen: Evidence) -> float | None:
+    """The change as in the log while a slowdown continues: one slowdown has one figure everywhere."""
+    change, slowdowns = _change(seen), _open_slowdowns(seen)
+    ratio = slowdowns[-1].latency_ratio if slowdowns else None
     return change if ratio is None or change is None or change < STEADY_WITHIN / 2 else ratio - 1
 
 
-def _lasts(begin_ns: int | None, seen: Evidence) -> Iterator[str]:
-    """For how long: the log has when it began."""
-    if begin_ns is not None:
-        yield f"for {formatting.stopwatch(max(0, seen.until_ns - begin_ns))}"
+def _lasts(begin_ns: int, seen: Evidence) -> str:
+    return f"for {formatting.stopwatch(max(0, seen.until_ns - begin_ns))}"
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """What others do to the engine, and what is slower for another cause than the board's."""
-    going_on, others = _going_on(seen), seen.slowdowns.contended_now
+    """Whether others take the CPU, or the model is slower for another cause than the board's limits."""
+    slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _change(seen)
     if change is not None and change < STEADY_WITHIN / 2:  # over, or an interruption: now it is not slow
-        going_on = [slowdown for slowdown in going_on if slowdown.from_start]
-    contended = next((slowdown for slowdown in going_on if slowdown.cause == "contention"), None)
+        slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start]
+    contended = next((slowdown for slowdown in slowdowns if slowdown.cause == "contention"), None)
     if contended:
-        word = CONTENDED + (FROM_START if contended.from_start else "")
-        who = others or next(iter(contended.evidence), "")
-        since, told = ((), None) if contended.from_start else (_lasts(contended.start_ns, seen), _told_change(seen))
-        details = tuple(filter(None, (who, *since)))
-        yield Verdict(word, "warning", details, p50_change=told, since_ns=contended.start_ns)
+        who, is_new = others or next(iter(contended.evidence), ""), not contended.from_start
+        details = tuple(filter(None, (who, _lasts(contended.start_ns, seen) if is_new else "")))
+        logged, word = (_logged_change(seen), CONTENDED) if is_new else (None, CONTENDED + FROM_START)
+        yield Verdict(word, "warning", details, p50_change=logged, since_ns=contended.start_ns)
     elif others:
-        known = change if seen.slowdowns.is_settled else None  # else the burst is what others left of it
+        known = change if seen.slowdowns.is_settled else None  # before, others may have slowed the burst too
         yield Verdict(CONTENDED, "warning", (others,), p50_change=known)
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
-    for slowdown in going_on:
-        if slowdown.cause not in ("contention", *explained) and not _is_of_the_board(slowdown, seen):
-            details, told = (*_lasts(slowdown.start_ns, seen), cause_words(slowdown)), _told_change(seen)
-            yield Verdict(SLOWED, "warning", details, p50_change=told, since_ns=slowdown.start_ns)
+    for slowdown in slowdowns:
+        if slowdown.cause not in ("contention", *explained) and not _is_unreported(slowdown, seen):
+            details = (_lasts(slowdown.start_ns, seen), cause_words(slowdown))
+            yield Verdict(SLOWED, "warning", details, p50_change=_logged_change(seen), since_ns=slowdown.start_ns)
 
 
-def _not_kept(seen: Evidence) -> Iterator[Verdict]:
-    """Whether the load is carried, and each gate passed so far."""
+def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
+    """Whether the load is too high, or a gate fails already."""
     overload = seen.promises.overload
     if overload and not overload.is_over:
-        details = (overload_words(overload.asked_hz, overload.done_hz), *_beyond_its_period(seen))
+        hz, p50_ns, burst = (
+            seen.manifest.load.stream_hz if seen.manifest else None, seen.recent.p50_ns, seen.slowdowns.burst
+        )  # fmt: skip
+        # One inference may take longer than the time to the next.
+        cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
+        details = (overload_words(overload.asked_hz, overload.done_hz), *([cause.brief] if cause else []))
         yield Verdict(OVERLOADED, "critical", details)
-    failed = [gate for gate in seen.promises.gates if gate.fails_for_sure]
-    if failed:
-        yield Verdict("GATE", "critical", (failed[0].reason,))
-
-
-def _beyond_its_period(seen: Evidence) -> Iterator[str]:
-    """Whether one inference takes longer than the time to the next."""
-    hz, p50_ns, burst = (
-        seen.manifest.load.stream_hz if seen.manifest else None,
-        seen.recent.p50_ns,
-        seen.slowdowns.burst,
-    )
-    cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
-    if cause:
-        yield cause.brief
+    failed = next((gate.reason for gate in seen.promises.gates if gate.fails_for_sure), None)
+    if failed is not None:
+        yield Verdict("GATE", "critical", (failed,))
 
 
 def _missing(seen: Evidence) -> Iterator[Verdict]:
@@ -292,12 +272,13 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
     if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
         why = (deadline.cause.brief,) if deadline.cause else ()
         share = formatting.fine_percent(recent.misses / recent.count)
-        details = (*why, f"{NOW}{share}{MISSED}", *_lasts(deadline.since_ns, seen))
+        lasts = () if deadline.since_ns is None else (_lasts(deadline.since_ns, seen),)
+        details = (*why, f"{NOW}{share}{MISSED}", *lasts)
         yield Verdict(MISSING, "warning", details, since_ns=deadline.since_ns)
 
 
 def _steadiness(seen: Evidence) -> Verdict:
-    """Where nothing is wrong: whether that may be called steady."""
+    """The verdict without a trouble: whether it may be called steady."""
     slowdowns = seen.slowdowns
     if not slowdowns.is_settled:
         return Verdict(MEASURING, "neutral" if seen.progress.phase == "over" else "good")
@@ -309,18 +290,12 @@ def _steadiness(seen: Evidence) -> Verdict:
         return Verdict(UNSETTLED, "warning", ("nothing was measured in the last minute",))
     if abs(change) > STEADY_WITHIN:
         way = "above" if change > 0 else "below"
-        return Verdict(
-            UNSETTLED, "warning", (f"p50 is {formatting.whole_percent(abs(change))} {way} that of the burst",)
-        )
-    return Verdict(STEADY, "good", since_ns=_steady_since_ns(seen))
-
-
-def _steady_since_ns(seen: Evidence) -> int | None:
-    """Since the last trouble, or else since measuring began."""
-    found: Iterable[ThrottleSpan | Slowdown] = (*seen.throttles.spans, *seen.slowdowns.slowdowns)
-    ends = [span.end_ns for span in found if span.end_ns is not None]
+        doubt = f"p50 is {formatting.whole_percent(abs(change))} {way} that of the burst"
+        return Verdict(UNSETTLED, "warning", (doubt,))
     measured_ns = seen.progress.measured_ns
-    return max([*ends, *([] if measured_ns is None else [seen.until_ns - measured_ns])], default=None)
+    ends = [*(span.end_ns for span in seen.throttles.spans), *(slowdown.end_ns for slowdown in slowdowns.slowdowns)]
+    ends.append(None if measured_ns is None else seen.until_ns - measured_ns)
+    return Verdict(STEADY, "good", since_ns=max((end_ns for end_ns in ends if end_ns is not None), default=None))
 
 
 def _preparing(seen: Evidence) -> Verdict:
@@ -363,7 +338,7 @@ _FINAL: dict[str, tuple[str, Level, str]] = {
 
 
 def _final(seen: Evidence) -> Verdict:
-    """How it ended, what held then, and what was true of it before."""
+    """How it ended, its state then, and its past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
     failed = [gate.reason for gate in seen.promises.gates if not gate.ok]
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
@@ -374,23 +349,20 @@ def _final(seen: Evidence) -> Verdict:
     past = list(_past(seen))
     if failed and ended.word != GATE_FAILED:
         past.insert(0, f"gate failed: {failed[0]}")
-    if not past:
-        past = [_steadiness_words(held)]
+    if not past and held.word == MEASURING:
+        past = ["too short to say whether it is steady"]
+    elif not past:
+        past = [f"{held.word.lower()}: {held.details[0]}" if held.details else held.word.lower()]
     level: Level = "warning" if ended.level == "good" and held.word not in (STEADY, MEASURING) else ended.level
-    died = ended.level == "critical"
-    ended = replace(ended, level=level, past=tuple(past), at_end=ended.word if died else held.word)
-    return replace(ended, since_ns=held.since_ns, brief=_brief(seen, ended))
-
-
-def _steadiness_words(held: Verdict) -> str:
-    """Of a session of which nothing else is to be said."""
-    if held.word == MEASURING:
-        return "too short to say whether it is steady"
-    return f"{held.word.lower()}: {held.details[0]}" if held.details else held.word.lower()
+    at_end = ended.word if ended.level == "critical" else held.word
+    brief = ended.word.lower()  # how it ended only if that was not as planned
+    if ended.word in ("FINISHED", "STOPPED"):
+        brief = next(_findings_in_brief(seen), "too short to tell" if at_end == MEASURING else at_end.lower())
+    return replace(ended, level=level, past=tuple(past), at_end=at_end, since_ns=held.since_ns, brief=brief)
 
 
 def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
-    """How a session that is over ended, which its manifest is enough for.
+    """How a session that is over ended, by its manifest alone.
 
     `end_error`: what the engine died of or which gate ended it, if known.
     """
@@ -402,14 +374,13 @@ def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
     if end_reason == "engine-died":
         return Verdict("ENGINE DIED", "critical", (end_error or "cause unknown",))
     if end_reason.startswith(EXIT_STATUS):
-        return Verdict(
-            "ENDED", "warning", (f"the program ended with exit status {end_reason.removeprefix(EXIT_STATUS)}",)
-        )
+        status = end_reason.removeprefix(EXIT_STATUS)
+        return Verdict("ENDED", "warning", (f"the program ended with exit status {status}",))
     return Verdict("ENDED", "critical", (end_error or end_reason,))
 
 
 def _past(seen: Evidence) -> Iterator[str]:
-    """What was and is over, the gravest first. Of a session that is over: all that was true of it."""
+    """Past troubles, the gravest first; of a session that is over, all its troubles."""
     is_over = seen.progress.phase == "over"
     throttled = _throttled_before(seen, is_over=is_over)
     if throttled:
@@ -432,8 +403,8 @@ def _past(seen: Evidence) -> Iterator[str]:
         yield _errors_words(seen)
     deadline = seen.promises.deadline
     if deadline and deadline.is_missed:
-        is_told = throttled or slowed or overload or not deadline.cause or (not is_over and seen.recent.misses)
-        why = "" if is_told or not deadline.cause else f" ({deadline.cause.words})"
+        is_explained = throttled or slowed or overload or (not is_over and seen.recent.misses)
+        why = "" if is_explained or not deadline.cause else f" ({deadline.cause.words})"
         rate = formatting.fine_percent(deadline.miss_rate)
         yield f"missed its deadline of {deadline.deadline_ns / 1e6:g} ms: {rate}{why}"
     if is_over and (rate := leak_rate(seen.growth)):
@@ -443,12 +414,11 @@ def _past(seen: Evidence) -> Iterator[str]:
 def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | None, list[str]] | None:
     """How often, for which share of the measurement, and why; None: never.
 
-    By what the board says of itself or, where it says nothing, by the slowdowns that its clocks explain.
+    By the board's own reports or, without any, by the slowdowns that its clocks explain.
     """
     spans = [span for span in seen.throttles.spans if is_over or span.end_ns is not None]
     if spans:
-        going_on = len(seen.throttles.spans) - len(spans)
-        times = seen.throttles.total - going_on
+        times = seen.throttles.total - (len(seen.throttles.spans) - len(spans))
         return times, seen.throttles.share, list(dict.fromkeys(span.cause for span in spans))
     by_clock = [s for s in seen.slowdowns.slowdowns if is_throttling(s) and (is_over or s.end_ns is not None)]
     if not by_clock:
@@ -457,7 +427,7 @@ def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | No
 
 
 def _is_before_measuring(seen: Evidence) -> bool:
-    """Whether the board was throttled in nothing but the warm-up, or what came before it."""
+    """Whether the board was throttled in the warm-up, or earlier, alone."""
     throttles = seen.throttles
     return bool(throttles.spans) and throttles.measured_ns > 0 and not throttles.measured_total
 
@@ -486,16 +456,8 @@ def _of_the_time(share: float | None) -> str:
     return "" if share is None else f", {formatting.whole_percent(share)} of the time"
 
 
-def _brief(seen: Evidence, ended: Verdict) -> str:
-    """`throttled 6x, 22 %`: for a list, how it ended only where that was not as planned."""
-    if ended.word not in ("FINISHED", "STOPPED"):
-        return ended.word.lower()
-    held = "too short to tell" if ended.at_end == MEASURING else ended.at_end.lower()
-    return next(_findings_in_brief(seen), held)
-
-
 def _findings_in_brief(seen: Evidence) -> Iterator[str]:
-    """The gravest first."""
+    """`throttled 6x, 22 %`; the gravest first."""
     if throttled := _throttled_before(seen, is_over=True):
         times, share, _ = throttled
         yield f"throttled {times}x{BEFORE if _is_before_measuring(seen) else _share_in_brief(share)}"
