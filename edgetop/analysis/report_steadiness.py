@@ -44,7 +44,7 @@ def is_throttled(analysis: Folds) -> bool | None:
     """Whether a limit was in force in the measured phase; None where the board has no flag that would show it."""
     view, slow = analysis.throttles_view(), analysis.slowdowns.view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
-    return True if view.measured_total or is_limited else False if view.tells else None
+    return True if view.measured_total or is_limited else False if view.has_flag else None
 
 
 def slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:

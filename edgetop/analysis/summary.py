@@ -73,7 +73,7 @@ class Summaries:
             simulated=bool(manifest and manifest.board.simulated),
             phase=progress.phase,
             word=verdict.word, level=verdict.level, words=verdict.words,
-            throttled=throttles.now is not None if throttles.tells else None,
+            throttled=throttles.now is not None if throttles.has_flag else None,
             elapsed_s=progress.now_ns // NS,
             asked_s=progress.duration_ns / NS if progress.duration_ns else None,
             deadline_ms=view.deadline.deadline_ns / 1e6 if view.deadline else None,

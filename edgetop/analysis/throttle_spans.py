@@ -1,34 +1,38 @@
-"""The spans in which something slowed the board, made of what its signals read, in the order of time.
+"""The spans in which something slowed the board, made of the readings of its signals, in the order of time.
 
-A span is of one cause. It begins with the first reading of a signal in force and ends with the first
-that is not; what comes and goes faster than 2 s is one span. A signal that is not read for 12 s (its
+A span has one cause. It begins with the first reading of a signal in force and ends with the first
+that is not; a signal that comes and goes faster than 2 s makes one span. A signal that is not read for 12 s (its
 sensor was lost) counts as over since its last reading, known 12 s later. A flag that does not say why
-belongs to the cause that another signal tells at that time, else to heat where a zone is at its trip.
+belongs to the cause of another signal at that time, otherwise to heat if a zone is at its trip.
+
+A flag since boot is about the past, a fan that turns slows nothing: neither is a signal. A zone at the
+trip at which it throttles and a cap of a clock are signals only together: heat lowered the cap.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.signals import CAUSES, Cause
+from edgetop.analysis.slowdowns.signals import AT_TRIP_C, CAUSES, SET, Cause, cause_of_count, cause_of_flag, is_flag
 from edgetop.analysis.slowdowns.windows import NEPER, levels
-from edgetop.analysis.throttle_signals import Board, cause_of
-from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Ints, Tracks
+from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Floats, Ints, Tracks
+from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings, Stretches
 from edgetop.session.seconds import NS
+from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c, zones_of_interest
 
-KEPT = 500  # spans, the latest
+MAX_SPANS = 500  # the latest
 FLICKER_NS = 2 * NS
 HOLD_NS = HOLD_S * NS
-NEAR_NS = 3 * NS  # so far apart may heat and what follows from it be read
+NEAR_NS = 3 * NS  # heat and its effect may be read so far apart
 BEGIN_S = 3
-FREE = 30  # seconds in no span, the first measured ones: what a span's latency is compared with
+FREE = 30  # seconds in no span, the first measured ones: a span's latency is compared with theirs
 SAME = 0.99  # of a clock's cap
 MOST_LEVEL = 100 * NEPER
 NEVER = -(2**61)
@@ -37,9 +41,84 @@ Rows = npt.NDArray[np.void]
 ROW = np.dtype([("t_ns", "<i8"), ("p50_ns", "<i8")])
 
 
+COUNTED = 1e-9  # of a rate: something was counted
+_LEAST_COUNTS = {
+    "rate/thermal-events": COUNTED, "rate/core-thermal-events": COUNTED, "pressure/over-current": OVER_CURRENT_PERCENT
+}  # fmt: skip
+
+
+def least_in_force(info: SensorInfo) -> float | None:
+    """From which value on this sensor says that something slows the board now; None: it never says so."""
+    if is_flag(info) or (info.kind == "cooling" and info.throttles):
+        return SET
+    return _LEAST_COUNTS.get(info.id)
+
+
+def cause_of(info: SensorInfo) -> Cause | None:
+    """The cause that a signal indicates; None: it does not say why."""
+    return "thermal" if info.kind == "cooling" else cause_of_flag(info) or cause_of_count(info.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The sensors that matter, by their places in the manifest."""
+
+    infos: tuple[SensorInfo, ...]
+    least: Floats  # for signals and zones: from which value on they are in force; NaN: neither
+    is_signal: Bools
+    is_flag: Bools
+    is_cap: Bools
+    trips_c: dict[int, float]  # of the zones that have one
+    zones: tuple[int, ...]  # whose heat is reported: those with a trip, if there are any
+    clocks: tuple[int, ...]  # of the CPUs that run the model, most likely
+    clock: str  # their name in words
+    clock_caps: tuple[int, ...]  # the caps of those
+    is_of_spans: Bools  # the sensors that spans are made of
+
+
+def board_of(manifest: Manifest) -> Board:
+    infos = manifest.sensors
+    trips = trips_c(manifest)
+    least = np.array([np.nan if (value := least_in_force(info)) is None else value for info in infos], np.float64)
+    is_signal = ~np.isnan(least)
+    for place, trip_c in trips.items():
+        least[place] = trip_c + AT_TRIP_C
+    clocks, clock = _clocks(infos)
+    labels = {infos[place].label for place in clocks} | ({"cpu0"} if clock == "cpu" else set())
+    is_cap = np.array([info.kind == "freqcap" for info in infos], np.bool_)
+    return Board(
+        infos=infos,
+        least=least,
+        is_signal=is_signal,
+        is_flag=np.array([is_flag(info) for info in infos], np.bool_),
+        is_cap=is_cap,
+        trips_c=trips,
+        zones=tuple(trips) or tuple(map(infos.index, zones_of_interest(infos))),
+        clocks=clocks,
+        clock=clock,
+        clock_caps=tuple(place for place in np.flatnonzero(is_cap).tolist() if infos[place].label in labels),
+        is_of_spans=~np.isnan(least) | is_cap,
+    )
+
+
+def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
+    """The clock by the firmware of a Raspberry Pi, else those of the fastest kind of CPU, else the fastest clock."""
+    places = [place for place, info in enumerate(infos) if info.kind == "freq"]
+    by_firmware = [place for place in places if infos[place].label == "arm"]
+    if by_firmware:
+        return tuple(by_firmware), "cpu"
+    cpus = [place for place in places if infos[place].label.startswith("cpu")]
+    places = cpus or places
+    if not places:
+        return (), ""
+    highest = max(infos[place].max or 0.0 for place in places)
+    fastest = [place for place in places if (infos[place].max or 0.0) == highest]
+    return (tuple(fastest), "cpu") if cpus else ((fastest[0],), infos[fastest[0]].label)
+
+
 @dataclass(slots=True)
 class Latency:
-    """The medians of some seconds, on average."""
+    """The mean of the medians of some seconds."""
 
     level_sum: int = 0  # of their logarithms, in millionths
     count: int = 0
@@ -50,7 +129,7 @@ class Latency:
 
     @property
     def level(self) -> float:
-        """In nepers; NaN of nothing."""
+        """In nepers; NaN without a second."""
         return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
@@ -58,39 +137,36 @@ class Latency:
 class Span:
     start_ns: int
     cause: Cause
-    sensor: str  # which began it
+    sensor: str  # that began it
     in_force: list[int]  # places of signals
-    until_ns: int  # where those ended that did
-    begin_clock_mhz: float = math.nan  # the lowest of its first BEGIN_S
-    begin_temp_c: float = math.nan  # the highest of them
+    until_ns: int  # the last end of a signal
+    begin_clock_mhz: float = math.nan  # the lowest in its first BEGIN_S
+    begin_temp_c: float = math.nan  # the highest in them
     min_clock_mhz: float = math.nan
     max_temp_c: float = math.nan
     latency: Latency = field(default_factory=Latency)
 
     @property
     def end_ns(self) -> int | None:
-        """None: it goes on."""
+        """None: it continues."""
         return None if self.in_force else self.until_ns
-
-    def copy(self) -> "Span":
-        return replace(self, in_force=list(self.in_force), latency=replace(self.latency))
 
     def covers(self, t_ns: Ints) -> Bools:
         is_in: Bools = t_ns >= self.start_ns
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
     def touches(self, second: Ints) -> Bools:
-        """Those seconds of which a part lies in it."""
+        """The seconds of which a part lies in it."""
         is_in: Bools = second >= self.start_ns // NS
         return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
 
 class Mark(NamedTuple):
-    """A change of what a sensor tells."""
+    """A change of a sensor's value."""
 
-    known_ns: int  # when it came out
-    t_ns: int  # since when it is so
-    rank: int  # of several at one time: what ends, heat, causes, flags that do not say why
+    known_ns: int  # when the change became known
+    t_ns: int  # when it happened
+    rank: int  # the order of several at one time: ends, heat, causes, flags that do not say why
     place: int
     value: float  # NaN: it is not read any more
 
@@ -99,33 +175,27 @@ class Mark(NamedTuple):
 class Spans:
     """Advances reading by reading; nothing in it depends on how many come at once."""
 
-    spans: list[Span] = field(default_factory=list)  # the latest KEPT, by their beginnings
+    spans: list[Span] = field(default_factory=list)  # the latest MAX_SPANS, by their beginnings
     dropped: int = 0  # spans before those
     dropped_measured: int = 0  # of them in the measured phase
-    dropped_ns: int = 0  # of the measured phase in them
+    dropped_ns: int = 0  # time of the measured phase in them
     dropped_until_ns: int = 0
-    settled_ns: int = NEVER  # up to there all is known that makes a span
-    measured_s: int = 0  # and what was in it
+    settled_ns: int = NEVER  # up to here the signals are known
+    measured_s: int = 0  # up to here clocks and heat are known
     row_ns: int = NEVER  # the last second that was counted
     began_ns: int | None = None  # the measured phase
     free: Latency = field(default_factory=Latency)  # of the first measured seconds in no span
     best_mhz: float = math.nan  # in the measured phase in no span
-    # By the place of a sensor. Of signals: the last value, when it was read, and what of it has been taken in.
+    # By the place of a sensor. For signals: the last value, when it was read, and the value that was applied.
     last: list[float] = field(default_factory=list)
     last_ns: list[int] = field(default_factory=list)
     now: list[float] = field(default_factory=list)
-    # Of caps: from where the last fall began, and when it was.
+    # For caps: the value before the last fall, and when it fell.
     above: list[float] = field(default_factory=list)
     fell_ns: list[int] = field(default_factory=list)
 
-    def copy(self) -> "Spans":
-        other = replace(self, spans=[span.copy() for span in self.spans], free=replace(self.free))
-        for name in _BY_PLACE:
-            setattr(other, name, list(getattr(self, name)))
-        return other
-
     def is_credible(self, board: Board) -> bool:
-        """Of spans that a stranger sent: that nothing in them is beyond what `from_json` has seen to."""
+        """Whether spans that a stranger sent are possible, beyond the checks of `from_json`."""
         by_place = [getattr(self, name) for name in _BY_PLACE]
         latencies = [self.free, *(span.latency for span in self.spans)]
         return (
@@ -141,10 +211,10 @@ class Spans:
             values.extend([nothing] * (len(board.infos) - len(values)))
 
     def settle(self, readings: Readings, until_ns: int, board: Board) -> None:
-        """Take in readings of signals, zones and caps up to then, in the order of their times."""
+        """Apply readings of signals, zones and caps up to then, in the order of their times."""
         marks = sorted([*self._changes(readings, board), *self._silences(until_ns, board)])
         for mark in marks:
-            self._take(mark, board)
+            self._apply(mark, board)
         self.settled_ns = until_ns
 
     def _changes(self, readings: Readings, board: Board) -> Iterator[Mark]:
@@ -169,13 +239,13 @@ class Spans:
             self.last[int(place[at])], self.last_ns[int(place[at])] = float(value[at]), int(t_ns[at])
 
     def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
-        """Of sensors that have not been read for so long by then."""
+        """The marks of sensors that have not been read for too long."""
         for place, (value, t_ns) in enumerate(zip(self.last, self.last_ns, strict=True)):
             if value > 0 and until_ns - t_ns > HOLD_NS:
                 self.last[place] = math.nan
                 yield _mark(t_ns + HOLD_NS, t_ns, place, math.nan, board)
 
-    def _take(self, mark: Mark, board: Board) -> None:
+    def _apply(self, mark: Mark, board: Board) -> None:
         place, before = mark.place, self.now[mark.place]
         self.now[place] = mark.value
         if board.is_cap[place]:
@@ -192,7 +262,7 @@ class Spans:
         return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
 
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
-        """Heat lowers it: one that comes down while a zone is at its trip is a signal until it is back."""
+        """Heat lowers a cap: one that falls while a zone is at its trip is a signal until it is back."""
         place = mark.place
         if any(place in span.in_force for span in self.spans):
             if not mark.value < SAME * self.above[place]:
@@ -203,7 +273,7 @@ class Spans:
                 self._open(mark.t_ns, place, "thermal", board)
 
     def _follow_falls(self, hot_ns: int, board: Board) -> None:
-        """A zone has come to its trip: what a moment before it had no reason that was seen has one."""
+        """A zone has reached its trip: this explains a cap that fell, or a flag that was set, a moment before."""
         for place in np.flatnonzero(board.is_cap).tolist():
             is_down = self.now[place] < SAME * self.above[place]
             if is_down and hot_ns - self.fell_ns[place] <= NEAR_NS and not self._holding(place):
@@ -219,7 +289,8 @@ class Spans:
         if self._holding(place):
             return
         if cause is None:
-            span = self._any_going_on(t_ns)
+            active = [span for cause in (*CAUSES, "unknown") if (span := self._going_on(cause, t_ns))]
+            span = min(active, key=lambda span: (not span.in_force, span.start_ns), default=None)
             cause = span.cause if span else "thermal" if self._is_hot(board) else "unknown"
         else:
             span = self._going_on(cause, t_ns) or self._going_on("unknown", t_ns)
@@ -236,10 +307,6 @@ class Spans:
         of_cause = (span for span in reversed(self.spans) if span.cause == cause)
         return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
 
-    def _any_going_on(self, t_ns: int) -> Span | None:
-        found = [span for cause in (*CAUSES, "unknown") if (span := self._going_on(cause, t_ns))]
-        return min(found, key=lambda span: (not span.in_force, span.start_ns), default=None)
-
     def _close(self, t_ns: int, place: int) -> None:
         span = self._holding(place)
         if span:
@@ -247,11 +314,12 @@ class Spans:
             span.until_ns = max(span.until_ns, t_ns)
 
     def _drop(self) -> None:
-        """The oldest one that is over; of one that goes on, what is within is no more time than it."""
-        if len(self.spans) <= KEPT:
-            return
+        """Drop the oldest span that is over, if there are too many.
+
+        If an older one continues, the dropped one lies within it and adds no time.
+        """
         at = next((at for at, span in enumerate(self.spans) if not span.in_force), None)
-        if at is None:
+        if len(self.spans) <= MAX_SPANS or at is None:
             return
         span = self.spans.pop(at)
         self.dropped += 1
@@ -263,7 +331,7 @@ class Spans:
             self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
 
     def cover(self, stretches: Stretches, board: Board) -> None:
-        """Of a past that comes without its readings: when a signal was in force at some time, and how hot it was."""
+        """Make spans of a past that comes without its readings: of the stretches in which a signal was in force."""
         least = board.least[stretches["sensor"]]
         is_up = board.is_signal[stretches["sensor"]] & (stretches["high"] >= least)
         for stretch in stretches[is_up][np.argsort(stretches["t_ns"][is_up], kind="stable")].tolist():
@@ -272,17 +340,17 @@ class Spans:
             self._close(until_ns, place)
 
     def measure(self, tracks: Tracks, rows: Rows, until_ns: int, board: Board) -> None:
-        """Take in up to then what clocks, zones and seconds were, in spans and beside them.
+        """Add the clocks, heat and latency up to then, in spans and outside them.
 
-        `rows`: of ROW, in the order of their times.
+        `rows`: of type ROW, in the order of their times.
         """
         self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])
         begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS
         if end_s <= begin_s:
             return
         self.measured_s = end_s
-        end_s = max(begin_s, min(end_s, tracks.newest_s + HOLD_S + 1))  # behind that nothing is known
-        # Of several CPUs the one that is fastest just then runs the model.
+        end_s = max(begin_s, min(end_s, tracks.newest_s + HOLD_S + 1))  # later seconds are not known
+        # Of several CPUs the fastest one at that time runs the model.
         clock = np.fmax.reduce(tracks.held(board.clocks, begin_s, end_s)[0], axis=0, initial=np.nan)
         second, spans = np.arange(begin_s, end_s), self._since(begin_s * NS)
         zones = board.zones if spans else ()
@@ -299,7 +367,7 @@ class Spans:
         self.best_mhz = float(np.fmax.reduce(clock[is_free], initial=self.best_mhz))
 
     def _measure_latency(self, rows: Rows) -> None:
-        """A second is of a span that its middle is in."""
+        """A second belongs to the spans that its middle is in."""
         if not len(rows):
             return
         level, is_free = levels(rows["p50_ns"]), np.ones(len(rows), np.bool_)
@@ -314,7 +382,7 @@ class Spans:
         return [span for span in self.spans if span.in_force or span.until_ns >= t_ns]
 
     def time_ns(self, from_ns: int, until_ns: int) -> int:
-        """How much of that stretch is in spans, whatever their causes."""
+        """How much of that time is in spans, whatever their causes."""
         total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
         for span in self.spans:
             end_ns = until_ns if span.end_ns is None else min(span.end_ns, until_ns)
@@ -331,12 +399,12 @@ def _mark(known_ns: int, t_ns: int, place: int, value: float, board: Board) -> M
     elif not board.is_signal[place]:
         rank = 1
     else:
-        cause = cause_of(board.infos[place])  # of several a flag is named
+        cause = cause_of(board.infos[place])  # of several signals the flag names the span
         rank = 3 + 2 * (CAUSES.index(cause) if cause else len(CAUSES)) + (not board.is_flag[place])
     return Mark(known_ns, t_ns, rank, place, value)
 
 
-# What is kept of each sensor, and what stands there before it is read.
+# The fields by the place of a sensor, and their values before it is read.
 _BY_PLACE: dict[str, float | int] = {
     "last": math.nan, "last_ns": NEVER, "now": math.nan, "above": math.nan, "fell_ns": NEVER
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Spans of throttling as events, as JSON and in words: the same on the screen, in the recording and in the report.
 
-The run records the events as they happen. Whoever analyses the recording finds the spans anew, and shows those.
+The run records the events as they happen. An analysis of the recording derives the spans again, and shows those.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
 
 BEGIN, END = "throttle-begin", "throttle-end"
-FELL = 0.99  # of its best: less is no fall of a clock
-SETTLES_NS = NS  # clocks and zones are read once a second: what a beginning is told with
-LOOK_EVERY_NS = NS
-REMEMBERED = 64
+FELL = 0.99  # of its best: above it a clock has not fallen
+SETTLES_NS = NS  # clocks and zones, which a beginning is reported with, are read once a second
+CHECK_EVERY_NS = NS
+MAX_RECORDED = 64
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """The newest first of each span; in no order of time among spans. What the end of a session cut has no end."""
+    """The end of each span before its beginning; spans in no order. One cut by the end of the session has no end."""
     events = []
     for span in reversed(view.spans):
         if span.end_ns is not None and not span.was_cut:
@@ -35,7 +35,7 @@ def throttle_events(view: ThrottlesView) -> list[Event]:
 
 
 def begun_words(span: ThrottleSpan, view: ThrottlesView) -> str:
-    """`thermal, cpu 1728 to 1267 MHz at 85.5 C`; where no clock fell, by what the board says so."""
+    """`thermal, cpu 1728 to 1267 MHz at 85.5 C`; where no clock fell, with the signal."""
     mhz, best_mhz = span.begin_clock_mhz, view.best_mhz
     heat = f" at {reading(span.begin_temp_c, 'C')} C" if span.begin_temp_c is not None else ""
     if mhz is None or best_mhz is None or mhz > FELL * best_mhz:
@@ -58,8 +58,8 @@ def _end(span: ThrottleSpan, view: ThrottlesView) -> Event:
         "latency_ratio": span.latency_ratio,
         "duration_s": rounded(lasted_ns / NS),
     }
-    told = {**data, "latency_ratio": None}  # which the slowdown tells
-    worst = ", ".join([span.cause, *_worst(view.clock, told, view.best_mhz)])
+    figures = {**data, "latency_ratio": None}  # the slowdown has that
+    worst = ", ".join([span.cause, *_worst(view.clock, figures, view.best_mhz)])
     return Event(span.end_ns, END, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}", data)
 
 
@@ -75,7 +75,7 @@ def _data(span: ThrottleSpan, view: ThrottlesView) -> dict[str, JsonValue]:
 
 def _worst(clock: str, figures: Mapping[str, Any], best_mhz: float | None = None, upto: str = "") -> Iterator[str]:
     mhz, heat, ratio = (figures[name] for name in ("min_clock_mhz", "max_temp_c", "latency_ratio"))
-    if mhz is not None and best_mhz is None:  # it need not have fallen
+    if mhz is not None and best_mhz is None:  # it may not have fallen
         yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
     elif mhz is not None and best_mhz is not None and mhz <= FELL * best_mhz:
         yield f"{clock} down to {reading(mhz, 'MHz')} MHz"
@@ -102,7 +102,7 @@ def throttles_document(view: ThrottlesView) -> list[dict[str, Any]]:
 
 
 def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None) -> str:
-    """Of the report's `throttles` and `throttled_share`, all in a line; nothing where there is none.
+    """The report's `throttles` and `throttled_share` in one line; empty without any.
 
     >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
     >>> throttles_words([span] * 3, 0.12)
@@ -114,15 +114,10 @@ def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None)
     of_time = "" if not share else f", {whole_percent(share)} of the time"
     causes = dict.fromkeys(str(span["cause"]) for span in throttles)
     worst = {
-        "min_clock_mhz": min(_known(throttles, "min_clock_mhz"), default=None),
-        "max_temp_c": max(_known(throttles, "max_temp_c"), default=None),
-        "latency_ratio": max(_known(throttles, "latency_ratio"), default=None),
+        name: extreme((span[name] for span in throttles if span[name] is not None), default=None)
+        for name, extreme in (("min_clock_mhz", min), ("max_temp_c", max), ("latency_ratio", max))
     }
     return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', worst, upto='up to ')])}"
-
-
-def _known(throttles: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [span[name] for span in throttles if span[name] is not None]
 
 
 @dataclass(slots=True)
@@ -133,7 +128,7 @@ class _Recorded:
 
 
 class ThrottleEvents:
-    """Makes events of what a run brings, each beginning and end once: for its recording."""
+    """Makes the events of a run for its recording, each beginning and end once."""
 
     def __init__(self) -> None:
         self._tracks = Tracks(has_timeline=False)
@@ -143,10 +138,10 @@ class ThrottleEvents:
         self._viewed_ns = 0
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
-        """What has begun or ended. A session that ends while throttled has no end of it."""
+        """The new beginnings and ends. A throttling cut by the end of the session has no end."""
         self._waiting.append(batch)
         is_last = any(event.kind == "ended" for event in batch.events)
-        if batch.until_ns - self._viewed_ns < LOOK_EVERY_NS and not is_last:
+        if batch.until_ns - self._viewed_ns < CHECK_EVERY_NS and not is_last:
             return ()
         for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):
             self._throttles.fold(part)
@@ -154,19 +149,19 @@ class ThrottleEvents:
         return tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
 
     def _news(self, view: ThrottlesView, now_ns: int, *, is_last: bool) -> Iterator[Event]:
-        for span in view.spans[-REMEMBERED:]:
+        for span in view.spans[-MAX_RECORDED:]:
             recorded = self._recorded_of(span)
             is_settled = is_last or span.end_ns is not None or now_ns - span.start_ns >= SETTLES_NS
             if recorded is None and is_settled:
                 recorded = _Recorded(span.start_ns, span.cause)
-                self._recorded = [*self._recorded, recorded][-2 * REMEMBERED :]
+                self._recorded = [*self._recorded, recorded][-2 * MAX_RECORDED :]
                 yield _begin(span, view)
             if recorded and not recorded.is_over and span.end_ns is not None and not span.was_cut:
                 recorded.is_over = True
                 yield _end(span, view)
 
     def _recorded_of(self, span: ThrottleSpan) -> _Recorded | None:
-        """A beginning may move a little when a late reading comes, and a cause may be known better."""
+        """The recorded event of a span, whose beginning and cause may have changed with a late reading."""
         for recorded in reversed(self._recorded):
             is_within = recorded.start_ns >= span.start_ns and (span.end_ns is None or recorded.start_ns <= span.end_ns)
             if is_within and recorded.cause in (span.cause, "unknown"):

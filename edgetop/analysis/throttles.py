@@ -1,19 +1,17 @@
-"""When the board was slowed, by what it says itself, whatever the latency did: the same live and from a recording."""
+"""When the board was slowed by its own reports, whatever the latency did: the same live and from a recording."""
 
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from edgetop.analysis.progress import measured_until
-from edgetop.analysis.slowdowns.serialization import from_json, to_json
+from edgetop.analysis.slowdowns.serialization import fork, from_json, to_json
 from edgetop.analysis.slowdowns.signals import Cause
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.throttle_signals import Board, board_of
-from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, KEPT, ROW, Rows, Span, Spans
+from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, MAX_SPANS, ROW, Board, Rows, Span, Spans, board_of
 from edgetop.analysis.tracks import Tracks, TracksReader, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
@@ -21,7 +19,8 @@ from edgetop.session.records import NO_READINGS
 from edgetop.session.seconds import NS
 
 LATE_NS = 4 * NS  # a reading may come so much later than others of its time
-SETTLED_AT_ONCE_NS = 8 * NS  # at least: each time costs as much
+SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
+VERSION = 2  # of the exported state
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
 
 
@@ -30,7 +29,7 @@ class ThrottleSpan:
     """A time in which something slowed the board, by signals of one cause."""
 
     start_ns: int
-    end_ns: int | None  # None: in force now; of a session that is over, no later than its measurement
+    end_ns: int | None  # None: in force now; in a session that is over, no later than its measurement
     cause: Cause
     sensor: str  # the id of the signal that began it
     min_clock_mhz: float | None
@@ -40,19 +39,24 @@ class ThrottleSpan:
     begin_temp_c: float | None = None  # the highest temperature of them
     was_cut: bool = False  # by the end of the measurement
 
+    def overlaps(self, slowdown: Slowdown) -> bool:
+        """Whether they have a time in common."""
+        is_before = self.end_ns is not None and self.end_ns <= slowdown.start_ns
+        return not is_before and (slowdown.end_ns is None or self.start_ns < slowdown.end_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class ThrottlesView:
-    spans: tuple[ThrottleSpan, ...]  # the latest KEPT, oldest first
+    spans: tuple[ThrottleSpan, ...]  # the latest MAX_SPANS, oldest first
     total: int
     measured_total: int  # of them in the measured phase
     throttled_ns: int  # of the measured phase, in all spans together
     measured_ns: int  # how long that phase is, so far
-    tells: bool  # a flag has been read: that there is no span means that nothing slowed the board
+    has_flag: bool  # a flag has been read: without a span, nothing slowed the board
     # As of now.
     clock: str = ""  # "cpu", or the label of the clock that is shown; "": none
     clock_mhz: float | None = None
-    best_mhz: float | None = None  # seen in no span of the measured phase, else what is allowed
+    best_mhz: float | None = None  # the highest in no span of the measured phase, else the allowed one
     temp_c: float | None = None  # of the zone nearest to its trip, else of the hottest
     zone: str = ""  # its id
     trip_c: float | None = None  # where it throttles
@@ -69,11 +73,17 @@ class ThrottlesView:
         return self.throttled_ns / self.measured_ns if self.measured_ns > 0 else None
 
 
-NO_THROTTLES = ThrottlesView((), 0, 0, 0, 0, tells=False)
+NO_THROTTLES = ThrottlesView((), 0, 0, 0, 0, has_flag=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    version: int
+    spans: Spans
 
 
 class Throttles(TracksReader):
-    """Folds batches. What is younger than LATE_NS is judged anew at each view: readings of it may yet come."""
+    """Folds batches. The time younger than LATE_NS is judged anew at each view: its readings may still come."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
         super().__init__(tracks)
@@ -116,36 +126,40 @@ class Throttles(TracksReader):
             self._rows = self._rows[self._rows["t_ns"] > self._spans.row_ns]
 
     def _settle(self, spans: Spans, until_ns: int, measured_ns: int, board: Board) -> None:
-        """Take in what makes a span up to then, and what was in it up to then, when it is known."""
+        """Make spans of the signals up to `until_ns`, and measure what was in them up to `measured_ns`."""
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def view(self) -> ThrottlesView:
-        """The same object until something comes."""
+        """The same object until the next batch."""
         if self._view is None:
-            self._view = self._viewed()
+            self._view = NO_THROTTLES if self._board is None else self._make_view(self._board)
         return self._view
 
-    def _viewed(self) -> ThrottlesView:
-        board = self._board
-        if board is None:
-            return NO_THROTTLES
-        spans = self._spans.copy()
+    def _make_view(self, board: Board) -> ThrottlesView:
+        spans = fork(self._spans)
         self._settle(spans, self._now_ns, self._now_ns + NS, board)
         views = tuple(self._span(span, spans.free.level) for span in spans.spans)
         until_ns = self._now_ns if self._ended_ns is None else self._ended_ns
         began_ns = until_ns if spans.began_ns is None else spans.began_ns
-        touching = [span for span in views if spans.began_ns is not None and _touches(span, began_ns, until_ns)]
+        measured = [  # a span of a single reading has a place in time as well
+            span
+            for span in views
+            if spans.began_ns is not None and span.start_ns <= until_ns
+            and (span.end_ns is None or span.end_ns >= began_ns)
+        ]  # fmt: skip
         tracks = self._tracks.views()
-        zone = max(self._read_now(board.zones), key=lambda place: _heat(board, tracks, place), default=None)
+        # The nearest to its trip, or the hottest without one.
+        heat = {place: (tracks[place].value or 0.0) - board.trips_c.get(place, 0.0) for place in board.zones}
+        zone = max(self._read_now(board.zones), key=lambda place: heat[place], default=None)
         clock_mhz = max((tracks[place].value or 0.0 for place in self._read_now(board.clocks)), default=None)
         return ThrottlesView(
-            spans=views[-KEPT:],
+            spans=views[-MAX_SPANS:],
             total=spans.dropped + len(views),
-            measured_total=spans.dropped_measured + len(touching),
+            measured_total=spans.dropped_measured + len(measured),
             throttled_ns=spans.time_ns(began_ns, until_ns),
             measured_ns=max(0, until_ns - began_ns),
-            tells=any(tracks[place].count for place in np.flatnonzero(board.is_flag)),
+            has_flag=any(tracks[place].count for place in np.flatnonzero(board.is_flag)),
             clock=board.clock,
             clock_mhz=clock_mhz,
             best_mhz=_best_mhz(spans, board, tracks, clock_mhz),
@@ -155,7 +169,7 @@ class Throttles(TracksReader):
         )
 
     def _read_now(self, places: Sequence[int]) -> list[int]:
-        """Those of these sensors that can be read."""
+        """The places of those sensors that can be read at present."""
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
@@ -180,50 +194,25 @@ class Throttles(TracksReader):
             was_cut=self._ended_ns is not None and span.end_ns is None,
         )
 
-    def export_state(self) -> dict[str, JsonValue]:
-        """What is settled, for who goes on from here."""
-        return {"throttles": to_json(_ExportedState(VERSION, self._spans))}
-
-    def _import_state(self, document: Mapping[str, Any], board: Board) -> None:
-        """Go on from what was found where all of the past was known."""
-        with contextlib.suppress(ValueError):  # of another version: then what came must do
-            state = from_json(_ExportedState, document.get("throttles"))
+    def _import_state(self, document: Mapping[str, JsonValue], board: Board) -> None:
+        """Continue from an export. One of another version is ignored: the judgement begins here."""
+        with contextlib.suppress(ValueError):
+            state = from_json(_State, document.get("throttles"))
             if state.version == VERSION and state.spans.is_credible(board):
                 self._spans = state.spans
                 self._spans.register(board)
 
-
-VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _ExportedState:
-    version: int
-    spans: Spans
-
-
-def overlaps(span: ThrottleSpan, slowdown: Slowdown) -> bool:
-    """Whether they have a time in common."""
-    is_before = span.end_ns is not None and span.end_ns <= slowdown.start_ns
-    return not is_before and (slowdown.end_ns is None or span.start_ns < slowdown.end_ns)
+    def export_state(self) -> dict[str, JsonValue]:
+        """The settled spans, for a viewer that continues from here."""
+        return {"throttles": to_json(_State(VERSION, self._spans))}
 
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _touches(span: ThrottleSpan, began_ns: int, until_ns: int) -> bool:
-    """A span of a single reading has a place in time as well."""
-    return span.start_ns <= until_ns and (span.end_ns is None or span.end_ns >= began_ns)
-
-
-def _heat(board: Board, tracks: Sequence[TrackView], place: int) -> float:
-    """How near to its trip a zone is, or how hot where it has none."""
-    return (tracks[place].value or 0.0) - board.trips_c.get(place, 0.0)
-
-
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
-    """What the clock could be."""
+    """The highest possible clock."""
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
     allowed = min((mhz for mhz in limits if mhz), default=None)

@@ -186,7 +186,7 @@ def _of_throttling(analysis: Analysis) -> Iterator[Family]:
     """Nothing where the board cannot tell: that it does not say so is no proof."""
     view = analysis.throttles_view()
     in_force = {span.cause for span in view.spans if span.end_ns is None and analysis.progress.view().phase != "over"}
-    if view.tells or view.spans:
+    if view.has_flag or view.spans:
         samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)
         yield Family(f"{PREFIX}throttled", "gauge", "1 while the board limits itself, by its own signals.", samples)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from edgetop.analysis.thermal import LimitView, ThermalView, headroom_c, view_thermal
-from edgetop.analysis.throttle_signals import least_in_force
+from edgetop.analysis.throttle_spans import least_in_force
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch

@@ -340,9 +340,9 @@ def test_the_latest_spans_are_kept_and_all_are_counted() -> None:
 
 
 def test_without_a_flag_that_was_read_nothing_tells() -> None:
-    assert not view(whole({CLOCK: {0: 1728}})).tells
-    assert not view(whole({"throttle/thermal-sticky": {0: 0}})).tells
-    assert view(whole({FLAG: {0: 0}})).tells
+    assert not view(whole({CLOCK: {0: 1728}})).has_flag
+    assert not view(whole({"throttle/thermal-sticky": {0: 0}})).has_flag
+    assert view(whole({FLAG: {0: 0}})).has_flag
 
 
 def test_what_was_handed_over_is_gone_on_from_and_what_cannot_be_true_is_not() -> None:

@@ -14,7 +14,7 @@ from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
 from edgetop.analysis.throttle_words import begun_words
-from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, overlaps
+from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.verdict import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
@@ -63,13 +63,13 @@ def _slower(findings: Findings) -> Iterator[Alert]:
     """The throttling that the board reports, with its effect on the latency; and slowdowns that it does not report."""
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
-        effect = next((slowdown for slowdown in limited if overlaps(span, slowdown)), None)
+        effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
         text = slowdown_words(effect) if effect else begun_words(span, findings.throttles)
         yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
     for slowdown in findings.slowdowns:
         if not is_throttling(slowdown):
             yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
-        elif not any(overlaps(span, slowdown) for span in findings.throttles.spans):
+        elif not any(span.overlaps(slowdown) for span in findings.throttles.spans):
             yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
 
 
