@@ -10,7 +10,7 @@ from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
 from edgetop.recording.files import SUFFIX
-from edgetop.recording.registry import known, live, locate, locate_live, newest_first
+from edgetop.recording.registry import all_sessions, live_sessions, locate, locate_live, newest_first
 from edgetop.session.manifest import Manifest
 
 
@@ -18,7 +18,7 @@ def recorded(given: str | None) -> Path:
     """The folder of the session that is given; of None the newest, which a line on stderr names. Raises InputError."""
     if given is not None:
         return locate(given, recordings_home())
-    found = newest_first(known(recordings_home(), Path.cwd()))
+    found = newest_first(all_sessions(recordings_home(), Path.cwd()))
     if not found:
         raise InputError("no session is recorded", "edgetop demo records one")
     return _say(*found[0])
@@ -30,7 +30,7 @@ def running(given: str | None, *, newest: bool) -> Path:
     Where several run, the user chooses on a terminal; `newest`: it is the first choice. Without one raises InputError.
     """
     home = recordings_home()
-    found = live(home, Path.cwd()) if given is None else []
+    found = live_sessions(home, Path.cwd()) if given is None else []
     if len(found) > 1 and sys.stdin.isatty() and sys.stderr.isatty():
         return _chosen(found, default="1" if newest else None)
     if len(found) == 1 and newest:

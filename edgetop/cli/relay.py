@@ -72,10 +72,10 @@ def _end_with(source: int, sink: int) -> None:
 def _find(given: str | None) -> Path:
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
-    from edgetop.recording.registry import live, locate_live, successor  # noqa: PLC0415
+    from edgetop.recording.registry import live_sessions, locate_live, successor  # noqa: PLC0415
 
     home = recordings_home()
-    if given is None and (running := live(home)):
+    if given is None and (running := live_sessions(home)):
         return running[0][0]
     folder = newest = locate_live(given, home)
     while following := successor(newest):  # a viewer that comes back asks for the one that it knew

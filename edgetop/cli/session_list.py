@@ -15,8 +15,7 @@ from edgetop.errors import EdgetopError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
-from edgetop.recording.outcome import Outcome, read_outcome, write_outcome
-from edgetop.recording.registry import known
+from edgetop.recording.registry import Outcome, all_sessions, read_outcome, write_outcome
 from edgetop.session.manifest import Manifest, Model
 from edgetop.ui.text import fit, line, width
 
@@ -49,7 +48,7 @@ class Listed:
 
 def listed(home: Path, here: Path) -> list[Listed]:
     """Running sessions first, then the newest first."""
-    found = [_listed(folder) for folder in known(home, here)]
+    found = [_listed(folder) for folder in all_sessions(home, here)]
     found.sort(key=lambda session: session.created_utc, reverse=True)
     return sorted(found, key=lambda session: session.state != "live")
 

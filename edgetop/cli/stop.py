@@ -63,16 +63,16 @@ def sweep_meant(given: str | None) -> Path | None:
     Raises InputError where several fit.
     """
     from edgetop.paths import recordings_home  # noqa: PLC0415
-    from edgetop.recording.registry import known, live  # noqa: PLC0415
+    from edgetop.recording.registry import all_sessions, live_sessions  # noqa: PLC0415
     from edgetop.sweep.plan import FILE, SUFFIX, is_running  # noqa: PLC0415
 
     if given and (Path(given) / FILE).is_file():
         return Path(given)
     home, here = recordings_home(), Path.cwd()
-    if (given and "/" in given) or (given is None and live(home, here)):
+    if (given and "/" in given) or (given is None and live_sessions(home, here)):
         return None
     near = [folder for place in (home, here) for folder in place.glob(f"*{SUFFIX}")]
-    found = {folder.resolve(): folder for folder in (*near, *(session.parent for session in known(home, here)))}
+    found = {folder.resolve(): folder for folder in (*near, *(session.parent for session in all_sessions(home, here)))}
     running = [one for one in found.values() if is_running(one) and (given or one.name) in (one.name, one.stem)]
     if len(running) > 1:
         raise InputError(f"{len(running)} sweeps run now", f"name one: {', '.join(map(str, running))}")

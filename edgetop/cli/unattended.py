@@ -17,8 +17,8 @@ from edgetop.cli.live_session import LiveSession
 from edgetop.cli.request import Options
 from edgetop.engines.formats import ModelFile
 from edgetop.recording.files import session_folder
-from edgetop.recording.quota import keep_within
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
+from edgetop.recording.registry import enforce_quota
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.rotation import Following
 from edgetop.session.manifest import Manifest
@@ -70,7 +70,7 @@ def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
         while not is_over:
             now = session.folder or first
             told = partial(session.state.add_event, "session-removed", "info", "edgetop")
-            keep_within(now.name.parent, quota_bytes, told, spared=(first.name, now.name))
+            enforce_quota(now.name.parent, quota_bytes, told, spared=(first.name, now.name))
             is_over = stopped.wait(QUOTA_EVERY_S)
 
     thread = threading.Thread(target=look, name="quota", daemon=True)

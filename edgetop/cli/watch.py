@@ -41,8 +41,8 @@ from edgetop.errors import (
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
 from edgetop.recording.files import LOG, FolderHandle
-from edgetop.recording.outcome import write_outcome
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
+from edgetop.recording.registry import write_outcome
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated

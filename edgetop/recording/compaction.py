@@ -22,10 +22,9 @@ from edgetop.recording.files import (
     set_aside,
     write_manifest,
 )
-from edgetop.recording.journal import SegmentReader, segment_name, segments
+from edgetop.recording.journal import Progress, SegmentReader, TableJob, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
-from edgetop.recording.table_writer import Progress, TableJob
 from edgetop.recording.tables import ROW_GROUP_ROWS, Tables, settle
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all

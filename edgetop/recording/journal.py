@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -252,6 +252,25 @@ class Missing:
         if not (self.ns or inferences) and self.is_counted:
             return None
         return Lost(self.ns / NS, inferences if self.is_counted else None, "damaged bytes in the journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What has become table rows so far."""
+
+    tally: Tally | None = field(default_factory=Tally)  # None: unknown
+    missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
+    dropped_bytes: int = 0  # of inferences, to respect the limit
+    manifest: Manifest | None = None  # the final one, with what is lost: the tables are published
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    before: int  # the number of the first segment that is still written
+    progress: Progress = field(default_factory=Progress)
+    piece_bytes: int | None = None  # the size from which on inferences go into a new piece of their table; None: never
+    room_bytes: int | None = None  # drop the oldest single inferences until the journal's folder is that small
+    manifest: Manifest | None = None  # the final one: publish the tables
 
 
 class SegmentReader:

@@ -25,8 +25,8 @@ from edgetop.recording.files import (
     has_journal,
     write_manifest,
 )
-from edgetop.recording.journal import SEGMENT_BYTES, Journal, Unwritten, UnwrittenNote
-from edgetop.recording.table_writer import InlineTableWriter, Progress, TableJob, TableWriter
+from edgetop.recording.journal import SEGMENT_BYTES, Journal, Progress, TableJob, Unwritten, UnwrittenNote
+from edgetop.recording.table_writer import InlineTableWriter, TableWriter
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import Lost, Manifest, lost_in_all

@@ -1,42 +1,57 @@
-"""Every session that can be found, and which of them a user means: by path, by name, or by enough of its id.
+"""Find sessions by path, by name or by the beginning of their id; store their outcomes; limit their size.
 
-A session elsewhere leaves a link under its id in `sessions/` at home, when it begins or is moved. A link
-that leads to no session any more is removed.
+A session outside the home folder leaves a link under its id in `sessions/` at home, when it begins or is moved. A link
+that does not lead to a session any more is removed.
 """
 
 import contextlib
+import json
 import os
+import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from edgetop import __version__, formatting
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
-from edgetop.recording.files import FOLDER_MODE, MANIFEST, SUFFIX, is_live, read_manifest
-from edgetop.session.manifest import Manifest
+from edgetop.paths import bytes_below
+from edgetop.recording.files import (
+    FOLDER_MODE,
+    MANIFEST,
+    SUFFIX,
+    is_live,
+    is_real_folder,
+    open_regular,
+    read_manifest,
+)
+from edgetop.session.manifest import Manifest, built
 
 REGISTER = "sessions"
+PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` when the lake has all of it
 
 
 def register(home: Path, folder: Path, session_id: str) -> None:
-    """Have a session found. Raises OSError."""
+    """Make a session known at home. Raises OSError."""
     folder = folder.absolute()
     if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
         return
     place = home / REGISTER
     place.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-    (place / session_id).unlink(missing_ok=True)  # it was moved
+    (place / session_id).unlink(missing_ok=True)  # the session was moved
     (place / session_id).symlink_to(folder)
 
 
-def known(home: Path, here: Path | None = None) -> list[Path]:
+def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
     """The folders of all sessions at home, registered there, and in `here`; each once."""
     at_home = sorted(path.parent for path in home.glob(f"*{SUFFIX}/{MANIFEST}"))
     near = sorted(path.parent for path in here.glob(f"*{SUFFIX}/{MANIFEST}")) if here else []
-    found: dict[Path, Path] = {}
+    folders: dict[Path, Path] = {}
     for folder in (*at_home, *_registered(home), *near):
-        found.setdefault(folder.resolve(), folder)
-    return list(found.values())
+        folders.setdefault(folder.resolve(), folder)
+    return list(folders.values())
 
 
 def _registered(home: Path) -> list[Path]:
@@ -51,27 +66,27 @@ def _registered(home: Path) -> list[Path]:
             if read_manifest(folder).id == link.name:
                 folders.append(folder)
                 continue
-        with contextlib.suppress(OSError):  # another has done it, or it may not be
+        with contextlib.suppress(OSError):  # another process has removed it, or it may not be removed
             link.unlink()
     return folders
 
 
-def live(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
+def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
     """The sessions that run now, the newest first."""
-    return newest_first(folder for folder in known(home, here) if is_live(folder))
+    return newest_first(folder for folder in all_sessions(home, here) if is_live(folder))
 
 
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
-    """With their manifests; a folder without one that can be read is left out."""
-    found = []
+    """Sessions with their manifests; a folder without a readable one is left out."""
+    sessions = []
     for folder in folders:
         with contextlib.suppress(InputError):
-            found.append((folder, read_manifest(folder)))
-    return sorted(found, key=lambda one: one[1].created_utc, reverse=True)
+            sessions.append((folder, read_manifest(folder)))
+    return sorted(sessions, key=lambda session: session[1].created_utc, reverse=True)
 
 
 def successor(folder: Path) -> Path | None:
-    """The session in which the engine of this one runs on, or ran on: it lies beside it. None: there is none."""
+    """The session beside this one in which its engine runs on, or ran on; None: there is none."""
     with contextlib.suppress(InputError):
         if following := read_manifest(folder).followed_by:
             for other in folder.parent.glob(f"*{SUFFIX}"):
@@ -82,62 +97,70 @@ def successor(folder: Path) -> Path | None:
 
 
 def locate(given: str, home: Path) -> Path:
-    """The session's folder. `home` is where recordings lie unless told otherwise.
+    """The folder of a session. `home`: the default folder of recordings.
 
-    Raises InputError where none or several fit.
+    Raises InputError if none or several match.
     """
-    if not given:  # as of a variable that is not set; it begins every name
+    if not given:  # such as a variable that is not set; every name begins with it
         raise InputError("an empty name is no session", "give a path, a name, or enough of an id")
     for path in (Path(given), Path(given + SUFFIX), home / given, home / (given + SUFFIX)):
-        if _is_recording(path):
-            return path
+        with contextlib.suppress(OSError):  # no file can have that name
+            if (path / MANIFEST).is_file():
+                return path
     owners = (_other_owner(Path(path)) for path in (given, given + SUFFIX))
     if (owner := next((uid for uid in owners if uid is not None), None)) is not None:
         raise InputError(f"{given}: belongs to another user (uid {owner})", "ask as that user, or as root")
     if os.path.lexists(given):
         raise InputError(f"{given}: not a recorded session (no {MANIFEST})")
-    recorded = known(home)
-    found = fitting(given, recorded)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{given}: fits {len(found)} recordings", _distinct_names(found))
+    recorded = all_sessions(home)
+    matches = matching(given, recorded)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InputError(f"{given}: fits {len(matches)} recordings", _distinct_names(matches))
     names = [path.name.removesuffix(SUFFIX) for path in recorded]
     hint = nearest_hint(given, names) if names else f"none is recorded in {home}"
     raise InputError(f"{given}: no such recording", hint)
 
 
-def fitting(given: str, folders: Sequence[Path]) -> list[Path]:
-    """Those with that name; if none has, those whose name or id begins so."""
+def matching(given: str, folders: Sequence[Path]) -> list[Path]:
+    """The sessions with that name; if there are none, those whose name or id begins with it."""
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
     return named or [path for path in folders if path.name.startswith(given) or _has_id(path, given)]
 
 
-def locate_live(given: str | None, home: Path) -> Path:
-    """The session's folder, of those that run where several fit; of None, the only one that runs.
+def _has_id(folder: Path, given: str) -> bool:
+    try:
+        return len(given) >= 4 and read_manifest(folder).id.startswith(given)
+    except InputError:
+        return False
 
-    Raises InputError where none or several fit. One that is named need not run.
+
+def locate_live(given: str | None, home: Path) -> Path:
+    """The folder of a session, preferably of one that runs; of None, the only one that runs.
+
+    Raises InputError if none or several match. A session that is named need not run.
     """
-    running = [folder for folder, _ in live(home, Path.cwd())]
+    running = [folder for folder, _ in live_sessions(home, Path.cwd())]
     if given is None:
         if not running:
             raise InputError("no session runs now", "edgetop sessions lists what was recorded")
         if len(running) > 1:
             raise InputError(f"{len(running)} sessions run now", f"name one: {_distinct_names(running)}")
         return running[0]
-    if "/" not in given and len(found := fitting(given, running)) == 1:
-        return found[0]
+    if "/" not in given and len(matches := matching(given, running)) == 1:
+        return matches[0]
     return locate(given, home)
 
 
 def _distinct_names(folders: Sequence[Path]) -> str:
-    """The first few, by their names where these differ."""
+    """The first few, by name if the names differ."""
     names = [path.name for path in folders]
     return ", ".join(names[:5] if len(set(names)) == len(names) else map(str, folders[:5]))
 
 
 def _other_owner(folder: Path) -> int | None:
-    """Whose folder it is that this user may not enter."""
+    """The owner of a folder that this user may not enter."""
     try:
         status = folder.stat()
     except (OSError, ValueError):
@@ -146,15 +169,70 @@ def _other_owner(folder: Path) -> int | None:
     return status.st_uid if denied and status.st_uid != os.geteuid() else None
 
 
-def _is_recording(folder: Path) -> bool:
-    try:
-        return (folder / MANIFEST).is_file()
-    except OSError:  # no file can have that name
-        return False
+OUTCOME = "outcome.json"
+MAX_OUTCOME_BYTES = 4096
 
 
-def _has_id(folder: Path, given: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a session in three figures, stored beside its tables, so that a list need not read them.
+
+    It follows from the tables and can be deleted at any time. It is valid only for the manifest and the version of
+    edgetop that it was made with.
+    """
+
+    verdict: str  # in a few words: "throttled 6x, 22 %"
+    p50_ms: float | None = None  # None: nothing was measured
+    p99_ms: float | None = None
+
+
+def read_outcome(folder: Path) -> Outcome | None:
+    """None if there is no readable one for this manifest."""
     try:
-        return len(given) >= 4 and read_manifest(folder).id.startswith(given)
-    except InputError:
-        return False
+        with os.fdopen(open_regular(folder / OUTCOME), "rb") as file:
+            document: Any = json.loads(file.read(MAX_OUTCOME_BYTES))
+        return built(Outcome, document, OUTCOME) if document.pop("of") == _basis(folder) else None
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Store it if that is possible; without it a list is only slower."""
+    with contextlib.suppress(OSError):
+        temporary = folder / f"{OUTCOME}.tmp"
+        text = json.dumps(asdict(outcome) | {"of": _basis(folder)})
+        with os.fdopen(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
+            file.write(text)
+        temporary.replace(folder / OUTCOME)
+
+
+def _basis(folder: Path) -> list[Any]:
+    status = (folder / MANIFEST).stat()
+    return [__version__, status.st_size, status.st_mtime_ns]
+
+
+def enforce_quota(home: Path, quota_bytes: int, report: Callable[[str], None], spared: Collection[Path] = ()) -> None:
+    """Remove sessions in `home` until the rest fits into `--sessions-quota`, or no more can be removed.
+
+    Those that are in a lake (`edgetop push`) go first, then the others, the oldest first. A session that is being
+    written is never removed, and neither is anything that is not a session. `report` is called with a text for each.
+    """
+    sizes = {folder: bytes_below(folder) for folder in home.glob(f"*{SUFFIX}") if is_real_folder(folder)}
+    left = sum(sizes.values())
+    if left <= quota_bytes:
+        return
+    excluded = {os.path.realpath(folder) for folder in spared}
+    candidates = []
+    for folder in sizes:
+        with contextlib.suppress(InputError):
+            candidates.append((not (folder / PUSHED).is_file(), read_manifest(folder).created_utc, folder))
+    for _, _, folder in sorted(candidates):
+        if left <= quota_bytes:
+            return
+        if os.path.realpath(folder) in excluded or is_live(folder):
+            continue
+        is_pushed = (folder / PUSHED).exists()
+        shutil.rmtree(folder, ignore_errors=True)
+        left -= sizes[folder] - bytes_below(folder)
+        size, which = formatting.size(sizes[folder]), "pushed" if is_pushed else "oldest"
+        report(f"removed {folder.name}, the {which} one, {size}: the sessions took more than --sessions-quota")

@@ -10,36 +10,14 @@ import pickle
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
 
 from edgetop.recording.files import FolderHandle, WriterLock
-from edgetop.recording.journal import Missing
-from edgetop.recording.packing import Tally
+from edgetop.recording.journal import Progress, TableJob
 from edgetop.session import helper_load
-from edgetop.session.manifest import Manifest
 
 NICENESS = 10
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from edgetop.recording.compaction import main; main()"
 _LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What has become table rows so far."""
-
-    tally: Tally | None = field(default_factory=Tally)  # None: unknown
-    missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
-    dropped_bytes: int = 0  # of inferences, to respect the limit
-    manifest: Manifest | None = None  # the final one, with what is lost: the tables are published
-
-
-@dataclass(frozen=True, slots=True)
-class TableJob:
-    before: int  # the number of the first segment that is still written
-    progress: Progress = field(default_factory=Progress)
-    piece_bytes: int | None = None  # the size from which on inferences go into a new piece of their table; None: never
-    room_bytes: int | None = None  # drop the oldest single inferences until the journal's folder is that small
-    manifest: Manifest | None = None  # the final one: publish the tables
 
 
 class InlineTableWriter:

@@ -13,8 +13,7 @@ from rich.cells import cell_len
 
 from edgetop.cli.session_list import Listed, document, listed, table
 from edgetop.recording.files import read_manifest, write_manifest
-from edgetop.recording.outcome import Outcome, write_outcome
-from edgetop.recording.registry import register
+from edgetop.recording.registry import Outcome, register, write_outcome
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, Model
 from edgetop.session.seconds import NS

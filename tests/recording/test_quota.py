@@ -1,9 +1,8 @@
 import pytest
 
-from edgetop.recording import quota
 from edgetop.recording.files import write_manifest
-from edgetop.recording.quota import keep_within
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.registry import PUSHED, enforce_quota
 from tests.support.recordings import first_manifest
 
 MIB = 2**20
@@ -19,7 +18,7 @@ def home(tmp_path):
         write_manifest(folder, manifest.__class__(**{**fields(manifest), "created_utc": f"2026-11-0{day}T00:00:00.0Z"}))
         (folder / "inferences.parquet").write_bytes(bytes(MIB))
         if name in "ce":
-            (folder / quota.PUSHED).write_text("{}")
+            (folder / PUSHED).write_text("{}")
     running = Recorder(tmp_path / "f.edgetop", first_manifest("f"))
     (tmp_path / "f.edgetop" / "x").write_bytes(bytes(MIB))
     for name in ("notes", "broken.edgetop"):
@@ -43,7 +42,7 @@ def left(home):
 )
 def test_pushed_sessions_go_first_then_the_oldest_and_never_one_that_runs(home, most, stay) -> None:
     told = []
-    keep_within(home, int(most * MIB), told.append)
+    enforce_quota(home, int(most * MIB), told.append)
     assert left(home) == stay
     assert len(told) == 6 - len(stay)
     assert (home / "notes").exists()
@@ -53,5 +52,5 @@ def test_pushed_sessions_go_first_then_the_oldest_and_never_one_that_runs(home, 
 
 
 def test_what_is_spared_stays(home) -> None:
-    keep_within(home, 0, lambda _: None, spared=(home / "link.edgetop", home / "e.edgetop"))
+    enforce_quota(home, 0, lambda _: None, spared=(home / "link.edgetop", home / "e.edgetop"))
     assert left(home) == "aef", "a link names what it leads to"

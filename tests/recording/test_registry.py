@@ -7,7 +7,7 @@ import pytest
 
 from edgetop.errors import InputError
 from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, WriterLock, is_live, write_manifest
-from edgetop.recording.registry import REGISTER, known, live, locate, register
+from edgetop.recording.registry import REGISTER, all_sessions, live_sessions, locate, register
 from tests.support.recordings import first_manifest
 
 
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 def test_a_session_elsewhere_is_found_by_those_who_know_the_home_alone(home: Path, tmp_path: Path) -> None:
     at_home, far = keep(home / "a.edgetop", "aaaa"), keep(tmp_path / "far" / "b.edgetop", "bbbb")
     register(home, far, "bbbb")
-    assert known(home) == [at_home, far]
+    assert all_sessions(home) == [at_home, far]
     assert (home / REGISTER).stat().st_mode & 0o777 == 0o700
 
 
@@ -44,8 +44,8 @@ def test_one_that_is_found_twice_is_one(home: Path, tmp_path: Path) -> None:
     far = keep(tmp_path / "far" / "b.edgetop", "bbbb")
     register(home, far, "bbbb")
     (tmp_path / "link").symlink_to(tmp_path / "far")
-    assert known(home, tmp_path / "far") == [far]
-    assert known(home, tmp_path / "link") == [far]
+    assert all_sessions(home, tmp_path / "far") == [far]
+    assert all_sessions(home, tmp_path / "link") == [far]
 
 
 def test_a_link_that_leads_to_another_session_or_to_none_is_removed(home: Path, tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_a_link_that_leads_to_another_session_or_to_none_is_removed(home: Path, 
             manifest.write_text("{")
     (home / REGISTER / "file").touch()
     (home / REGISTER / "loop").symlink_to(home / REGISTER / "loop")
-    assert known(home) == []
+    assert all_sessions(home) == []
     assert list((home / REGISTER).iterdir()) == []
 
 
 def test_where_nothing_was_ever_recorded_nothing_is_known(home: Path) -> None:
-    assert known(home) == []
-    assert live(home) == []
+    assert all_sessions(home) == []
+    assert live_sessions(home) == []
 
 
 def test_those_that_run_come_the_newest_first(home: Path, tmp_path: Path) -> None:
@@ -74,11 +74,11 @@ def test_those_that_run_come_the_newest_first(home: Path, tmp_path: Path) -> Non
     one, lock = running(home / "one.edgetop", "1111", "2026-11-21T10:00:00.000000Z")
     two, other_lock = running(tmp_path / "far" / "two.edgetop", "2222", "2026-11-21T11:00:00.000000Z")
     register(home, two, "2222")
-    assert [folder for folder, _ in live(home)] == [two, one]
+    assert [folder for folder, _ in live_sessions(home)] == [two, one]
     other_lock.release()
-    assert [folder for folder, _ in live(home)] == [one]
+    assert [folder for folder, _ in live_sessions(home)] == [one]
     lock.release()
-    assert live(home) == []
+    assert live_sessions(home) == []
 
 
 def test_a_session_lives_as_long_as_its_lock_is_held_and_looking_does_not_take_it(tmp_path: Path) -> None:
