@@ -137,8 +137,9 @@ class Schedule:
             return now_ns + max(cadence_ns, min(cadence_ns << min(entry.failures - 1, 16), MAX_BACKOFF_NS))
         if entry.interval_s is not None:  # even intervals see a periodic load always at the same phase
             return now_ns + int(self._random.uniform(*entry.interval_s) * NS)
-        following = entry.due_ns + cadence_ns
-        return following if following > now_ns else now_ns + cadence_ns  # never a burst to catch up
+        # At whole multiples of its cadence, so that sources share wake-ups; never a burst to catch up.
+        after_ns = max(entry.due_ns, now_ns) + cadence_ns // 2
+        return (after_ns // cadence_ns + 1) * cadence_ns if cadence_ns else now_ns
 
     def _put_one(self, entry: Entry, position: int, t_ns: int, value: float | Gap) -> None:
         name, place = entry.source.sensors[position].id, entry.first_sensor + position

@@ -114,6 +114,18 @@ def test_a_cadence_does_not_drift_with_what_reads_take() -> None:
     assert told.schedule.next_due_ns() == 50 * NS
 
 
+def test_sources_added_at_different_times_share_their_wake_ups() -> None:
+    schedule = Schedule([source("a")], 0)
+    schedule.add([source("b"), source("c", cadence_s=0.5), source("d", cadence_s=5.0)], 300 * MS)
+    woken = set()
+    while (due := schedule.next_due_ns()) is not None and due <= 20 * NS:
+        entry = schedule.take(due)
+        assert entry is not None
+        schedule.put(entry, due, due + MS, [40.0])
+        woken.add(due)
+    assert {due % (NS // 2) for due in woken if due > NS} == {0}
+
+
 def test_a_late_source_is_not_read_in_a_burst() -> None:
     told = Told(source("a"))
     told.read([1.0], took_ns=10 * NS)
