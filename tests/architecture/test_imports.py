@@ -1,6 +1,7 @@
 """The house rules about who may import what, each proven and not only agreed."""
 
 import ast
+import functools
 import graphlib
 import subprocess
 import sys
@@ -14,11 +15,18 @@ PACKAGE = Path(__file__).parents[2] / "edgetop"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+@functools.cache
+def import_statements(path):
+    """Within functions and for the type checker too."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def imported_modules(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif node.module and not node.level:
             yield node.module
 
 
@@ -30,13 +38,12 @@ MODULES = {module_name(path): path for path in FILES}
 
 
 def own_imports(module):
-    """The modules of ours that a module imports anywhere: within functions and for the type checker too."""
     path, found = MODULES[module], set()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
             source = ".".join([*above, *([node.module] if node.module else [])])
             submodules = {f"{source}.{alias.name}" for alias in node.names} & MODULES.keys()
@@ -99,25 +106,24 @@ def test_only_the_engine_child_imports_a_runtime():
     assert importers_of("onnxruntime", "ai_edge_litert", "tflite_runtime") <= {"engines"}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["run", "--help"],
-        ["demo", "--help"],
-        ["report", "--help"],
-        ["export", "--help"],
-        ["inspect", "--help"],
-        ["sensors", "--help"],
-        ["doctor", "--help"],
-        ["help"],
-        ["--version"],
-    ],
-)
-def test_help_loads_nothing_heavy(arguments):
-    run = f"from edgetop.cli.main import main\ntry:\n    main({arguments!r})\nexcept SystemExit as end:\n"
-    loaded = loaded_by(f"{run}    assert end.code == 0")
-    assert not loaded & {"textual", "rich", "pyarrow", "numpy", "onnxruntime", "ai_edge_litert", "psutil"}
+HELP = (
+    ["--help"], ["run", "--help"], ["demo", "--help"], ["report", "--help"], ["export", "--help"],
+    ["inspect", "--help"], ["sensors", "--help"], ["doctor", "--help"], ["help"], ["--version"],
+)  # fmt: skip
+
+
+def test_help_loads_nothing_heavy():
+    """One process shows them all: what none of them has loaded, each of them has not."""
+    run = f"""
+from edgetop.cli.main import main
+for arguments in {HELP!r}:
+    try:
+        main(arguments)
+    except SystemExit as end:
+        assert end.code == 0, arguments
+"""
+    heavy = {"textual", "rich", "pyarrow", "numpy", "onnxruntime", "ai_edge_litert", "psutil"}
+    assert not loaded_by(run) & heavy
 
 
 def test_a_model_file_is_read_without_its_runtime_and_its_own_package():

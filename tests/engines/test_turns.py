@@ -152,7 +152,7 @@ def test_real_engines_run_in_their_turns_and_nowhere_else(tmp_path: Path) -> Non
     model = tmp_path / "tiny.onnx"
     model.write_bytes(onnx_models.onnx_tiny())
     spec = replace(spec_for(model, threads=1), runs=None, in_turns=True, warmup_runs=20)
-    make = partial(plan, duration_ns=2 * NS, seed=1)
+    make = partial(plan, duration_ns=NS, seed=1)
     heard = run_whole(TurnsEngine((ProcessEngine(spec), ProcessEngine(spec)), make))
     turns, records = heard.one(TurnsBegan).plan, heard.in_phase("measure")
     assert heard.one(Ended).reason == "duration"

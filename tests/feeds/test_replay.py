@@ -144,6 +144,11 @@ def long_script() -> Script:
     return script.tell("mark", source="user", message="door closed").measure(77, rate_hz=3).end()
 
 
+@pytest.fixture(scope="module")
+def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("long") / "s.edgetop", long_script().batches)
+
+
 def looked_ahead(feed: ReplayFeed) -> int:
     """In how many pieces."""
     scout, pieces = Analysis(), 0
@@ -156,13 +161,12 @@ def looked_ahead(feed: ReplayFeed) -> int:
 
 @pytest.mark.parametrize(("most_kept", "stops_at_once", "first_kept_s"), [(12, 1, 600.5), (3, 2, 2_400.5)])
 def test_who_looked_ahead_finds_the_same_wherever_he_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_kept: int, stops_at_once: int, first_kept_s: float
+    long_folder: Path, monkeypatch: pytest.MonkeyPatch, most_kept: int, stops_at_once: int, first_kept_s: float
 ) -> None:
     monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
     monkeypatch.setattr(replay, "MAX_CHECKPOINTS", most_kept)
     monkeypatch.setattr(replay, "STOPS_AT_ONCE", stops_at_once)
-    feed, clock = replay_of(long_script().batches, tmp_path)
-    at_once = ReplayFeed(Recording(tmp_path / "s.edgetop"), clock)
+    feed, at_once = (ReplayFeed(Recording(long_folder), ManualClock()) for _ in range(2))
     for each in (feed, at_once):
         each.play(False)
     analysis, expected = Analysis(), Analysis()
@@ -179,10 +183,10 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
 
 
 def test_a_state_that_was_gone_back_to_is_there_to_be_gone_back_to_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    long_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
-    feed, _ = replay_of(long_script().batches, tmp_path)
+    feed = ReplayFeed(Recording(long_folder), ManualClock())
     feed.play(False)
     looked_ahead(feed)
     found = []

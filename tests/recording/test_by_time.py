@@ -1,5 +1,6 @@
 """A recording by time: each row is given once, at its time, and only what is needed is read."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,7 @@ def test_a_table_without_rows_has_no_places() -> None:
 # Seconds.
 
 
+@functools.cache
 def seconds(count: int) -> Seconds:
     return seconds_of(made(0, np.full(count * 4, NS // 4)))
 

@@ -11,8 +11,8 @@ from tests.support.recordings import back_to_back, left_by_a_dead_writer, record
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 200
-AT_ONCE = 20
+SEEDS = 100
+AT_ONCE = 25
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ SECONDS = 2.5
 GAP_MS = 1500.0  # far above what taking over costs (300 ms), on a machine that others use too
 
 
-def test_sensors_that_hang_cost_only_themselves(tmp_path: Path) -> None:
+def test_sensors_that_hang_are_told_and_cost_only_themselves(tmp_path: Path) -> None:
     model = tmp_path / "half.onnx"
     model.write_bytes(onnx_models.onnx_half_ms())
     with hanging(tmp_path) as stuck:
@@ -27,11 +27,4 @@ def test_sensors_that_hang_cost_only_themselves(tmp_path: Path) -> None:
     assert figures.late_ms.max() < GAP_MS
     assert len(figures.latency_ms) > 100
     assert np.percentile(figures.latency_ms, 50) < 100
-
-
-def test_one_that_hangs_is_told(tmp_path: Path) -> None:
-    model = tmp_path / "half.onnx"
-    model.write_bytes(onnx_models.onnx_half_ms())
-    with hanging(tmp_path) as stuck:
-        figures = run_beside(model, 2.5, [stuck[0], *steady(1)])
     assert "sensor-stuck sensor temp/unopened" in figures.events

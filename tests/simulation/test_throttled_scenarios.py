@@ -33,7 +33,7 @@ from tests.support.sessions import ended_event, make_manifest, make_readings, ph
 pytestmark = pytest.mark.slow
 
 # Real seconds: at the higher speeds trouble comes and goes several times. At 1x it begins after seven minutes.
-LENGTH_S = {1.0: 440, 20.0: 130, 60.0: 90, 120.0: 60}
+LENGTH_S = {1.0: 440, 20.0: 130, 60.0: 60, 120.0: 40}
 THROTTLING = ("thermal", "power-cap", "under-voltage")
 KINDS = {"throttle", "cooling", "freq", "freqcap", "temp", "pressure"}
 TICK_S = {1.0: 1.0}  # else 0.25: what nothing happens in is gone through faster
