@@ -1,9 +1,9 @@
 """From the desk to the field: whether a board would throttle at another ambient temperature, when, and what is left.
 
-Under the same load and in the same enclosure a board is warmer by what its room is warmer (Incropera et al., chapter
-5: the equations are of the rise above ambient), so the fitted model holds with a trip that is as much nearer. What is
-not linear, leakage that grows with heat and convection, widens the range by a share of the change. It is silent where
-the session does not tell it.
+Under the same load and in the same enclosure a board is warmer by as much as its room is (Incropera et al., chapter
+5: the equations are of the rise above ambient), so the fitted model holds with a trip that is as much nearer. The
+nonlinear effects, leakage that grows with heat and convection, widen the range by a share of the change. There is no
+result, but a reason, where the session does not suffice.
 """
 
 import math
@@ -26,16 +26,16 @@ NEAR = "too near to where it throttles to tell"
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Ranges are those of nine in ten cases, widened by the error of the change."""
+    """Ranges hold in nine of ten cases, and are widened by the error of the change."""
 
     ambient_c: float
     measured_at_c: float
     sensor: SensorInfo | None = None
     trip_c: float | None = None
-    steady_c: Estimate | None = None  # of the same load if nothing throttled
+    steady_c: Estimate | None = None  # under the same load without throttling
     throttles: bool | None = None  # None: `reason` says why
     trip_after_s: Estimate | None = None  # from when the load begins on a board as warm as its room
-    share: tuple[float, float] | None = None  # of the throughput that is left; None: `share_reason`
+    share: tuple[float, float] | None = None  # the remaining throughput; None: `share_reason`
     share_reason: str = ""
     fan_can_rise: bool = False
     reason: str = ""
@@ -44,7 +44,7 @@ class Elsewhere:
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
     """`batches`: of a session up to where it throttled, if it did; `until_ns`: that, or the end of its measurement.
 
-    Raises ValueError, with the reason, where the session is not one that tells it.
+    Raises ValueError with the reason if the session is unsuitable.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:
@@ -62,33 +62,34 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
             fold.fold(batch)
         crossings.fold(batch)
     cool, middle, hot = views = [fold.view(until_ns) for fold in folds]
-    found = Elsewhere(ambient_c, measured_c, middle.sensor)
-    if middle.trip_c is not None:
-        found = replace(found, trip_c=round(middle.trip_c + change_c, 3))
-    if (steady := middle.steady_c) is not None:
-        ends = steady.low + change_c - error_c, steady.high + change_c + error_c
-        found = replace(found, steady_c=Estimate(steady.value + change_c, *ends))
-    told = {one.will_throttle for one in views}
-    if told == {False}:
-        return replace(found, throttles=False, share=(1.0, 1.0))
-    if told == {True}:
-        return _throttled(found, views, crossings, until_ns)
-    reason = next((one.reason for one in (middle, cool, hot) if one.reason), NEAR)
-    return replace(found, reason=reason)
+    steady = middle.steady_c
+    result = Elsewhere(
+        ambient_c, measured_c, middle.sensor,
+        trip_c=None if middle.trip_c is None else round(middle.trip_c + change_c, 3),
+        steady_c=steady and Estimate(
+            steady.value + change_c, steady.low + change_c - error_c, steady.high + change_c + error_c
+        ),
+    )  # fmt: skip
+    answers = {view.will_throttle for view in views}
+    if answers == {False}:
+        return replace(result, throttles=False, share=(1.0, 1.0))
+    if answers == {True}:
+        return _throttled(result, views, crossings, until_ns)
+    return replace(result, reason=next((view.reason for view in (middle, cool, hot) if view.reason), NEAR))
 
 
-def _throttled(found: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
-    """With when, and what is left: over all three shifts."""
-    assert found.sensor is not None
+def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
+    """The result with the time to the trip and the remaining throughput, over all three shifts."""
+    assert result.sensor is not None
     gone_s, times = (until_ns - crossings.began_ns) / NS, []
     for place, view in enumerate(views):
-        seen_s = crossings.first_s(found.sensor.id, place)
+        seen_s = crossings.first_s(result.sensor.id, place)
         trip = view.trip_in_s or Estimate(math.inf, math.inf, math.inf)
         ahead = Estimate(gone_s + trip.value, gone_s + trip.low, gone_s + trip.high)
         times.append(ahead if seen_s is None else Estimate(seen_s, seen_s, seen_s))
     shares = [view.throughput_share for view in views if view.throughput_share]
     return replace(
-        found,
+        result,
         throttles=True,
         trip_after_s=Estimate(times[1].value, min(one.low for one in times), max(one.high for one in times)),
         share=(min(low for low, _ in shares), max(high for _, high in shares)) if len(shares) == len(views) else None,
@@ -98,7 +99,7 @@ def _throttled(found: Elsewhere, views: Sequence[ForecastView], crossings: "_Cro
 
 
 class _Crossings:
-    """When each zone was first as warm, in the measured phase, as its trip is less each shift."""
+    """When each zone first reached, in the measured phase, its trip less each shift."""
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
         self._trips = {place: (manifest.sensors[place].id, trip) for place, trip in trips_c(manifest).items()}

@@ -1,6 +1,6 @@
 """The fold: readings and phases in; where the temperature goes, and whether the board will throttle, out.
 
-It is silent, with its reason, wherever it cannot know: what it tells is acted upon.
+Wherever it cannot know it gives a reason instead: people act upon a forecast.
 """
 
 from dataclasses import dataclass, replace
@@ -17,38 +17,38 @@ from edgetop.session.seconds import NS
 from edgetop.session.trips import throttles_at_c
 
 LEAST_S, LEAST_BLOCKS = 15, 12  # of steady load
-NOW_BLOCKS = 5  # that tell how warm it is now
+NOW_BLOCKS = 5  # that give the present temperature
 AT_TRIP_C = 0.5
-WILL_REACH, SURE = 0.6, 0.45  # probabilities from which on the trip and its time are told
-CLEAR_C = 1.0  # by which the whole range is below the trip where it will not be reached
-KNOWN_C, CLOSE_C = 24.0, 4.0  # ranges of the steady temperature within which it is told, and told beside the trip
+WILL_REACH, SURE = 0.6, 0.45  # probabilities from which on the trip and its time are reported
+CLEAR_C = 1.0  # the whole range must be so far below the trip for "will not throttle"
+KNOWN_C, CLOSE_C = 24.0, 4.0  # the widest ranges of the steady temperature reported, away from the trip and near it
 IDLE_SETTLING = 0.5  # of the idle baseline, left out at its beginning
-IDLE_C = 5.0  # by which a board that rests may still cool after it
-# Up to these ages of the measurement everything is judged every second, two, four; then every eight.
+IDLE_C = 5.0  # by which a resting board may still cool after it
+# Up to these ages of the measurement the forecast is made every second, two, four; then every eight.
 PACES_S = ((32, 1), (64, 2), (128, 4))
 SLOWEST_S = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastView:
-    sensor: SensorInfo | None = None  # the zone nearest to where it throttles
-    trip_c: float | None = None  # where that is
-    steady_c: Estimate | None = None  # what it goes to at this load; None: not known
+    sensor: SensorInfo | None = None  # the zone nearest to its trip
+    trip_c: float | None = None  # at which it throttles
+    steady_c: Estimate | None = None  # the final temperature at this load; None: not known
     will_throttle: bool | None = None  # None: not known, `reason` says why
     trip_in_s: Estimate | None = None  # from now; its range may end at infinity
-    # Where it will throttle: the least and the most that is left of the throughput then; None: `share_reason`.
+    # When it throttles: the least and the most that remains of the throughput; None: `share_reason`.
     throughput_share: tuple[float, float] | None = None
     share_reason: str = ""
-    fan_can_rise: bool = False  # a fan is below its highest state: it may yet hold the trip off
+    fan_can_rise: bool = False  # a fan is below its highest state: it may still prevent the trip
     seen_s: int = 0  # how long the load has been steady
     reason: str = ""
 
 
 class Forecast(TracksReader):
-    """Folds what tells of heat, load and cooling."""
+    """Folds the readings of heat, load and cooling."""
 
     def __init__(self, tracks: Tracks | None = None, warmer_c: float | None = None) -> None:
-        """`warmer_c`: in a room that is so much warmer, a board is as much nearer to where it throttles."""
+        """`warmer_c`: in a room that is so much warmer, a board is as much nearer to its trip."""
         super().__init__(tracks)
         self._warmer_c = warmer_c
         self._history = History(self._tracks)
@@ -67,8 +67,11 @@ class Forecast(TracksReader):
             self._board, self._load = batch.manifest.board.model, batch.manifest.load
             self._judged = None
         for event in batch.events:
-            if event.kind == "phase":
-                self._on_event(event.data.get("phase"), event.t_ns, event.data.get("duration_ns"))
+            phase, duration_ns = event.data.get("phase"), event.data.get("duration_ns")
+            if event.kind == "phase" and phase == "measure":
+                self._began_ns, self._judged = event.t_ns, None
+            elif event.kind == "phase" and phase == "idle" and isinstance(duration_ns, int):
+                self._idle_ns = (event.t_ns + round(IDLE_SETTLING * duration_ns), event.t_ns + duration_ns)
         if len(batch.stretches):
             past = batch.stretches
             self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])
@@ -79,18 +82,12 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Something came of that time: what was judged of a later one is no longer true."""
+        """Data of that time came: a forecast as of a later time is no longer valid."""
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
 
-    def _on_event(self, phase: object, t_ns: int, duration_ns: object) -> None:
-        if phase == "measure":
-            self._began_ns, self._judged = t_ns, None
-        elif phase == "idle" and isinstance(duration_ns, int):
-            self._idle_ns = (t_ns + round(IDLE_SETTLING * duration_ns), t_ns + duration_ns)
-
     def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
-        """What the zones were while nothing ran. `count`: of readings that each is the mean of; None: of one."""
+        """Add temperatures at rest. `count`: how many readings each is the mean of; None: one."""
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
         inside = np.flatnonzero((t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1]))
@@ -103,7 +100,7 @@ class Forecast(TracksReader):
             self._idle[place] = total + int(milli.sum()), before + int(weight[rows].sum())
 
     def view(self, until_ns: int) -> ForecastView:
-        """As of the end of the measured phase, or of now."""
+        """The forecast as of now, or of the end of the measured phase."""
         if self._began_ns is None:
             return ForecastView(reason="nothing is measured yet")
         until_s = min(self._tracks.newest_s, until_ns // NS)
@@ -120,13 +117,13 @@ class Forecast(TracksReader):
         return replace(view, trip_in_s=Estimate(value_s, low_s, max(high_s, value_s + LEAST_RANGE_S)))
 
     def _judge(self, as_of_s: int) -> tuple[ForecastView, float | None]:
-        """With the time to the trip from the second value on."""
+        """The forecast, and the second from which its time to the trip counts."""
         began_s = (self._began_ns or 0) / NS
         now = self._history.blocks(0, as_of_s - NOW_BLOCKS, as_of_s)
-        found = self._nearest(now)
-        if isinstance(found, str):
-            return ForecastView(reason=found), None
-        row, celsius, trip_c = found
+        nearest = self._nearest(now)
+        if isinstance(nearest, str):
+            return ForecastView(reason=nearest), None
+        row, celsius, trip_c = nearest
         view = ForecastView(sensor=self._history.infos[row], trip_c=trip_c)
         if self._drives.is_throttled(now).any():
             return replace(view, reason="it is throttling now"), None
@@ -142,7 +139,7 @@ class Forecast(TracksReader):
         return self._fitted(view, row, span, now)
 
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:
-        """The zone nearest to where it throttles: its row, how warm it is, and where that is. Or why there is none."""
+        """The zone nearest to its trip: its row, its temperature, and its trip. Or why there is none."""
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
             trip_c = throttles_at_c(info, self._board)
@@ -166,7 +163,7 @@ class Forecast(TracksReader):
         early = replace(view, reason="too early to tell")
         if np.count_nonzero(read) < LEAST_BLOCKS:
             return early, None
-        # Of a past that came in longer stretches than these blocks there is nothing: it begins with what is known.
+        # A past that came in longer stretches than these blocks is missing.
         from_s = (blocks.first + int(np.argmax(read))) * blocks.width_s
         early, t_s = replace(early, seen_s=span.until_s - from_s), blocks.mid_s[0][read] - from_s
         celsius, count = blocks.mean[0][read], blocks.count[0][read]
@@ -176,11 +173,17 @@ class Forecast(TracksReader):
         weighed = self._weighed(early, fitted)
         if weighed.will_throttle:
             share, why = self._share(row, view.trip_c, fitted.steady_c)
-            weighed = replace(weighed, throughput_share=share, share_reason=why, fan_can_rise=self._fan_can_rise(now))
+            fans = (
+                (info.max_state, now.mean[place][~np.isnan(now.mean[place])])
+                for place, info in enumerate(self._history.infos)
+                if is_fan(info) and info.max_state
+            )
+            can_rise = any(len(states) and states[-1] < max_state for max_state, states in fans)
+            weighed = replace(weighed, throughput_share=share, share_reason=why, fan_can_rise=can_rise)
         return weighed, float(from_s)
 
     def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
-        """With what is sure enough to be reported."""
+        """The view with the results that are sure enough to report."""
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
         range_c = steady.high - steady.low
@@ -194,10 +197,10 @@ class Forecast(TracksReader):
         return view
 
     def _share(self, row: int, trip_c: float, steady_c: Estimate) -> tuple[tuple[float, float] | None, str]:
-        """How much of the throughput is left where the trip holds the temperature.
+        """How much of the throughput remains when the temperature stays at the trip, or why that is not known.
 
-        In a steady state what is above the temperature at rest goes as the power above that at rest. A clock
-        that is halved takes half of that power away at least (the load runs half of the time), and seven eighths at
+        In a steady state the rise above the temperature at rest is proportional to the power above that at rest. A
+        halved clock removes half of that power at least (the load runs half of the time), and seven eighths at
         most (C V^2 f with V as f: Burd and Brodersen 1995, Energy efficient CMOS microprocessor design).
         """
         total, count = self._idle.get(self._history.places[row], (0, 0))
@@ -212,10 +215,3 @@ class Forecast(TracksReader):
         rested_c = idle_c - IDLE_C
         most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
         return (least, most ** (1 / 3)), ""
-
-    def _fan_can_rise(self, now: ReadingBlocks) -> bool:
-        for row, info in enumerate(self._history.infos):
-            states = now.mean[row][~np.isnan(now.mean[row])]
-            if is_fan(info) and info.max_state and len(states) and states[-1] < info.max_state:
-                return True
-        return False

@@ -1,4 +1,4 @@
-"""The thermal model: a board as two heat capacities, of which the load is a step, fitted with its uncertainty.
+"""The thermal model: a board as two heat capacities, under a step of load, fitted with its uncertainty.
 
 Under a constant load a body that is warm throughout goes to its steady temperature exponentially
 (Incropera et al., Fundamentals of Heat and Mass Transfer, chapter 5, the lumped capacitance method);
@@ -9,13 +9,14 @@ mobile and embedded systems, arXiv:1410.0628.
 
     T(t) = T0 + A (1 - exp(-t/tau)) + B (1 - exp(-t/tau'))
 
-What the time constants are is not decided but weighed: over a grid of them the rest is linear, and
-each point weighs by its marginal likelihood (Bishop 2006, Pattern Recognition and Machine Learning, 3.4).
-Between the points the exponentials are continued by their derivatives. Residuals follow each other,
-so that they count for fewer than they are (Bayley and Hammersley 1946, The "effective" number of
+No single pair of time constants is chosen: over a grid of them the rest is linear, and each point has
+its marginal likelihood as a weight (Bishop 2006, Pattern Recognition and Machine Learning, 3.4).
+Between the points the exponentials are continued by their derivatives. Residuals are correlated,
+so they count as fewer than they are (Bayley and Hammersley 1946, The "effective" number of
 independent observations in an autocorrelated time series).
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,28 +25,28 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 SLOW_S, FAST_S = np.geomspace(10, 5_000, 24), np.geomspace(2, 40, 8)
-APART = 2.5  # times as slow as the fast one the slow one is at least: nearer together they are one
-# What is expected before anything is seen: of heat sinks and boards under load.
+APART = 2.5  # least ratio of the slow time constant to the fast one: nearer together they are one
+# The prior: of heat sinks and boards under load.
 USUAL_SLOW_S, SPREAD_SLOW = 250.0, 1.2  # median, and in nepers
 RISE_C, SPREAD_RISE_C, SPREAD_FAST_RISE_C = 25.0, 25.0, 10.0
 ONE, TWO, BALANCED = range(3)  # kinds of boards
 USUAL_SHARES = (0.45, 0.4, 0.15)  # of them
-BALANCE_C = 1.0  # that a board in balance with its load still goes
-FLAT = 1e-4  # of the temperature at the beginning: 1/variance
-NEVER = 1e8  # of a term that is absent
+BALANCE_C = 1.0  # by which a board in balance with its load still changes
+FLAT = 1e-4  # 1/variance of the temperature at the beginning
+NEVER = 1e8  # 1/variance of an absent term
 CONTINUED = 1.3  # steps of the grid that its derivatives reach, as a standard deviation of even ones
 LEAST_NOISE_C = 0.03
-TRIAL_NOISE_C2 = 0.05  # by which the noise is found
+TRIAL_NOISE_C2 = 0.05  # with which the noise is estimated
 MOST_CORRELATED = 0.9
-AMBIENT_C = 0.7  # by which the room, and what else is not modelled, changes meanwhile: standard deviation
-# How far a board is from the model, whatever the noise: of the time to the trip in nepers, standard deviation, near to
-# it and more the farther it lies beyond what was seen. A fit without noise is close, and no surer for that.
+AMBIENT_C = 0.7  # standard deviation of the changes of the room, and of anything else that is not modelled
+# How far a board is from the model, whatever the noise: standard deviation of the time to the trip in nepers, near to
+# it, and far beyond the readings. A fit without noise is close, and no surer for that.
 LEAST_OFF, MOST_OFF = 0.05, 0.14
 STRAIGHT = 0.95  # of its slope before: a rise that keeps so much does not bend yet
 LEAST_RANGE_S = 1.0  # to either side: readings come once a second
-WEIGHTY = 1e-3  # of the best point's weight: others are left out
+WEIGHTY = 1e-3  # of the best point's weight: points with less are left out
 TERMS = 5  # T0, A, B, and the derivatives by the logarithms of both time constants
-# Standard normal, of each point so many, and as many mirrored. Drawn once: numpy.random would cost 7 MiB.
+# Standard normal samples for each point, used mirrored too. Drawn once: numpy.random would cost 7 MiB.
 SAMPLES = np.array((
     (1.6243453636632417, -0.6117564136500754, -0.5281717522634557, -1.0729686221561705, 0.8654076293246785),
     (-2.3015386968802827, 1.74481176421648, -0.7612069008951028, 0.31903909605709857, -0.2493703754774101),
@@ -62,14 +63,14 @@ SAMPLES = np.array((
 ))  # fmt: skip
 HALF_SAMPLES = len(SAMPLES)
 
-LOW, HIGH = 0.05, 0.95  # the range that is told
-WITHIN = 0.2  # of the time to the trip, for which how sure it is is told
-ROUNDS = 3  # in which the crossing is found
+LOW, HIGH = 0.05, 0.95  # the reported range
+WITHIN = 0.2  # of the time to the trip, for its sureness
+ROUNDS = 3  # of the iteration to the crossing
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with the range in which it is in nine of ten cases. Infinite: never."""
+    """A value with the range that contains it in nine of ten cases. Infinite: never."""
 
     value: float
     low: float
@@ -80,12 +81,12 @@ class Estimate:
 class Fitted:
     steady_c: Estimate
     trip_s: Estimate  # after the beginning, when the trip is reached
-    trip_share: float  # how probable it is that it is reached at all
-    trip_sureness: float  # how probable it is that it is reached within 20 % of `trip_s.value`
+    trip_share: float  # the probability that it is reached at all
+    trip_sureness: float  # the probability that it is reached within 20 % of `trip_s.value`
 
 
 class _Grid:
-    """All boards: pairs of time constants, one alone, and hardly any change; with what is expected of each."""
+    """The candidate boards: pairs of time constants, one alone, and hardly any change; with the prior of each."""
 
     def __init__(self) -> None:
         self.tau_s = np.concatenate([SLOW_S, FAST_S])
@@ -96,15 +97,8 @@ class _Grid:
         self.is_balanced, has_fast = kind == BALANCED, kind == TWO
         # The columns of the terms: a constant, an exponential for each time constant, and their derivatives.
         count = len(self.tau_s)
-        self.columns = np.column_stack(
-            [
-                np.zeros(len(points), np.int64),
-                1 + self.slow,
-                1 + self.fast,
-                1 + count + self.slow,
-                1 + count + self.fast,
-            ]
-        )
+        constant, slow_at, fast_at = np.zeros(len(points), np.int64), 1 + self.slow, 1 + self.fast
+        self.columns = np.column_stack([constant, slow_at, fast_at, count + slow_at, count + fast_at])
         self.step_slow, self.step_fast = (float(np.log(of[1] / of[0])) for of in (SLOW_S, FAST_S))
         reach = CONTINUED / np.sqrt(12)
         spread_c = np.where(self.is_balanced, BALANCE_C, SPREAD_RISE_C)
@@ -115,28 +109,20 @@ class _Grid:
         self.precision[has_fast, 4] = (SPREAD_FAST_RISE_C * self.step_fast * reach) ** -2
         self.expected = np.zeros((len(points), TERMS))
         self.expected[~self.is_balanced, 1] = RISE_C
-        alike = np.array(
-            [np.count_nonzero((kind == of) & (self.slow == at)) for at, of in zip(self.slow, kind, strict=True)]
-        )
+        alike = ((kind[:, None] == kind) & (self.slow[:, None] == self.slow)).sum(axis=1)
         self.log_prior = -0.5 * (np.log(self.tau_s[self.slow] / USUAL_SLOW_S) / SPREAD_SLOW) ** 2
         self.log_prior += np.log(np.array(USUAL_SHARES)[kind] / alike) + 0.5 * np.log(self.precision).sum(axis=1)
         self.normal = np.concatenate([SAMPLES, -SAMPLES])
 
 
-class _Lazy:
-    grid: _Grid | None = None
-
-
+@functools.cache
 def _grid() -> _Grid:
-    """Made when it is first needed."""
-    if _Lazy.grid is None:
-        _Lazy.grid = _Grid()
-    return _Lazy.grid
+    return _Grid()
 
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Boards that could have given these readings, and how probable each is."""
+    """Boards that could have given these readings, and the probability of each."""
 
     weight: Floats
     steady_c: Floats
@@ -147,11 +133,11 @@ class _Samples:
 
 
 def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike: bool = True) -> Fitted | None:
-    """Of means over blocks of one width: when they were on average, what was read and how often.
+    """Fit the model to means over blocks of one width: their mean times, temperatures, and counts of readings.
 
     `t_s` counts from when the load began. `all_alike`: all parts of the board heat up, or all cool down, as they do
-    from rest; after less load, or more cooling, one may cool while another still heats. None where no board of the
-    model could have given that.
+    from rest; after less load, or more cooling, one may cool while another still heats. None if no board of the
+    model could have given these readings.
     """
     samples = _samples(t_s, celsius, count, all_alike)
     if samples is None:
@@ -171,7 +157,7 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
 
 
 def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
-    """When it is there if it rises on as it did, where so far it does not slow down: then the model cannot know."""
+    """When the trip is reached by a straight line, for a rise that does not bend yet: the model cannot know more."""
     third = len(t_s) // 3
     if third == 0:
         return np.inf
@@ -187,7 +173,7 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """The model's own error of such times that are left, in nepers, after so much was seen."""
+    """The model's own error of the time left, in nepers, after `seen_s` of readings."""
     return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
 
 
@@ -198,7 +184,7 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 
 
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
-    """That of the model's error alone: few boards of the grid may be left, and agree by chance."""
+    """The range of the model's error alone: few boards of the grid may remain, and agree by chance."""
     if not np.isfinite(value_s):
         return value_s, value_s
     left_s = value_s - now_s
@@ -233,9 +219,9 @@ def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _S
 
 
 def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
-    """A constant, each exponential and its derivative, and what was read.
+    """A constant, each exponential and its derivative, and the readings.
 
-    The mean of an exponential over a block is a multiple of that in its middle, the same in all blocks of a width.
+    The mean of an exponential over a block is a multiple of its value in the middle, the same in all blocks of a width.
     """
     ratio = t_s / grid.tau_s[:, None]
     left = np.exp(-ratio)
@@ -243,13 +229,13 @@ def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
 
 
 def _diagonal(of: Floats) -> Floats:
-    found = np.zeros((*of.shape, TERMS))
-    found[:, range(TERMS), range(TERMS)] = of
-    return found
+    matrices = np.zeros((*of.shape, TERMS))
+    matrices[:, range(TERMS), range(TERMS)] = of
+    return matrices
 
 
 def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
-    """The variance of a reading about the best of all fits, with that of its neighbours."""
+    """The variance of a reading about the best fit, raised for the correlation of neighbours."""
     trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
     terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
     squares = products[-1, -1] - 2 * (terms * seen).sum(axis=1) + np.einsum("pi,pij,pj->p", terms, normal, terms)
@@ -266,7 +252,7 @@ def _possible(
     grid: _Grid, point: npt.NDArray[np.int64], weight: Floats, terms: Floats, begin_c: float, rises: float,
     ambient_c: Floats,
 ) -> _Samples | None:  # fmt: skip
-    """Without boards of which one part cools while the other heats, and those too far from their point."""
+    """Leave out boards of which one part cools while the other heats, and those too far from their grid point."""
     point, weight = np.repeat(point, 2 * HALF_SAMPLES), np.repeat(weight, 2 * HALF_SAMPLES)
     slow_c, fast_c = terms[:, 1], terms[:, 2]
     shift_slow = np.where(grid.is_balanced[point], 0.0, terms[:, 3] / np.where(slow_c == 0, 1.0, slow_c))
@@ -291,14 +277,14 @@ def _possible(
 
 
 def _crossing_s(samples: _Samples, trip_c: float) -> Floats:
-    """When each board reaches the trip; infinite where it never does."""
+    """When each board reaches the trip; infinite if it never does."""
     above = samples.steady_c - trip_c
     with np.errstate(all="ignore"):
-        found_s = samples.slow_s * np.log(samples.slow_c / above)
-        for _ in range(ROUNDS):  # what the fast part still lacks then
-            left = samples.fast_c * np.exp(-np.maximum(found_s, 0) / samples.fast_s)
-            found_s = samples.slow_s * np.log(samples.slow_c / (above - left))
-    return np.where((above > 0) & ~np.isnan(found_s), found_s, np.inf)
+        at_s = samples.slow_s * np.log(samples.slow_c / above)
+        for _ in range(ROUNDS):  # correct for the rise that the fast part still lacks then
+            left = samples.fast_c * np.exp(-np.maximum(at_s, 0) / samples.fast_s)
+            at_s = samples.slow_s * np.log(samples.slow_c / (above - left))
+    return np.where((above > 0) & ~np.isnan(at_s), at_s, np.inf)
 
 
 def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> list[float]:

@@ -12,19 +12,19 @@ DIGITS = 2  # in JSON
 
 
 def outlook(view: ForecastView) -> str:
-    """`80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; nothing where nothing is told."""
+    """`throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; empty without a forecast."""
     steady = "" if view.steady_c is None else f"steady {celsius_words(view.steady_c)}"
     if view.will_throttle is False:
         return f"will not throttle at this load: {steady}"
     if view.will_throttle and view.trip_in_s and view.trip_c is not None:
         fan = " at this speed of the fan" if view.fan_can_rise else ""
-        told = f"throttles at {view.trip_c:g} C in {time_words(view.trip_in_s)}{fan}"
-        return f"{told}, {steady}" if steady else told
+        trip = f"throttles at {view.trip_c:g} C in {time_words(view.trip_in_s)}{fan}"
+        return f"{trip}, {steady}" if steady else trip
     return f"{steady}: {view.reason}" if steady else ""
 
 
 def time_left(view: ForecastView) -> str:
-    """`trip in 4m10s`, for a line in which there is room for little; nothing where it is not told."""
+    """`trip in 4m10s`, for a short line; empty without a forecast."""
     if view.will_throttle and view.trip_in_s:
         return f"trip in {_duration(view.trip_in_s.value)}"
     if view.will_throttle is False and view.steady_c:
@@ -33,7 +33,7 @@ def time_left(view: ForecastView) -> str:
 
 
 def left(view: ForecastView) -> str:
-    """`then 71 to 89 % of the throughput`; nothing where that is not known."""
+    """`then 71 to 89 % of the throughput`; empty if that is not known."""
     if view.throughput_share is None:
         return ""
     low, high = (100 * share for share in view.throughput_share)
@@ -52,22 +52,20 @@ def time_words(trip: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Without tenths, which no forecast knows."""
+    """Without tenths: no forecast is so precise."""
     whole = round(seconds)
     return f"{whole}s" if whole < MINUTE_S else formatting.duration(whole * SECOND_NS)
 
 
 def forecast(view: ForecastView) -> dict[str, Any]:
-    """As of the end of the measured phase. What is not known is None, an end at infinity too."""
+    """The JSON document. Unknown values and an infinite end are None."""
     share = view.throughput_share
     return {
         "sensor": view.sensor.id if view.sensor else None,
         "trip_c": view.trip_c,
-        "steady_c": _value(view.steady_c),
-        "steady_range_c": _range(view.steady_c),
+        **_estimate("steady_c", "steady_range_c", view.steady_c),
         "throttles": view.will_throttle,
-        "trip_in_s": _value(view.trip_in_s),
-        "trip_range_s": _range(view.trip_in_s),
+        **_estimate("trip_in_s", "trip_range_s", view.trip_in_s),
         "fan_can_rise": view.fan_can_rise if view.will_throttle else None,
         "throughput_share": [round(end, DIGITS) for end in share] if share else None,
         "share_reason": view.share_reason or None,
@@ -76,13 +74,8 @@ def forecast(view: ForecastView) -> dict[str, Any]:
     }
 
 
-def _value(of: Estimate | None) -> float | None:
-    return None if of is None else _finite(of.value)
-
-
-def _range(of: Estimate | None) -> list[float | None] | None:
-    return None if of is None else [_finite(of.low), _finite(of.high)]
-
-
-def _finite(value: float) -> float | None:
-    return round(value, DIGITS) if math.isfinite(value) else None
+def _estimate(name: str, range_name: str, of: Estimate | None) -> dict[str, Any]:
+    if of is None:
+        return {name: None, range_name: None}
+    value, *ends = (round(one, DIGITS) if math.isfinite(one) else None for one in (of.value, of.low, of.high))
+    return {name: value, range_name: ends}
