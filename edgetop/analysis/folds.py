@@ -21,7 +21,7 @@ from edgetop.analysis.gates import Gate, parse_gate
 from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
 from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
-from edgetop.analysis.notices import notices
+from edgetop.analysis.notices import Known, Trust, notices
 from edgetop.analysis.operator_hints import BurstHints, session_hints
 from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog, OverloadView
@@ -38,7 +38,6 @@ from edgetop.analysis.thermal import ThermalView, view_thermal
 from edgetop.analysis.throttles import Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
-from edgetop.analysis.trust import Known, Trust
 from edgetop.analysis.usage import OwnLoad, Usage, UsageView
 from edgetop.analysis.verdict import is_stalled
 from edgetop.session import histogram

@@ -1,7 +1,7 @@
 """Growth: whether the engine's memory only fills its arenas, or is lost inference by inference.
 
 Every runtime grows while it warms up, and again when an input is larger than those before.
-A leak is what goes on: it is reported when the growth is significant, more than a MiB an hour, spread
+A leak does not stop: it is reported when the growth is significant, more than a MiB an hour, spread
 over the whole time, and not levelling off.
 """
 
@@ -21,22 +21,22 @@ ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
 
 LEAK_MIB_PER_H = 1.0
 LEAST_S = 120  # of measuring
-POINTS = 24  # of which the slope is made: three in each of the parts below
+POINTS = 24  # that the slope is made of: three in each of the parts below
 SETTLING = 0.1  # of the time, left out at its beginning
-LEAST_RISE_MIB = 0.5  # a heap wanders by as much, a page at a time
-LEVELLED_OFF = 0.5  # of the slope of the first half: one that falls below it in the second
+LEAST_RISE_MIB = 0.5  # a heap fluctuates by as much, a page at a time
+LEVELLED_OFF = 0.5  # of the slope in the first half: the second half is less steep
 PARTS = 8
 RISING_PARTS = 6  # of the seven steps from part to part, each by at least
-RISES = 0.25  # of an even share of the whole rise
+RISES = 0.25  # of an equal share of the whole rise
 HOUR_S = 3600.0
 Z_975 = 1.96
-LEAST_POINTS = 10  # under which there is no interval
+LEAST_POINTS = 10  # for an interval
 WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A change in a unit of time, with its 95 % confidence interval."""
+    """A change per unit of time, with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -45,7 +45,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True)
 class GrowthView:
-    """Of the engine's memory over the measured phase; without file pages, and with what is swapped out."""
+    """The growth of the engine's memory in the measured phase, without file pages, with swapped-out memory."""
 
     mib_per_h: Slope | None = None  # None: too short to tell
     is_leak: bool | None = None
@@ -53,7 +53,7 @@ class GrowthView:
 
 
 class MemoryGrowth:
-    """Folds what the engine held."""
+    """Folds readings of the engine's memory."""
 
     def __init__(self) -> None:
         self._places: dict[int, str] = {}
@@ -81,10 +81,10 @@ class MemoryGrowth:
         self._held[name].add(t_ns // NS, np.column_stack([kib, count.astype(np.int64)]))
 
     def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
-        """Up to `until_ns`. `room_mib`: how much more the engine may hold."""
+        """The growth up to `until_ns`. `room_mib`: how much more the engine may hold."""
         name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
         blocks = self._held[name]
-        # A block that has begun may still change: the result changes with whole ones alone.
+        # Only complete blocks count: the last one may still change.
         whole = min(len(blocks.sums()) - 1, (until_ns // NS - blocks.first_s) // blocks.width_s)
         seen = (whole, blocks.width_s, self._began_ns or -1)
         if seen != self._judged_for:
@@ -98,13 +98,13 @@ class MemoryGrowth:
         t_s, mib = self._series(name, whole)
         if len(t_s) < POINTS or t_s[-1] - t_s[0] < LEAST_S * (1 - SETTLING):
             return GrowthView()
-        # Neighbours averaged: what wanders for some seconds is not taken for a trend.
+        # Neighbours are averaged: a fluctuation of some seconds is no trend.
         t_h, mib = (np.array([part.mean() for part in np.array_split(of, POINTS)]) for of in (t_s / HOUR_S, mib))
         slope = robust_slope(t_h, mib)
         return GrowthView(slope, slope is not None and bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
-        """What the engine held in each block of the measured phase, without its beginning: s, MiB."""
+        """Times in s, and the engine's memory in MiB, of each block of the measured phase without its beginning."""
         nothing = np.empty(0)
         blocks, swapped = self._held[name], self._held[SWAPPED]
         if self._began_ns is None or whole <= 0:
@@ -122,7 +122,7 @@ class MemoryGrowth:
 
 
 def leak_rate(growth: GrowthView) -> str:
-    """`12 MiB/h`; nothing where it is no leak."""
+    """`12 MiB/h`; empty without a leak."""
     if not growth.is_leak or growth.mib_per_h is None:
         return ""
     value = growth.mib_per_h.value
@@ -130,7 +130,7 @@ def leak_rate(growth: GrowthView) -> str:
 
 
 def leak_ends(growth: GrowthView) -> str:
-    """`full in 12h32m`; nothing where that is not known."""
+    """`full in 12h32m`; empty if that is not known."""
     left = growth.hours_left
     return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"
 
@@ -167,22 +167,19 @@ def slope_between(t: Floats, y: Floats) -> float:
 
 
 def robust_slope(t: Floats, y: Floats) -> Slope | None:
-    """The same of points at even times, with an interval; None where they are too few.
+    """The median slope of points at even times, with an interval; None if they are too few.
 
-    What a process holds is what it held before and a change: a line drawn through such a series seems sure where
-    nothing is. So the interval is that of a walk with drift, by the scatter of its steps, of which
-    the slope of a line has 6/5 of the variance of their mean (Durlauf and Phillips 1988, Trends
-    versus random walks in time series analysis, Econometrica 56(6)). Where each point errs by
-    itself it is wider than need be.
+    The memory of a process is its memory before plus a change: a line through such a series seems more certain than
+    it is. So the interval is that of a random walk with drift, by the scatter of its steps: the slope of a line has
+    6/5 of the variance of their mean (Durlauf and Phillips 1988, Trends
+    versus random walks in time series analysis, Econometrica 56(6)). If the errors of the points are
+    independent, it is wider than necessary.
     """
     if len(t) < LEAST_POINTS:
         return None
     value = slope_between(t, y)
     steps = np.diff(y) / np.diff(t)
-    half = _t_975(len(steps) - 1) * math.sqrt(6 / 5 / len(steps)) * float(steps.std(ddof=1))
+    # Student's t, to 1 % from eight degrees of freedom on (Fisher's expansion).
+    t_975 = Z_975 + (Z_975**3 + Z_975) / (4 * (len(steps) - 1))
+    half = t_975 * math.sqrt(6 / 5 / len(steps)) * float(steps.std(ddof=1))
     return Slope(value, value - half, value + half)
-
-
-def _t_975(freedom: int) -> float:
-    """Student's t, to 1 % from eight degrees of freedom on (Fisher's expansion)."""
-    return Z_975 + (Z_975**3 + Z_975) / (4 * freedom)

@@ -1,4 +1,4 @@
-"""Memory: what the engine holds and what that is made of, what it may hold, and the traffic of its lack."""
+"""Memory: how much the engine holds, of which kinds, how much it may hold, and the traffic when it is short."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from edgetop.session.events import Event
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """What the engine held in MiB at the end of a step of its run."""
+    """The engine's memory in MiB at the end of a step of its run."""
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     rss_mib: float
@@ -21,7 +21,7 @@ class StageView:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """All in MiB, but for the rates. None: no such sensor here."""
+    """All in MiB, except rates. None: the board has no such sensor."""
 
     rss: TrackView | None
     anon: TrackView | None
@@ -34,7 +34,7 @@ class MemoryView:
     accelerator: TrackView | None  # the engine's part of the GPU's memory
     system_accelerator: TrackView | None  # that of all processes
     available: TrackView | None
-    system_swap: TrackView | None  # what of all processes is swapped out
+    system_swap: TrackView | None  # swapped out, of all processes
     cgroup: TrackView | None
     cgroup_limit: TrackView | None
     cgroup_left: TrackView | None
@@ -43,10 +43,10 @@ class MemoryView:
     swap_out: TrackView | None
     major_faults: TrackView | None  # 1/s, of the engine
     board_mib: float | None  # how much memory the board has
-    stages: tuple[StageView, ...]  # in the order in which the engine came to them
+    stages: tuple[StageView, ...]  # in the order of the run
     rss_points: Points | None
     growth: GrowthView
-    room: TrackView | None  # what is left of that which ends first: the limit of the cgroup, or the board's memory
+    room: TrackView | None  # what is left to the limit of the cgroup or of the board's memory, whichever is nearer
 
     @property
     def gpu(self) -> TrackView | None:
@@ -54,8 +54,18 @@ class MemoryView:
         return self.accelerator or self.system_accelerator
 
 
+_SENSORS = {  # the fields of a view, by the ids of their sensors
+    "rss": "mem/rss", "anon": "mem/rss-anon", "file": "mem/rss-file", "shmem": "mem/rss-shmem", "peak": "mem/rss-peak",
+    "pss": "mem/pss", "uss": "mem/uss", "swap": "mem/swap", "accelerator": "mem/accelerator",
+    "system_accelerator": "mem/system-accelerator", "available": "mem/system-available",
+    "system_swap": "mem/system-swap", "cgroup": "mem/cgroup", "cgroup_limit": "mem/cgroup-limit",
+    "cgroup_left": "mem/cgroup-left", "oom_kills": "rate/oom-kills", "swap_in": "rate/swap-in",
+    "swap_out": "rate/swap-out", "major_faults": "rate/major-faults",
+}  # fmt: skip
+
+
 class MemoryStages:
-    """Folds the events in which the engine tells what it holds."""
+    """Folds the events in which the engine reports its memory."""
 
     def __init__(self) -> None:
         self._stages: dict[str, StageView] = {}
@@ -76,7 +86,7 @@ def _number(event: Event, key: str) -> float | None:
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """What is left of that which ends first: the limit of the cgroup, or the board's memory."""
+    """What is left to the limit of the cgroup or of the board's memory, whichever is nearer."""
     available = tracks.one("mem/system-available")
     left = (tracks.one("mem/cgroup-left"), available)
     known = [track for track in left if track and track.value is not None and not track.is_lost]
@@ -91,25 +101,7 @@ def view_memory(
     growth: GrowthView | None = None,
 ) -> MemoryView:
     return MemoryView(
-        rss=tracks.one("mem/rss"),
-        anon=tracks.one("mem/rss-anon"),
-        file=tracks.one("mem/rss-file"),
-        shmem=tracks.one("mem/rss-shmem"),
-        peak=tracks.one("mem/rss-peak"),
-        pss=tracks.one("mem/pss"),
-        uss=tracks.one("mem/uss"),
-        swap=tracks.one("mem/swap"),
-        accelerator=tracks.one("mem/accelerator"),
-        system_accelerator=tracks.one("mem/system-accelerator"),
-        available=tracks.one("mem/system-available"),
-        system_swap=tracks.one("mem/system-swap"),
-        cgroup=tracks.one("mem/cgroup"),
-        cgroup_limit=tracks.one("mem/cgroup-limit"),
-        cgroup_left=tracks.one("mem/cgroup-left"),
-        oom_kills=tracks.one("rate/oom-kills"),
-        swap_in=tracks.one("rate/swap-in"),
-        swap_out=tracks.one("rate/swap-out"),
-        major_faults=tracks.one("rate/major-faults"),
+        **{field: tracks.one(sensor_id) for field, sensor_id in _SENSORS.items()},
         board_mib=None if board_bytes is None else board_bytes / 2**20,
         stages=stages,
         rss_points=tracks.points("mem/rss", axis),

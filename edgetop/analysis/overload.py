@@ -17,8 +17,8 @@ from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS, Seconds
 
 LEAST_S, LEAST_STEPS = 6, 4  # of waiting, before anything is said
-KEPT_STEPS = 600
-KEPT_SPANS = 200
+MAX_STEPS = 600
+MAX_SPANS = 200
 DEVIATIONS = 2.0
 LEAST_GROWTH = 0.005  # seconds of wait a second
 LIFTED_AT = 0.5  # of the longest wait: from there on the queue drains
@@ -46,22 +46,28 @@ class _Step:
     def mean_wait_s(self) -> float:
         return self.wait_s / self.count
 
+    def add(self, other: "_Step") -> None:
+        self.count += other.count
+        self.wait_s += other.wait_s
+        self.busy_s += other.busy_s
+        self.squares_s2 += other.squares_s2
+
 
 class Backlog:
     """Folds seconds of a paced load."""
 
     def __init__(self) -> None:
         self._closed_until_ns = 0
-        self._step = _Step(0)  # which is not complete
-        self._since_empty: deque[_Step] = deque(maxlen=KEPT_STEPS)
+        self._step = _Step(0)  # not complete yet
+        self._since_empty: deque[_Step] = deque(maxlen=MAX_STEPS)
         self._all = _Step(0)  # since then, from its number on
         self._longest_s: float | None = None  # wait of the overload that goes on
         self._last: OverloadView | None = None
-        self._spans: deque[tuple[int, int | None]] = deque(maxlen=KEPT_SPANS)
+        self._spans: deque[tuple[int, int | None]] = deque(maxlen=MAX_SPANS)
 
     @property
     def spans(self) -> tuple[tuple[int, int | None], ...]:
-        """When each overload began and ended, in ns, oldest first; None: it goes on."""
+        """When each overload began and ended, in ns, oldest first; None: it continues."""
         return tuple(self._spans)
 
     def view(self) -> OverloadView | None:
@@ -81,12 +87,12 @@ class Backlog:
             if t_ns // step_ns != self._step.number:
                 step, self._step = self._step, _Step(t_ns // step_ns)
                 if step.count:
-                    self._on_event(step, load.rate_hz, load)
+                    self._on_step(step, load.rate_hz, load)
             if count:
                 squares = m2_ns2 + sum_ns * sum_ns / count
-                _add(self._step, _Step(0, count, (response_ns - sum_ns) / NS, sum_ns / NS, squares / NS**2))
+                self._step.add(_Step(0, count, (response_ns - sum_ns) / NS, sum_ns / NS, squares / NS**2))
 
-    def _on_event(self, step: _Step, rate_hz: float, load: Load) -> None:
+    def _on_step(self, step: _Step, rate_hz: float, load: Load) -> None:
         wait_s = step.mean_wait_s
         if wait_s * rate_hz <= 1:  # less than one inference waits on average (Little's law)
             self._begin_anew(step.number * _step_ns(load))
@@ -94,7 +100,7 @@ class Backlog:
         if not self._since_empty:
             self._all = _Step(step.number)
         self._since_empty.append(step)
-        _add(self._all, step)
+        self._all.add(step)
         if self._longest_s is None:
             if not self._grows(load):
                 return
@@ -124,9 +130,9 @@ class Backlog:
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
 
     def _by_chance_s(self, span_s: float, load: Load) -> float:
-        """How much longer the wait in one stream may well become in such a time though the queue will empty again.
+        """By how much the wait in one stream may grow in such a time though the queue will empty again.
 
-        By what was served, since the queue began: of a rate that nobody could serve most arrivals still wait.
+        It is computed from the inferences served since the queue began: at too high a rate most arrivals still wait.
         """
         held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
         served_hz = self._all.count / load.streams / held_s
@@ -135,13 +141,6 @@ class Backlog:
         spread_s2 = max(0.0, self._all.squares_s2 / self._all.count - mean_s * mean_s)
         of_one_s2 = spread_s2 + (mean_s * mean_s if load.is_random else 0.0)
         return max(DEVIATIONS * math.sqrt(served * of_one_s2), LEAST_GROWTH * span_s)
-
-
-def _add(total: _Step, step: _Step) -> None:
-    total.count += step.count
-    total.wait_s += step.wait_s
-    total.busy_s += step.busy_s
-    total.squares_s2 += step.squares_s2
 
 
 def _step_ns(load: Load) -> int:
