@@ -1,4 +1,4 @@
-"""The deadline that was declared: how often it was missed, why, and what is left of it."""
+"""The declared deadline: how often it was missed, why, and the headroom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tail import SlowInference, tail_parts, tail_words
 from edgetop.session.manifest import Load
 
-# From here on misses are what the session is about; rarer ones stand in the latency pane.
-WORTH_TELLING = 1e-4
+WORTH_TELLING = 1e-4  # share of misses from which on they are reported everywhere; rarer ones only in the latency pane
 TOO_SLOW = "too slow"
 
 
@@ -21,12 +20,12 @@ class MissCause:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What is known of the inferences of some time in which the deadline was missed."""
+    """The inferences of a time in which the deadline was missed."""
 
     p50_ns: float  # of service time
     misses: int
     slow: int  # how many took longer than the deadline by themselves; the others waited
-    tail: Sequence[SlowInference]  # of the slowest of each second
+    tail: Sequence[SlowInference]  # the slowest of each second
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,10 @@ class DeadlineView:
     misses: int
     count: int  # of inferences
     longest_run: int  # of successive misses, in the order of starts
-    headroom_ns: float  # what p99 leaves for capture and pre- and post-processing; negative: nothing
+    headroom_ns: float  # the time between p99 and the deadline, for pre- and post-processing; negative: none
     max_rate_hz: float | None  # of one stream: the highest whose period covers the p99 of service time
-    since_ns: int | None = None  # when the misses that go on began; None: they do not
-    cause: MissCause | None = None  # of the misses that go on, or of all of them; None: there are hardly any
+    since_ns: int | None = None  # when the present misses began; None: there are none
+    cause: MissCause | None = None  # of the present misses, or of all of them; None: there are hardly any
 
     @property
     def miss_rate(self) -> float:
@@ -56,7 +55,7 @@ def view_deadline(
     since_ns: int | None = None,
     cause: MissCause | None = None,
 ) -> DeadlineView | None:
-    """None without a deadline, or where nothing was measured. Response times count where the load has them."""
+    """None without a deadline, or if nothing was measured. Response times count if the load has them."""
     if load.deadline_ns is None or service is None or service.misses is None:
         return None
     p99_ns = service.percentile_ns(0.99)
@@ -74,7 +73,7 @@ def view_deadline(
 
 
 def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
-    """Where an inference alone takes longer than it may; `full_speed_ns`: p50 of the burst, None: not known.
+    """The cause if an inference alone takes longer than it may; `full_speed_ns`: p50 of the burst, None: not known.
 
     >>> too_slow(38.2e6, 33e6, 38e6).words
     'the model needs 38.2 ms and has 33 ms: too slow, at full speed too'
@@ -93,16 +92,14 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
 
 
 def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:
-    """By what is known of the late ones; "unknown" where nothing speaks for a cause."""
+    """The cause of the misses; "unknown" without evidence of a cause."""
     slow = too_slow(late.p50_ns, deadline_ns, full_speed_ns)
     if slow:
         return slow
     fits = f"p50 of {_ms(late.p50_ns)} ms fits, but"
     if late.slow * 2 < late.misses:
-        why = ", as arrivals come at random" if at_random else ""
-        return MissCause(
-            "waiting", "calls wait for earlier ones", f"{fits} calls start late: they wait for earlier ones{why}"
-        )
+        words = f"{fits} calls start late: they wait for earlier ones{', as arrivals come at random' * at_random}"
+        return MissCause("waiting", "calls wait for earlier ones", words)
     parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
     if not parts or parts[0].cause == "unexplained":
         return MissCause("unknown", "some calls slow, cause unknown", f"{fits} some calls take longer, cause unknown")
@@ -111,7 +108,7 @@ def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_ra
     return MissCause(parts[0].cause, f"slow calls: {brief}", f"{fits} some calls take longer: {tail_words(parts)}")
 
 
-# Of the causes of slow inferences.
+# In a few words, the causes of slow inferences.
 BRIEF = {
     "contention": "{who} took the CPU",
     "cpu-quota": "CPU quota used up",

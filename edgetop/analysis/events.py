@@ -1,6 +1,6 @@
-"""What happened: the last events, newest first, and the few that change what may be believed.
+"""The last events, newest first, and the few that affect the trust in figures.
 
-Slowdowns, throttling and alerts are derived from what was recorded, and shown among it.
+Slowdowns, throttling and alerts are derived from the recording, and shown among its events.
 """
 
 import heapq
@@ -14,9 +14,9 @@ from edgetop.analysis.throttle_words import throttle_events
 from edgetop.analysis.throttles import ThrottlesView
 from edgetop.session.events import Event
 
-KEPT = 1_000
-KEPT_LASTING = 200
-# Told elsewhere, and so often that it would bury the rest; or found anew by analysis, and shown as it finds them.
+MAX_EVENTS = 1_000
+MAX_LASTING = 200
+# Reported elsewhere, and so often that they would bury the rest; or derived again by the analysis.
 QUIET = frozenset(
     {
         "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "sensor-slow", "competing",
@@ -27,20 +27,20 @@ QUIET = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class EventsView:
-    newest_first: tuple[Event, ...]  # the last KEPT
-    lasting: tuple[Event, ...]  # what went wrong, each thing once, oldest first; log lines left out
+    newest_first: tuple[Event, ...]  # the last MAX_EVENTS
+    lasting: tuple[Event, ...]  # warnings and errors, each once, oldest first; without log lines
     total: int
     warnings: int
     criticals: int
 
     def with_derived(self, derived: Sequence[Event]) -> "EventsView":
-        """Among what was recorded, newest first, what analysis makes of it, newest first as well."""
+        """The recorded events with the derived ones, which are newest first too."""
         if not derived:
             return self
         newest_first = heapq.merge(self.newest_first, derived, key=lambda event: -event.t_ns)
         return replace(
             self,
-            newest_first=tuple(newest_first)[:KEPT],
+            newest_first=tuple(newest_first)[:MAX_EVENTS],
             total=self.total + len(derived),
             warnings=self.warnings + sum(event.severity == "warning" for event in derived),
             criticals=self.criticals + sum(event.severity == "critical" for event in derived),
@@ -49,50 +49,49 @@ class EventsView:
 
 class EventLog:
     def __init__(self) -> None:
-        self._events: deque[Event] = deque(maxlen=KEPT)
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self._lasting: dict[tuple[str, str], Event] = {}
         self._total = self._warnings = self._criticals = 0
         self._view: EventsView | None = None
 
     def fold(self, events: tuple[Event, ...]) -> None:
-        heard = [event for event in events if event.kind not in QUIET]
-        for event in heard:
+        shown = [event for event in events if event.kind not in QUIET]
+        for event in shown:
             self._events.appendleft(event)
             self._warnings += event.severity == "warning"
             self._criticals += event.severity == "critical"
-            if event.severity != "info" and event.kind != "log" and len(self._lasting) < KEPT_LASTING:
+            if event.severity != "info" and event.kind != "log" and len(self._lasting) < MAX_LASTING:
                 self._lasting.setdefault((event.kind, event.message), event)
-        if heard:
-            self._total += len(heard)
+        if shown:
+            self._total += len(shown)
             self._view = None
 
     def view(self) -> EventsView:
-        """The same object until something happens, so that a pane can tell that nothing has."""
+        """The same object until the next event, so that a pane can skip drawing."""
         if self._view is None:
-            # By their times: one can come late, and then comes in another place of a recording than of the live run.
+            # By their times: a late one has another place in the recording than in the live run.
             newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
             lasting = tuple(sorted(self._lasting.values(), key=lambda event: event.t_ns))
             self._view = EventsView(newest_first, lasting, self._total, self._warnings, self._criticals)
         return self._view
 
 
-# The others have events of their own.
+# The other alerts have events of their own.
 LOGGED = frozenset({RULE, NEAR_TRIP, "overloaded", "stalled", "leak"})
 
 
 class DerivedEvents:
-    """Joins them; the same object until one changes, so that a pane can tell that nothing has."""
+    """Merges recorded and derived events; the same object until one changes, so that a pane can skip drawing."""
 
     def __init__(self) -> None:
-        self._of: tuple[tuple[Slowdown, ...], list[Event]] = ((), [])  # slowdowns; the others
+        self._of: tuple[tuple[Slowdown, ...], list[Event]] = ((), [])  # slowdowns, and the other derived events
         self._events: EventsView | None = None
         self._joined: EventsView | None = None
 
     def joined(
         self, events: EventsView, slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView
     ) -> EventsView:
-        others = _derived(throttles, alerts)
-        of = slowdowns.slowdowns, others
+        of = slowdowns.slowdowns, _derived(throttles, alerts)
         if self._joined is None or self._events is not events or self._of != of:
             self._events, self._of = events, of
             self._joined = events.with_derived(derived_events(slowdowns, throttles, alerts))
@@ -100,7 +99,7 @@ class DerivedEvents:
 
 
 def derived_events(slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
-    """What analysis makes of a session, newest first."""
+    """The events that the analysis of a session derives, newest first."""
     return sorted([*slowdown_events(slowdowns), *_derived(throttles, alerts)], key=lambda event: -event.t_ns)
 
 
@@ -111,7 +110,6 @@ def _derived(throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
 
 
 def _misses(span: Alert) -> Iterator[Event]:
-    """The newest first."""
     if span.end_ns is not None:
         worst = f": {span.figures.max:.3g} % of a minute's inferences at worst" if span.figures else ""
         text = f"the deadline is met again, after {span.lasted}{worst}"
@@ -120,7 +118,6 @@ def _misses(span: Alert) -> Iterator[Event]:
 
 
 def _events(alert: Alert) -> Iterator[Event]:
-    """The newest first."""
     if alert.end_ns is not None:
         yield Event(alert.end_ns, "alert-ended", "info", SOURCE, ended_words(alert))
     yield Event(alert.begin_ns, "alert-began", alert.severity, SOURCE, alert.text, {"alert": alert.name})

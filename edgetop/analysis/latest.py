@@ -1,4 +1,4 @@
-"""The latest inferences one by one, for exact figures of small windows; the latest seconds for those of larger ones."""
+"""The latest single inferences, for exact figures of small windows; the latest seconds for those of larger ones."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from edgetop.session.records import INFERENCE, MEASURE, Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
-EXACT_INFERENCES = 65_536  # at least so many of the last are kept
+EXACT_INFERENCES = 65_536  # at least so many of the last are stored
 
 _LEAST_ROOM = 1_024
 _MOST_PARTS = 64
@@ -17,14 +17,14 @@ _MOST_PARTS = 64
 class LatestInferences:
     """Those of phase `measure`, in whole seconds: the fewest that hold EXACT_INFERENCES.
 
-    What is kept depends on what came, never on how it was batched.
+    Which ones are stored does not depend on how they were batched.
     """
 
     def __init__(self, since_ns: int = 0) -> None:
-        """`since_ns`: what started earlier is not wanted; a whole second."""
-        self.complete_from_ns = since_ns  # since then, every inference is held
+        """`since_ns`: earlier inferences are ignored; a whole second."""
+        self.complete_from_ns = since_ns  # from here on, every inference is stored
         self._room = np.empty(_LEAST_ROOM, INFERENCE)
-        self._t_ns = np.empty(_LEAST_ROOM, np.int64)  # the same again, side by side, for what is searched for
+        self._t_ns = np.empty(_LEAST_ROOM, np.int64)  # their times again, contiguous, for searches
         self._begin = self._end = 0
 
     def keep(self, inferences: Inferences) -> None:
@@ -36,7 +36,7 @@ class LatestInferences:
         self._end = fresh.stop
 
     def _move(self, wanted: int) -> None:
-        """To the front of an array with room for as many again, so that this is rarely done."""
+        """Move to the front of a new array with room for as many again, so that this is rarely done."""
         held = self.since(self.complete_from_ns)
         self._room = np.empty(max(2 * wanted, _LEAST_ROOM), INFERENCE)
         self._t_ns = np.empty(len(self._room), np.int64)
@@ -44,7 +44,7 @@ class LatestInferences:
         self._begin, self._end = 0, len(held)
 
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[Any]]]:
-        """Small where it is packed: columns, and of times what each is later by."""
+        """A form that compresses well: columns, with times as differences."""
         held = self.since(self.complete_from_ns)
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
         first_ns = int(held["t_ns"][0]) if len(held) else 0
@@ -60,12 +60,12 @@ class LatestInferences:
         self.keep(held)
 
     def since(self, t_ns: int) -> Inferences:
-        """Those held that started at `t_ns` or later. A view: it is not to be kept."""
+        """The stored ones that started at `t_ns` or later. A view, valid until the next change."""
         begin = int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns))
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Notice from these complete seconds where inferences did not come: nothing before is complete."""
+        """Drop everything before the last of these complete seconds of which inferences are missing."""
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]
         came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
@@ -74,7 +74,7 @@ class LatestInferences:
             self._forget_before(int(lacking[-1]) + NS)
 
     def drop_old(self) -> None:
-        """Let go of the oldest seconds where the others hold enough."""
+        """Drop the oldest seconds if the others contain enough."""
         if self._end - self._begin > EXACT_INFERENCES:
             self._forget_before(int(self._t_ns[self._end - EXACT_INFERENCES]) // NS * NS)
         if len(self._room) > 4 * max(self._end - self._begin, _LEAST_ROOM):
@@ -86,14 +86,14 @@ class LatestInferences:
 
 
 class LatestSeconds:
-    """The last so many. They come one by one, and are joined when they are asked for, or have become many."""
+    """The last seconds. They come one by one, and are joined on demand, or when they have become many."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._parts: list[Seconds] = []
 
     def keep(self, seconds: Seconds) -> None:
-        # A copy of the last ones: what came may be a day.
+        # A copy of the last ones: a batch may be a day.
         self._parts.append(seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most))
         if len(self._parts) > _MOST_PARTS:
             self.joined()

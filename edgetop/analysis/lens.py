@@ -1,4 +1,4 @@
-"""Which part of a session its timelines show: a span, and how far back from now. Pure: a user's zooming and panning."""
+"""Which part of a session its timelines show, as the user zooms and pans: a span, and how far back from now."""
 
 from dataclasses import dataclass, replace
 
@@ -6,19 +6,19 @@ from edgetop.analysis.timeline import Axis, choose_axis
 
 ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 LEAST_SPAN_S = 5
-STEPS = 30  # in a span: an axis that follows time moves so far at once, so that charts are redrawn as a whole seldom
+STEPS = 30  # in a span: an axis that follows time moves by one step at once, so charts are seldom redrawn as a whole
 LEAST_STEP_S = 5
 PANS = 4  # in a span
 
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    span_s: int | None = None  # None: as it is chosen for the session's age
-    back_s: int = 0  # how far the end of the axis lies before where it would be
+    span_s: int | None = None  # None: chosen by the session's age
+    back_s: int = 0  # how far the end of the axis is moved back
 
     @classmethod
     def between(cls, begin_s: float, end_s: float, now_s: float) -> "Lens":
-        """The part of the session from then to then, and a little around it where it is short."""
+        """The part of the session from `begin_s` to `end_s`, and a little around it if it is short."""
         span = max(LEAST_SPAN_S, round(end_s - begin_s))
         to_s = max(span, round((begin_s + end_s + span) / 2))
         return cls(span, max(0, _end(now_s, span) - to_s))
@@ -28,7 +28,7 @@ class Lens:
         return self.span_s is None and not self.back_s
 
     def axis(self, now_s: float, *, whole: bool) -> Axis:
-        """`whole`: of the session, where no span was chosen."""
+        """`whole`: show the whole session if no span was chosen."""
         if self.is_plain:
             return choose_axis(now_s, whole)
         span = self._span(now_s, whole=whole)
@@ -46,14 +46,14 @@ class Lens:
         return self._around_the_middle(max((s for s in ZOOMS_S if s < span), default=span), now_s, whole=whole)
 
     def wider(self, now_s: float, *, whole: bool) -> "Lens":
-        """Until all of the session is seen."""
+        """Zoom out, up to the whole session."""
         span = self._span(now_s, whole=whole)
         if span > now_s:
             return self
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Of what is seen; but an end that follows time goes on to."""
+        """The span around the middle of the present axis; an end that follows time continues to."""
         if not self.back_s:
             return replace(self, span_s=span)
         axis = self.axis(now_s, whole=whole)
@@ -61,7 +61,7 @@ class Lens:
         return Lens(span, self._clamped(_end(now_s, span) - to_s, span, now_s))
 
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
-        """A quarter of what is seen, on or for a negative step back, as far as the session goes."""
+        """Move by a quarter of the axis, back if `step` is negative, within the session."""
         span = self._span(now_s, whole=whole)
         back_s = self.back_s - step * max(1, span // PANS)
         return Lens(span, self._clamped(back_s, span, now_s))
@@ -71,6 +71,6 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """Of an axis of that span that follows time."""
+    """The end of an axis of that span that follows time."""
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)

@@ -1,8 +1,8 @@
-"""Steady spans: the burst that a board can do for a while, and what it sustains.
+"""Steady spans: the burst that a board can do for a while, and the sustained performance.
 
-The burst is the baseline that slowdowns are judged by; what is sustained is the last span in
-which the latency goes neither up nor down, of ten minutes at most. Both are told from the rows
-of seconds alone, so that a replay of a day, which has not each second's histogram, tells the same.
+The burst is the baseline that slowdowns are judged by; the sustained span is the last one in
+which the latency goes neither up nor down, of ten minutes at most. Both are computed from the rows
+of seconds alone, so a replay of a day, without each second's histogram, gives the same.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
 LENGTHS_S = (600, 300, 120, 60, 30)
-LEAST_S = 5  # of a measurement that has not lasted thirty seconds since its burst
-STEP_S = 10  # by which an unsteady end is left out
+LEAST_S = 5  # in a measurement shorter than thirty seconds after its burst
+STEP_S = 10  # steps in which an unsteady end is left out
 BLOCKS = 4  # of a steady span: they have the same median
 TOLERANCE = round(np.log(1.03) * NEPER)
-LEVELS = 200  # at which the distribution of a second is taken
+LEVELS = 200  # that represent the distribution of a second
 
 
 _AT = between_percentiles((np.arange(LEVELS) + 0.5) / LEVELS)
@@ -30,7 +30,7 @@ Rows = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class SpanFigures:
-    """Of all inferences in a span. Percentiles are joined from those of its seconds: good to a few percent."""
+    """The figures of all inferences in a span. Percentiles are made of those of its seconds: good to a few percent."""
 
     from_s: int
     to_s: int
@@ -41,7 +41,7 @@ class SpanFigures:
 
 
 def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
-    """`rows`: of the last ten minutes. None where no span since the burst was steady."""
+    """`rows`: of the last ten minutes. None if no span since the burst was steady."""
     rows = rows[rows["count"] > 0]
     if burst is not None:
         rows = rows[rows["t_ns"] >= burst.to_s * NS]
@@ -64,13 +64,11 @@ def _is_steady(level: npt.NDArray[np.int64]) -> bool:
     scatter = 1.4826 * float(np.median(np.abs(np.diff(level)))) / np.sqrt(2)
     tolerance: float = max(TOLERANCE, 3 * 1.2533 * scatter / np.sqrt(len(level) / BLOCKS))
     middles = [float(np.median(block)) for block in np.array_split(level, BLOCKS)]
-    return max(middles) - min(middles) <= 2 * tolerance and abs(middles[-1] - float(np.median(level))) <= float(
-        tolerance
-    )
+    return max(middles) - min(middles) <= 2 * tolerance and abs(middles[-1] - float(np.median(level))) <= tolerance
 
 
 def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
-    """Of seconds that lie in this span; None where they hold no inference."""
+    """The figures of seconds in this span; None without an inference."""
     rows = rows[rows["count"] > 0]
     if not len(rows) or to_s <= from_s:
         return None

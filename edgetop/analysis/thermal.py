@@ -11,7 +11,7 @@ from edgetop.session.trips import zones_of_interest
 
 GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
 STICKY = "-sticky"
-FIRMWARE_CLOCK = "arm"  # of a Raspberry Pi: its kernel does not know of what the firmware takes
+FIRMWARE_CLOCK = "arm"  # of a Raspberry Pi, whose kernel does not know how far the firmware lowers the clock
 FELL = 0.97  # of the highest clock: a cap below has fallen
 _CPU = re.compile(r"cpu(\d+)")
 
@@ -27,7 +27,7 @@ class ClockView:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """One limit that a board tells of by a flag."""
+    """One limit for which a board has a flag."""
 
     label: str
     is_in_force: bool | None  # None: not known now
@@ -38,7 +38,7 @@ class LimitView:
 @dataclass(frozen=True, slots=True)
 class ThermalView:
     zones: tuple[TrackView, ...]  # hottest first; zones that cannot be read last
-    hottest: TrackView | None  # of what computes, where that is known
+    hottest: TrackView | None  # among the computing units, if known
     clocks: tuple[ClockView, ...]
     limits: tuple[LimitView, ...]  # every one whose flag the board has
     cooling: tuple[TrackView, ...]  # devices that slow the computation now
@@ -58,9 +58,9 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
     groups = tuple(_clock_groups(tracks.views("freq")))
     throttling = [track for track in tracks.views("cooling") if track.info.throttles]
     limits = tuple(_limits(tracks.views("throttle")))
-    # By the highest ever read, which seldom changes: a course that is of another zone each second cannot be read.
+    # By the highest reading so far, which seldom changes: a chart that shows another zone each second is unreadable.
     throttling_zones = (zone for zone in zones if zone.trip_c is not None and not zone.is_lost)
-    zone = min(throttling_zones, key=_nearest_c, default=hottest)
+    zone = min(throttling_zones, key=lambda zone: (zone.trip_c or 0.0) - (zone.max or 0.0), default=hottest)
     view = ThermalView(
         zones=tuple(zones),
         hottest=hottest,
@@ -76,7 +76,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
-    """The same with its timelines along that axis."""
+    """The view with its timelines along that axis."""
     clock = view.leading.info if view.leading else None
     return replace(
         view,
@@ -87,21 +87,21 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
-    """The one that the firmware of a Raspberry Pi tells, the one whose cap fell furthest, or of the fastest group one.
+    """The clock by the firmware of a Raspberry Pi, else the one whose cap fell furthest, else one of the fastest group.
 
-    Of a group the one that was fastest on average: the fastest now is another one each second.
+    Of a group, the one that was fastest on average: the fastest at present changes each second.
     """
     clocks = [clock for group in groups for clock in group]
-    told = [clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK]
+    firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)
     capped = min(clocks, key=lambda clock: _lowest_cap(tracks, clock), default=None)
-    if not told and capped and _lowest_cap(tracks, capped) < FELL:
-        return capped
-    fastest = max(groups, key=_highest_mhz, default=())
-    return told[0] if told else max(fastest, key=_mean, default=None)
+    if firmware or (capped and _lowest_cap(tracks, capped) < FELL):
+        return firmware or capped
+    fastest = max(groups, key=lambda group: max(clock.info.max or clock.max or 0.0 for clock in group), default=())
+    return max(fastest, key=lambda clock: clock.mean or 0.0, default=None)
 
 
 def _lowest_cap(tracks: Tracks, clock: TrackView) -> float:
-    """As a share of the highest clock."""
+    """The lowest cap so far, as a share of the highest clock."""
     cap = tracks.one(f"freqcap/{clock.info.label}")
     highest = max((mhz for mhz in (clock.info.max, cap and cap.max) if mhz), default=0.0)
     return cap.min / highest if cap and cap.min is not None and highest else 1.0
@@ -121,32 +121,18 @@ def headroom_c(zone: TrackView) -> float | None:
     return zone.trip_c - zone.value
 
 
-def _nearest_c(zone: TrackView) -> float:
-    """How near it came to its trip."""
-    return (zone.trip_c or 0.0) - (zone.max or 0.0)
-
-
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
-    """Neighbouring CPUs of one kind together where they are many, each other clock by itself."""
-    for is_cpu, run in itertools.groupby(clocks, key=_kind_of_cpu):
+    """Neighbouring CPUs of one kind make one group if they are many; every other clock is one by itself."""
+
+    def cpu_mhz(clock: TrackView) -> float | None:  # CPUs of one kind have the same highest clock
+        return clock.info.max if _CPU.fullmatch(clock.info.label) else None
+
+    for is_cpu, run in itertools.groupby(clocks, key=cpu_mhz):
         group = tuple(run)
         if is_cpu and len(group) >= GROUPED_FROM:
             yield group
         else:
             yield from ((clock,) for clock in group)
-
-
-def _kind_of_cpu(clock: TrackView) -> float | None:
-    """What tells CPUs of one kind from others: how fast they can be. None: no CPU, or not known."""
-    return clock.info.max if _CPU.fullmatch(clock.info.label) else None
-
-
-def _mean(clock: TrackView) -> float:
-    return clock.mean or 0.0
-
-
-def _highest_mhz(group: Sequence[TrackView]) -> float:
-    return max(clock.info.max or clock.max or 0.0 for clock in group)
 
 
 def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
@@ -166,7 +152,7 @@ def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
 
 
 def _limits(flags: Sequence[TrackView]) -> Iterator[LimitView]:
-    """Flags of now and of since boot, by the limit that they tell of."""
+    """The present flag and the flag since boot of each limit."""
     by_label = {flag.info.label: flag for flag in flags}
     for label in dict.fromkeys(label.removesuffix(STICKY) for label in by_label):
         now, sticky = by_label.get(label), by_label.get(label + STICKY)

@@ -1,4 +1,4 @@
-"""How well the engine's threads shared the work of instrumented inferences, where the runtime tells."""
+"""How well the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class ThreadView:
 
 
 class ThreadTally:
-    """Over the bursts put in."""
+    """The sums over bursts."""
 
     def __init__(self) -> None:
         self._count = self._all_ns = self._wait_ns = self._moves = 0
@@ -34,7 +34,7 @@ class ThreadTally:
             self._most_ns[use.most] = self._most_ns.get(use.most, 0) + use.most_ns
 
     def view(self) -> ThreadView | None:
-        """None: nothing is known."""
+        """None without data."""
         if not self._all_ns:
             return None
         most = max(self._most_ns, key=lambda name: self._most_ns[name])
@@ -48,7 +48,7 @@ class ThreadTally:
 
 
 def use_from(data: Mapping[str, JsonValue]) -> ThreadUse | None:
-    """What an event tells of a burst, or of several; None where it tells nothing."""
+    """The figures of one burst or several in an event's data; None if it has none."""
     if "thread_count" not in data:
         return None
     count, all_ns, wait_ns, moves, most_ns = (

@@ -1,4 +1,4 @@
-"""The vital signs: how far each quantity is from its limit, as of now. What a board has not got is absent."""
+"""The vital signs: how far each quantity is from its limit at present. A quantity without a sensor is absent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,17 +30,17 @@ class Vital:
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
     """The most needed first."""
-    makers = (_tail, _heat, _clock, _input, _misses, _memory, _power, _time)
+    makers = (_tail, _heat, _clock_and_input, _misses, _memory, _power, _time)
     return tuple(vital for make in makers for vital in make(view))
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
-    """p99 of the deadline, or of what it was at first."""
+    """p99 beside the deadline, or beside that of the burst."""
     window, deadline = view.latency.window, view.deadline
-    if window is None or view.ab is not None:  # of two models together it would be that of nothing
+    if window is None or view.ab is not None:  # that of two models together means nothing
         return
-    felt = view.latency.window_response if deadline else None  # from the intended start, where there is a rate
-    counted = felt or window
+    # Against a deadline it counts from the intended start, if there is a rate.
+    counted = (view.latency.window_response if deadline else None) or window
     p99_ns = counted.percentile_ns(0.99)
     doubt = "" if counted.is_settled(0.99) else "?"
     if deadline:
@@ -70,15 +70,12 @@ def _heat(view: "MonitorView") -> Iterator[Vital]:
     yield Vital("heat", f"{zone.value:.0f} of {trip_c:.0f} C", max(0.0, zone.value / trip_c), level)
 
 
-def _clock(view: "MonitorView") -> Iterator[Vital]:
+def _clock_and_input(view: "MonitorView") -> Iterator[Vital]:
     throttles = view.throttles
     if throttles.clock_mhz and throttles.best_mhz:
         share = throttles.clock_mhz / throttles.best_mhz
         is_slow = share < SLOW_CLOCK and throttles.now is not None
         yield Vital("clock", formatting.whole_percent(share), share, "critical" if is_slow else "good")
-
-
-def _input(view: "MonitorView") -> Iterator[Vital]:
     track = next((sensor for sensor in view.sensors if sensor.info.id == PI_INPUT), None)
     if track and track.value is not None and not track.is_lost:
         level: Level = "critical" if track.value < PI_LEAST_V else "warning" if track.value < PI_CLOSE_V else "good"
@@ -93,7 +90,7 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Of the cgroup's limit or of the board, whichever ends first; of a leak, how fast and until when."""
+    """Memory in use beside the limit of the cgroup or the board, whichever is nearer; of a leak, its rate and end."""
     memory = view.memory
     if rate := leak_rate(memory.growth):
         full = leak_ends(memory.growth)
@@ -119,7 +116,7 @@ def _power(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
-    """How much is done of what was asked for."""
+    """The part of the requested runs or duration that is done."""
     progress, session = view.progress, view.latency.session
     shares = []
     if progress.duration_ns and progress.measured_ns is not None:
@@ -132,7 +129,7 @@ def _time(view: "MonitorView") -> Iterator[Vital]:
 
 
 def elapsed(view: "MonitorView") -> str:
-    """How long it has been going, of how much, and when that is over by the clock on the wall."""
+    """The elapsed time, the requested duration, and the wall-clock time of its end."""
     progress, manifest = view.progress, view.manifest
     now = formatting.stopwatch(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
