@@ -5,7 +5,6 @@ through edgetop, and no pipe to edgetop: it does not notice when edgetop dies. I
 """
 
 import contextlib
-import hashlib
 import os
 import shlex
 import shutil
@@ -246,6 +245,8 @@ def preload_library(cache: Path) -> Path | None:
     None: it cannot be compiled here. There is one for each version of its source and each architecture. The folder is
     the user's own (0700).
     """
+    import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
+
     text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
     library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
     if library.exists():
