@@ -93,7 +93,7 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told(slow: SlowRecorder) 
     assert slow.calls == ["finish"]
 
 
-def test_news_that_come_too_late_for_the_run_are_in_the_recording(slow: SlowRecorder) -> None:
+def test_events_too_late_for_the_run_are_in_the_recording(slow: SlowRecorder) -> None:
     background = BackgroundRecorder(slow)
     background.write(Batch(7))
     slow.news = [Event(5, "recording-failed", "critical", "edgetop", "full")]
@@ -102,7 +102,7 @@ def test_news_that_come_too_late_for_the_run_are_in_the_recording(slow: SlowReco
     assert [(b.until_ns, [e.kind for e in b.events]) for b in slow.batches] == [(7, []), (7, ["recording-failed"])]
 
 
-def test_a_defect_is_raised_by_the_next_write_and_recording_goes_on(slow: SlowRecorder) -> None:
+def test_the_next_write_raises_a_defect_and_recording_goes_on(slow: SlowRecorder) -> None:
     slow.defect = ValueError("a defect")
     slow.goes_on.set()
     background = BackgroundRecorder(slow)

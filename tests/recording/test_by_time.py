@@ -143,7 +143,7 @@ def table_of(whole: Seconds, piece_s: int) -> SecondsTable:
 
 @pytest.mark.parametrize("begin", [0, 1, 399, 400, 1_700])
 @pytest.mark.parametrize("end", [1, 100, SEPARATE_S, 2_000, 3_000])
-def test_old_seconds_keep_their_figures_and_the_sum_of_their_histograms(begin: int, end: int) -> None:
+def test_old_seconds_keep_figures_and_summed_histograms(begin: int, end: int) -> None:
     whole = seconds(3_000)
     begin = min(begin, end)
     given_out = table_of(whole, 400).until(end, begin)
@@ -168,7 +168,7 @@ def test_from_a_stop_on_only_the_seconds_of_late_are_read_again() -> None:
 
 
 @pytest.mark.parametrize("begin_s", [0, 7, 700])
-def test_how_well_percentiles_are_known_is_the_same_of_old_seconds_that_were_added_up(begin_s: int) -> None:
+def test_summed_old_seconds_give_the_same_precision(begin_s: int) -> None:
     random = np.random.default_rng(begin_s)
     latency_ns = (random.lognormal(0, 0.2, 3_000 * 8) * NS / 16).astype(np.int64)
     whole = seconds_of(made(begin_s * NS, latency_ns))
@@ -214,7 +214,7 @@ def test_only_as_many_inferences_are_read_as_small_windows_need(tmp_path: Path) 
     assert np.array_equal(batch.inferences, whole[-len(batch.inferences) :])
 
 
-def test_a_manifest_that_does_not_tell_the_end_has_the_last_row_tell_it(tmp_path: Path) -> None:
+def test_without_an_end_in_the_manifest_the_last_row_is_it(tmp_path: Path) -> None:
     live = list(session(back_to_back(100, 20e6)))
     manifest = live[-1].manifest
     assert manifest
@@ -224,7 +224,7 @@ def test_a_manifest_that_does_not_tell_the_end_has_the_last_row_tell_it(tmp_path
     assert len(recorded.until(recorded.moment(recorded.end_ns)).inferences) == 100
 
 
-def test_of_row_groups_that_are_read_together_a_damaged_one_costs_itself_alone(tmp_path: Path) -> None:
+def test_a_damaged_row_group_costs_itself_alone(tmp_path: Path) -> None:
     folder = record(tmp_path / "s.edgetop", list(session(back_to_back(600, 20e6), seed=5)))
     path = folder / "readings.parquet"
     table = pq.read_table(path)
@@ -241,7 +241,7 @@ def test_of_row_groups_that_are_read_together_a_damaged_one_costs_itself_alone(t
     assert len(recording.problems) == 1
 
 
-def test_of_very_many_bursts_the_first_and_the_last_are_read_and_show_the_same(tmp_path: Path) -> None:
+def test_of_many_bursts_reading_the_first_and_last_suffices(tmp_path: Path) -> None:
     script = measured(1)
     for number in range(120):
         script.profile([Operator(f"op{i}", "Conv", "CPU", 8, 1000 + i * number) for i in range(1_500)])

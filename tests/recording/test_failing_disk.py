@@ -85,7 +85,7 @@ def last_manifest(batches: Sequence[Batch]) -> Manifest:
     return manifest
 
 
-def test_both_ends_of_a_full_disk_are_told_once_in_the_words_of_the_system(tmp_path: Path) -> None:
+def test_both_ends_of_a_full_disk_are_reported_once(tmp_path: Path) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     batches = ticks(back_to_back(600, 20e6))
@@ -124,7 +124,7 @@ def test_a_gap_that_ends_with_the_session_is_in_its_recording(tmp_path: Path) ->
     assert [event.kind for event in played(tmp_path / "s.edgetop").events][-1] == "recording-restored"
 
 
-def test_of_a_long_gap_the_seconds_are_kept_and_the_lost_inferences_are_counted(tmp_path: Path) -> None:
+def test_a_long_gap_keeps_seconds_and_counts_lost_inferences(tmp_path: Path) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     batches = ticks(back_to_back(RUNS * 2, 40e3))
@@ -144,9 +144,7 @@ def test_of_a_long_gap_the_seconds_are_kept_and_the_lost_inferences_are_counted(
 
 
 @pytest.mark.parametrize(("latency_ns", "raw"), [(20e6, True), (40e3, True), (20e6, False)])
-def test_what_a_disk_that_stays_full_did_not_take_is_counted_and_told(
-    tmp_path: Path, latency_ns: float, raw: bool
-) -> None:
+def test_what_a_full_disk_did_not_accept_is_counted(tmp_path: Path, latency_ns: float, raw: bool) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest(), Retention(raw=raw))
     batches = ticks(back_to_back(int(12e9 / latency_ns), latency_ns))
@@ -218,7 +216,7 @@ def test_tables_that_cannot_be_written_wait_in_the_journal(tmp_path: Path) -> No
     assert played(folder).inferences.tobytes() == np.concatenate(pieces).tobytes()
 
 
-def test_tables_that_could_not_be_written_at_first_hold_each_row_once(tmp_path: Path) -> None:
+def test_delayed_tables_hold_each_row_once(tmp_path: Path) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     recorder._journal_file.segment_bytes = 5_000
@@ -261,7 +259,7 @@ def conducted(recorder: Recorder) -> tuple[Outcome, Batch]:
     return conductor.outcome, batch
 
 
-def test_a_run_goes_on_when_the_disk_fills_up_and_its_outcome_says_so(tmp_path: Path) -> None:
+def test_a_run_outlives_a_full_disk_and_its_outcome_says_so(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
     recorder.write(Batch(manifest=first_manifest()))
     with files_may_grow_to(1_000):
@@ -274,7 +272,7 @@ def test_a_run_goes_on_when_the_disk_fills_up_and_its_outcome_says_so(tmp_path: 
     assert [event.kind for event in live.events].count("recording-failed") == 1
 
 
-def test_what_a_full_disk_left_in_the_journal_reports_the_whole_run(tmp_path: Path) -> None:
+def test_a_journal_left_by_a_full_disk_reports_the_whole_run(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
     with files_may_grow_to(150_000):
         outcome, live = conducted(recorder)
@@ -296,7 +294,7 @@ def report(batches: Sequence[Batch]) -> dict[str, Any]:
     return report_document(analysis)
 
 
-def test_a_disk_that_takes_nothing_at_all_costs_the_recording_and_not_the_run(tmp_path: Path) -> None:
+def test_a_dead_disk_costs_the_recording_and_not_the_run(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
     with files_may_grow_to(0):
         outcome, live = conducted(recorder)
@@ -308,7 +306,7 @@ def test_a_disk_that_takes_nothing_at_all_costs_the_recording_and_not_the_run(tm
 
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("gone", ["s.edgetop", "s.edgetop/journal"])
-def test_a_folder_that_vanishes_costs_the_recording_and_not_the_run(tmp_path: Path, gone: str, begun: bool) -> None:
+def test_a_vanished_folder_costs_the_recording_and_not_the_run(tmp_path: Path, gone: str, begun: bool) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
     if begun:
         recorder.write(Batch(inferences=inferences(range(ROW_GROUP_ROWS))))
@@ -320,7 +318,7 @@ def test_a_folder_that_vanishes_costs_the_recording_and_not_the_run(tmp_path: Pa
     assert len(live.inferences) == RUNS
 
 
-def test_a_session_that_cannot_even_begin_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_session_that_cannot_begin_is_refused_without_traces(tmp_path: Path) -> None:
     with files_may_grow_to(0), pytest.raises(InputError, match="cannot be written: File too large"):
         Recorder(tmp_path / "s.edgetop", first_manifest())
     assert list(tmp_path.iterdir()) == []

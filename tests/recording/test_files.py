@@ -66,7 +66,7 @@ def test_a_manifest_comes_back(tmp_path: Path) -> None:
     assert read_manifest(tmp_path) == manifest
 
 
-def test_who_reads_while_it_is_replaced_has_the_old_or_the_new_one_whole(tmp_path: Path) -> None:
+def test_a_reader_gets_the_whole_old_or_new_manifest(tmp_path: Path) -> None:
     write_manifest(tmp_path, first_manifest("old"))
     with (tmp_path / "session.json").open() as reading:
         write_manifest(tmp_path, first_manifest("new"))

@@ -40,7 +40,7 @@ def test_frames_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[t
     assert (reader.damaged_bytes, reader.tail_bytes()) == (0, 0)
 
 
-def test_a_file_that_is_cut_anywhere_gives_the_frames_before_the_cut(tmp_path: Path) -> None:
+def test_a_truncated_file_gives_the_frames_before_the_cut(tmp_path: Path) -> None:
     frames = [seal(OPENING, i, b"payload %d" % i * i) for i in range(5)]
     whole = b"".join(frames)
     ends = [sum(map(len, frames[: i + 1])) for i in range(5)]
@@ -79,7 +79,7 @@ def test_each_whole_frame_behind_a_damaged_one_is_found(tmp_path: Path) -> None:
     assert payloads(written(tmp_path, frames)) == [b"next", b"another"]
 
 
-def test_a_reference_is_found_further_on_without_reading_up_to_it(tmp_path: Path) -> None:
+def test_a_later_reference_is_found_without_reading_up_to_it(tmp_path: Path) -> None:
     frames = [seal(ALONE, 0, b"a", run=7), seal(REFERENCE, 1, b"of 8", run=8), seal(REFERENCE, 1, b"of 7", run=7)]
     _file, reader = opened(written(tmp_path, frames))
     found = reader.next_reference(7)
@@ -122,7 +122,7 @@ def test_magic_without_a_frame_is_passed_over(tmp_path: Path) -> None:
     assert payloads(written(tmp_path, [MAGIC * 500 + b"\0", seal(OPENING, 0, b"there")])) == [b"there"]
 
 
-def test_whoever_writes_the_magic_over_and_over_is_not_read_for_ever(tmp_path: Path) -> None:
+def test_a_file_full_of_magic_is_not_read_for_ever(tmp_path: Path) -> None:
     fake = seal(OPENING, 0, b"x" * 100_000)[:28]
     _file, reader = opened(written(tmp_path, [fake * 50_000, seal(OPENING, 0, b"there")]))
     assert list(reader.read()) == []

@@ -254,7 +254,7 @@ def test_what_a_damaged_table_of_seconds_lacks_is_counted(recorded: Path, origin
     assert document["lost"]["why"] == problem
 
 
-def test_a_session_that_says_to_have_lasted_for_ever_is_read_in_no_time(recorded: Path) -> None:
+def test_a_session_that_claims_to_last_for_ever_is_read_fast(recorded: Path) -> None:
     path = recorded / "session.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "duration_ns": 10**30}))
     document, _ = opened(recorded)

@@ -83,14 +83,12 @@ def test_each_segment_begins_with_the_manifest_and_the_interval(tmp_path: Path, 
         assert segment.fsync_interval_ns == NS
 
 
-def test_a_segment_is_closed_when_it_is_old_however_little_it_holds(tmp_path: Path) -> None:
+def test_an_old_segment_is_closed_however_small_it_is(tmp_path: Path) -> None:
     written(tmp_path, [Batch(minute * 60 * NS, inferences([minute])) for minute in range(25)])
     assert len(segments(tmp_path)) == 25 * 60 * NS // SEGMENT_NS + 1
 
 
-def test_a_journal_torn_at_any_byte_of_its_last_batches_gives_all_before_them(
-    tmp_path: Path, batches: list[Batch]
-) -> None:
+def test_a_journal_torn_at_any_byte_gives_all_earlier_batches(tmp_path: Path, batches: list[Batch]) -> None:
     journal = written(tmp_path, batches[:1])
     ends = [journal.size]
     for batch in batches[1:5]:
@@ -123,7 +121,7 @@ def damaged(path: Path, *places: int) -> None:
     path.write_bytes(data)
 
 
-def test_a_rotten_frame_costs_itself_alone_and_what_it_held_is_known(tmp_path: Path) -> None:
+def test_a_damaged_frame_costs_itself_alone_and_is_counted(tmp_path: Path) -> None:
     path, ends = by_seconds(tmp_path)
     damaged(path, ends[101] - 40, ends[200] - 3, ends[201] - 3)
     segment = open_segment(path)
@@ -180,7 +178,7 @@ def test_a_follower_goes_on_where_a_reader_stopped(tmp_path: Path) -> None:
     assert merge(list(follower.read())).inferences.tobytes() == given[len(merge(pieces[:4]).inferences) :].tobytes()
 
 
-def test_a_segment_that_was_removed_is_read_to_its_end_by_who_has_it_open(tmp_path: Path) -> None:
+def test_a_removed_segment_that_is_open_is_read_to_its_end(tmp_path: Path) -> None:
     given = back_to_back(300, 1e6)
     pieces = pieces_of(given, 3)
     journal = written(tmp_path, pieces[:1])
@@ -193,7 +191,7 @@ def test_a_segment_that_was_removed_is_read_to_its_end_by_who_has_it_open(tmp_pa
     assert merge([*seen, *follower.read()]).inferences.tobytes() == given.tobytes()
 
 
-def test_a_failure_of_the_disk_leaves_whole_frames_and_another_segment(tmp_path: Path) -> None:
+def test_a_disk_failure_leaves_whole_frames_and_a_new_segment(tmp_path: Path) -> None:
     journal = written(tmp_path, [Batch(0, inferences([1]))])
     os.close(journal._fd)
     journal._fd = os.open(tmp_path / segment_name(1), os.O_RDONLY)

@@ -100,7 +100,7 @@ def test_a_broken_recording_does_not_hide_the_others(home: Path) -> None:
     assert locate("demo", home) == home / "demo.edgetop"
 
 
-def test_a_recording_elsewhere_is_found_by_its_name_or_id_once_it_is_registered(home: Path, tmp_path: Path) -> None:
+def test_a_registered_recording_is_found_by_name_or_id(home: Path, tmp_path: Path) -> None:
     far = keep(tmp_path / "far", "night", "ffff9999")
     register(home, far, "ffff9999")
     for given in ("night", "nig", "ffff9"):

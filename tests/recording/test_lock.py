@@ -84,9 +84,7 @@ def test_what_a_dead_writer_left_is_completed_by_one_at_a_time(tmp_path: Path) -
     second.join()
 
 
-def test_a_lock_refused_a_moment_before_its_holder_could_be_told_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_of_a_holder_not_yet_identified_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever completes a session holds it alone only after saying so."""
     other = WriterLock(tmp_path, for_recovery=True)
     (tmp_path / LOCK).write_bytes(b"")

@@ -185,6 +185,6 @@ def test_what_is_not_deflated_is_refused(packed: bytes) -> None:
 
 @quick
 @given(INFERENCES, st.integers(0, 25))
-def test_of_more_inferences_than_are_wanted_the_last_comes_as_it_was(singles, most) -> None:
+def test_of_too_many_inferences_the_last_comes_unchanged(singles, most) -> None:
     got = unpack(pack(Batch(1, singles)), 1, most_inferences=most).inferences
     assert got.tobytes() == (singles if len(singles) <= most else singles[-1:]).tobytes()

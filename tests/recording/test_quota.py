@@ -40,7 +40,7 @@ def left(home):
 @pytest.mark.parametrize(
     ("most", "stay"), [(9, "abcdef"), (6.5, "abdef"), (5.5, "abdf"), (4.5, "bdf"), (3.5, "df"), (0, "f")]
 )
-def test_pushed_sessions_go_first_then_the_oldest_and_never_one_that_runs(home, most, stay) -> None:
+def test_pushed_sessions_go_first_then_old_ones_never_live_ones(home, most, stay) -> None:
     told = []
     enforce_quota(home, int(most * MIB), told.append)
     assert left(home) == stay

@@ -54,7 +54,7 @@ def recorded(tmp_path: Path, original: Path) -> Path:
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 400), latency_ms=st.floats(0.5, 60), step_s=st.integers(1, 40))
-def test_a_recording_ends_in_the_report_in_which_the_live_run_ended(
+def test_a_recording_gives_the_report_of_the_live_run(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, latency_ms: float, step_s: int
 ) -> None:
     live = list(session(with_phases(back_to_back(count, latency_ms * 1e6, seed)), seed))
@@ -64,7 +64,7 @@ def test_a_recording_ends_in_the_report_in_which_the_live_run_ended(
 
 
 @pytest.mark.parametrize("step_s", [1, 7, 600])
-def test_batches_come_in_the_order_of_time_and_the_first_begins_anew(recorded: Path, step_s: int) -> None:
+def test_batches_come_in_order_and_the_first_is_a_restart(recorded: Path, step_s: int) -> None:
     played = list(Recording(recorded).play(inferences=True, step_s=step_s))
     assert [batch.restart for batch in played] == [True] + [False] * (len(played) - 1)
     assert [batch.manifest is not None for batch in played] == [True] + [False] * (len(played) - 1)
@@ -107,7 +107,7 @@ def test_a_row_belongs_to_the_batch_in_which_its_time_lies(tmp_path: Path) -> No
     assert [len(batch.readings) for batch in Recording(folder).play(step_s=1)] == [2, 2, 2, 0]
 
 
-def test_a_session_that_was_silent_at_its_end_is_played_to_its_end(tmp_path: Path) -> None:
+def test_a_session_with_a_silent_end_is_played_to_its_end(tmp_path: Path) -> None:
     manifest = replace(first_manifest(), duration_ns=60 * NS)
     folder = record(tmp_path / "s.edgetop", [Batch(manifest=manifest, inferences=back_to_back(3, 1e6))])
     assert list(Recording(folder).play(step_s=1))[-1].until_ns == 60 * NS

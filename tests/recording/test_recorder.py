@@ -66,7 +66,7 @@ def test_tables_appear_only_when_they_are_whole(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == TABLES | {"session.json", "session.json.lock"}
 
 
-def test_nobody_else_may_read_a_session_while_it_is_written_or_afterwards(tmp_path: Path, open_umask: None) -> None:
+def test_nobody_else_may_ever_read_a_session(tmp_path: Path, open_umask: None) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     recorder.write(Batch(inferences=back_to_back(ROW_GROUP_ROWS, 20e3), manifest=first_manifest()))
@@ -82,7 +82,7 @@ def test_a_session_in_which_nothing_happened_has_empty_tables(tmp_path: Path) ->
     assert {pq.ParquetFile(tmp_path / "s.edgetop" / name).metadata.num_rows for name in TABLES} == {0}
 
 
-def test_the_manifest_is_there_from_the_start_and_follows_its_changes(tmp_path: Path) -> None:
+def test_the_manifest_exists_from_the_start_and_is_updated(tmp_path: Path) -> None:
     folder = tmp_path / "s.edgetop"
     manifest = first_manifest()
     recorder = Recorder(folder, manifest)

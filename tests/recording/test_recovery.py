@@ -78,7 +78,7 @@ def test_everything_that_was_journalled_comes_back(dead: Path, batches: list[Bat
     assert back.events[:-1] == given.events[: len(back.events) - 1]
 
 
-def test_the_second_that_was_begun_is_completed_with_what_came_of_it(dead: Path) -> None:
+def test_the_partial_second_is_completed_from_its_inferences(dead: Path) -> None:
     back = played(dead)
     from_singles = seconds_of(back.inferences)
     assert back.seconds.rows.tobytes() == from_singles.rows.tobytes()
@@ -161,7 +161,7 @@ def test_the_measurement_ends_with_the_inference_that_ended_last(tmp_path: Path,
     assert last_end_ns(folder) == inferences["t_ns"][0] + 3 * NS
 
 
-def test_without_single_inferences_it_ends_where_their_seconds_end(tmp_path: Path, batches: list[Batch]) -> None:
+def test_without_single_inferences_it_ends_with_its_seconds(tmp_path: Path, batches: list[Batch]) -> None:
     """The second that was begun counts: so does its time."""
     given = until(batches, 5.5)
     folder = left_by_a_dead_writer(tmp_path / "s.edgetop", given, keep=Retention(raw=False))
@@ -206,7 +206,7 @@ def test_where_nothing_can_be_written_it_is_completed_in_memory(dead: Path, tmp_
     assert document == report(dead)
 
 
-def test_a_writer_that_died_before_its_first_batch_left_a_session(tmp_path: Path) -> None:
+def test_a_writer_dead_before_its_first_batch_left_a_session(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest())
     recorder._lock.release()
     back = played(tmp_path / "s.edgetop")
@@ -224,7 +224,7 @@ def test_a_session_that_had_ended_is_only_finished(tmp_path: Path, batches: list
     assert report(folder) == report(record(tmp_path / "other.edgetop", batches))
 
 
-def test_a_session_whose_tables_were_only_not_published_is_published(tmp_path: Path, batches: list[Batch]) -> None:
+def test_tables_that_only_lack_publication_are_published(tmp_path: Path, batches: list[Batch]) -> None:
     folder = record(tmp_path / "s.edgetop", batches)
     (folder / "journal").mkdir()
     for name in sorted(TABLES)[:2]:
@@ -274,7 +274,7 @@ def test_a_rotten_batch_is_counted_and_its_bytes_are_kept(in_one: Path, tmp_path
     assert (in_one / f"{spoilt.name}.damaged").read_bytes() == data
 
 
-def test_seconds_of_which_a_batch_was_lost_are_made_of_what_there_is(in_one: Path, tmp_path: Path) -> None:
+def test_lost_seconds_are_rebuilt_from_what_there_is(in_one: Path, tmp_path: Path) -> None:
     whole = played(shutil.copytree(in_one, tmp_path / "whole.edgetop"))
     for number in range(2, 15):
         folder = with_damaged_frame(shutil.copytree(in_one, tmp_path / f"{number}.edgetop"), number)
@@ -315,7 +315,7 @@ def last_manifest(batches: list[Batch]) -> Manifest:
     return manifest
 
 
-def test_every_truncation_of_the_last_batches_opens_and_loses_only_those(tmp_path: Path, batches: list[Batch]) -> None:
+def test_any_truncation_of_the_last_batches_loses_only_those(tmp_path: Path, batches: list[Batch]) -> None:
     source = left_by_a_dead_writer(tmp_path / "source.edgetop", until(batches, 6))
     (segment,) = journal_of(source)
     whole = segment.read_bytes()
@@ -365,7 +365,7 @@ for count in range(1, 200):
 """
 
 
-def test_a_recovery_that_is_killed_at_any_step_is_made_good_by_the_next(batches: list[Batch], tmp_path: Path) -> None:
+def test_the_next_recovery_completes_a_killed_one(batches: list[Batch], tmp_path: Path) -> None:
     left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 5), segment_bytes=100)
     assert len(journal_of(left)) > 1
     assert (left / "journal/inferences-0000.partial").exists()
@@ -420,9 +420,7 @@ def foreign(journal: Path, entry: bytes | None = None) -> None:
 
 
 @pytest.mark.parametrize("entry", [None, b"\0", b"\xff" * 30])
-def test_row_groups_that_are_none_of_ours_are_told_and_nothing_is_destroyed(
-    dead: Path, tmp_path: Path, entry: bytes | None
-) -> None:
+def test_foreign_row_groups_are_reported_and_not_destroyed(dead: Path, tmp_path: Path, entry: bytes | None) -> None:
     clean = played(shutil.copytree(dead, tmp_path / "clean.edgetop"))
     foreign(dead / "journal", entry)
     for _ in range(2):

@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_a_session_elsewhere_is_found_by_those_who_know_the_home_alone(home: Path, tmp_path: Path) -> None:
+def test_a_registered_session_elsewhere_is_found_from_home(home: Path, tmp_path: Path) -> None:
     at_home, far = keep(home / "a.edgetop", "aaaa"), keep(tmp_path / "far" / "b.edgetop", "bbbb")
     register(home, far, "bbbb")
     assert all_sessions(home) == [at_home, far]
@@ -48,7 +48,7 @@ def test_one_that_is_found_twice_is_one(home: Path, tmp_path: Path) -> None:
     assert all_sessions(home, tmp_path / "link") == [far]
 
 
-def test_a_link_that_leads_to_another_session_or_to_none_is_removed(home: Path, tmp_path: Path) -> None:
+def test_a_link_to_another_session_or_to_none_is_removed(home: Path, tmp_path: Path) -> None:
     for name, now in (("gone", None), ("other", "cccc"), ("garbage", "")):
         register(home, keep(tmp_path / f"{name}.edgetop", name), name)
         manifest = tmp_path / f"{name}.edgetop" / MANIFEST
@@ -81,7 +81,7 @@ def test_those_that_run_come_the_newest_first(home: Path, tmp_path: Path) -> Non
     assert live_sessions(home) == []
 
 
-def test_a_session_lives_as_long_as_its_lock_is_held_and_looking_does_not_take_it(tmp_path: Path) -> None:
+def test_a_session_is_live_while_locked_and_checks_take_no_lock(tmp_path: Path) -> None:
     folder, lock = running(tmp_path / "s.edgetop", "1", "")
     assert is_live(folder)
     assert is_live(folder)

@@ -55,7 +55,7 @@ def test_without_raw_nothing_of_it_goes_through_the_journal(tmp_path: Path) -> N
     recorder.discard()
 
 
-def test_a_writer_that_dies_without_raw_leaves_the_second_that_was_begun(tmp_path: Path) -> None:
+def test_a_dead_writer_without_raw_leaves_the_partial_second(tmp_path: Path) -> None:
     batches = list(session(with_phases(back_to_back(1_000, 20e6)), seed=6))[:-3]
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(raw=False))
     for batch in batches:
@@ -69,7 +69,7 @@ def test_a_writer_that_dies_without_raw_leaves_the_second_that_was_begun(tmp_pat
     assert back.events[-1].data["warmup_runs"] == 0  # nobody asked for any
 
 
-def test_without_raw_the_warm_up_had_the_runs_that_were_asked_for(tmp_path: Path) -> None:
+def test_without_raw_the_warm_up_had_the_requested_runs(tmp_path: Path) -> None:
     told = [Event(i, "phase", "info", "engine", p, {"phase": p, "runs": n}) for i, p, n in PHASES_TOLD]
     for count, runs in ((2, 0), (3, 50)):  # none are known to be done until measuring begins
         recorder = Recorder(tmp_path / f"{count}.edgetop", first_manifest(), Retention(raw=False))
@@ -81,7 +81,7 @@ def test_without_raw_the_warm_up_had_the_runs_that_were_asked_for(tmp_path: Path
 PHASES_TOLD = ((0, "first", None), (1, "warmup", 50), (2, "measure", None))
 
 
-def test_the_newest_inferences_and_all_seconds_are_kept_within_the_limit(tmp_path: Path, batches: list[Batch]) -> None:
+def test_the_limit_keeps_new_inferences_and_all_seconds(tmp_path: Path, batches: list[Batch]) -> None:
     folder = record(tmp_path / "s.edgetop", batches, Retention(max_bytes=LIMIT))
     back, whole = played(folder), merge(batches)
     assert LIMIT * 0.6 < size(folder) < LIMIT

@@ -61,7 +61,7 @@ def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> N
     recorder.discard()
 
 
-def test_a_snapshot_stays_whole_while_the_writer_goes_on_and_finishes(tmp_path: Path, batches: list[Batch]) -> None:
+def test_a_snapshot_stays_whole_while_the_writer_goes_on(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     recorder._journal_file.segment_bytes = 4_000
@@ -80,7 +80,7 @@ def test_a_snapshot_stays_whole_while_the_writer_goes_on_and_finishes(tmp_path: 
 
 
 @pytest.mark.parametrize("does", ["finishes", "compacts"])
-def test_what_the_writer_does_while_a_session_is_opened_moves_no_row(does: str, tmp_path: Path) -> None:
+def test_a_writer_moves_no_row_of_a_session_being_opened(does: str, tmp_path: Path) -> None:
     """At each file that opening looks at, the writer does all that it has to do."""
     command = [sys.executable, "-c", MEANWHILE, does, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -169,7 +169,7 @@ def test_who_follows_too_slowly_is_told_so(tmp_path: Path, batches: list[Batch])
     recorder.discard()
 
 
-def test_a_second_writer_and_a_recovery_are_refused_while_one_lives(tmp_path: Path, batches: list[Batch]) -> None:
+def test_a_live_writer_excludes_writers_and_recoveries(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
     recorder.write(batches[0])

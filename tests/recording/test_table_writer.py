@@ -46,9 +46,7 @@ def assert_whole(folder: Path) -> None:
     assert back.events == WHOLE.events
 
 
-def test_segments_become_rows_while_the_run_goes_on_and_the_rest_at_its_end(
-    tmp_path: Path, writer: TableWriter
-) -> None:
+def test_segments_become_rows_during_the_run_and_at_its_end(tmp_path: Path, writer: TableWriter) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest(), None, writer)
     recorder._journal_file.segment_bytes = 2_000
@@ -105,14 +103,14 @@ class AlwaysKilled(ChildTableWriter):
         killed_when_it_works(self)
 
 
-def test_what_cannot_be_written_at_the_end_is_completed_by_the_next_reader(tmp_path: Path) -> None:
+def test_the_next_reader_completes_what_the_end_could_not_write(tmp_path: Path) -> None:
     recorder = begun(tmp_path / "s.edgetop", AlwaysKilled())
     with pytest.raises(RecordingError, match="the process that writes the tables was killed by SIGKILL"):
         recorder.finish(LAST)
     assert_whole(tmp_path / "s.edgetop")
 
 
-def test_a_process_that_is_killed_while_the_run_goes_on_delays_the_tables(tmp_path: Path) -> None:
+def test_a_process_killed_during_the_run_delays_the_tables(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), None, AlwaysKilled())
     recorder._journal_file.segment_bytes = 2_000
     events = [event for batch in BATCHES for event in written(recorder, batch)]

@@ -87,7 +87,7 @@ def test_once_opened_it_stays_as_it_is(golden: Path) -> None:
     assert content(golden) == before
 
 
-def test_what_an_earlier_version_left_is_published_with_every_column_of_today(tmp_path: Path) -> None:
+def test_tables_of_an_earlier_version_get_every_column(tmp_path: Path) -> None:
     folder = shutil.copytree(V1 / "killed.edgetop", tmp_path / "killed.edgetop")
     Recording(folder)
     assert pq.read_schema(folder / "seconds.parquet").names == SECONDS.names

@@ -54,7 +54,7 @@ def test_a_whole_session_comes_back():
         assert_same(back, sent)
 
 
-def test_a_paced_session_comes_back_with_its_response_times_and_runs_of_misses():
+def test_a_paced_session_comes_back_with_response_times():
     script = paced(6).end()
     batches = passed(*script.batches)
     for back, sent in zip(batches, script.batches, strict=True):
@@ -75,7 +75,7 @@ SERVICE = seconds_of(make_inferences([0, NS, NS + 5], 5), is_paced=True)
     ],
     ids=["fewer", "others", "another order"],
 )
-def test_response_times_that_are_not_of_their_seconds_are_refused(response):
+def test_response_times_of_other_seconds_are_refused(response):
     assert passed(Batch(3 * NS, seconds=SERVICE))[0].seconds.response is not None
     refused_batch(Batch(3 * NS, seconds=replace(SERVICE, response=response)))
 
@@ -126,7 +126,7 @@ def test_after_one_sender_another_may_go_on():
             assert decoder.decode(encoder.encode(Batch(until_ns), NOWHERE))[0].until_ns == until_ns
 
 
-def test_a_second_batch_is_smaller_than_the_first_since_it_is_much_the_same():
+def test_a_similar_second_batch_is_smaller_than_the_first():
     seconds = seconds_of(back_to_back(3_000, 1e6))
     encoder = Encoder()
     sizes = [len(encoder.encode(Batch(1, seconds=seconds), NOWHERE)) for _ in range(2)]
@@ -142,7 +142,7 @@ def test_no_bytes_make_the_decoder_fail_otherwise_than_it_says(data):
 
 @quick
 @given(st.data())
-def test_no_change_of_a_payload_makes_it_fail_otherwise_than_it_says(data):
+def test_any_change_of_a_payload_fails_only_as_documented(data):
     payload = bytearray(plain(whole_batch()))
     for _ in range(data.draw(st.integers(1, 4))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
@@ -226,13 +226,13 @@ def test_a_board_with_sensors_beyond_measure_is_refused():
     refused(packing.MANIFEST, json.dumps(to_json(many)).encode())
 
 
-def test_a_histogram_that_does_not_hold_what_its_seconds_count_is_refused():
+def test_a_histogram_of_another_count_is_refused():
     seconds = seconds_of(back_to_back(300, 1e6))
     wrong = Seconds(seconds.rows, seconds.offsets, seconds.bucket, seconds.bucket_count + 1)
     refused_batch(Batch(1, seconds=wrong))
 
 
-def test_only_seconds_that_no_window_reaches_may_share_a_histogram():
+def test_only_seconds_outside_all_windows_may_share_histograms():
     seconds = seconds_of(make_inferences([0, NS], [5, 5]))
     shared = replace(seconds, offsets=np.array([0, 0, 2], np.int32))
     old = Batch((OLD_S + 1) * NS, seconds=shared)

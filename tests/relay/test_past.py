@@ -37,7 +37,7 @@ def recording(long_session, tmp_path_factory) -> Recording:
 
 
 @pytest.mark.slow
-def test_it_begins_anew_with_the_manifest_and_ends_with_the_session(recording, long_session):
+def test_it_restarts_with_the_manifest_and_ends_with_the_session(recording, long_session):
     batches = list(past.past(recording))
     assert [batch.restart for batch in batches] == [True, *[False] * (len(batches) - 1)]
     assert batches[0].manifest == recording.manifest
@@ -72,7 +72,7 @@ def test_the_figures_of_the_whole_session_are_those_of_the_board(recording, long
 
 
 @pytest.mark.slow
-def test_power_and_energy_are_near_since_stretches_know_only_their_mean(recording, long_session):
+def test_power_and_energy_from_means_of_stretches_are_close(recording, long_session):
     here, there = folded(past.past(recording)).view(None).power, folded(long_session).view(None).power
     assert here.total.mean_w == pytest.approx(there.total.mean_w, rel=0.01)
     assert here.total.max_w == there.total.max_w
@@ -80,7 +80,7 @@ def test_power_and_energy_are_near_since_stretches_know_only_their_mean(recordin
 
 
 @pytest.mark.slow
-def test_of_bursts_the_baseline_and_the_last_come_and_the_sum_of_the_others(tmp_path):
+def test_of_bursts_baseline_and_last_come_with_a_sum_of_others(tmp_path):
     """The baseline is the first three, which are slower here than the last."""
     script = Script(manifest()).load().warm_up().begin()
     for number in range(70):
@@ -94,7 +94,7 @@ def test_of_bursts_the_baseline_and_the_last_come_and_the_sum_of_the_others(tmp_
     assert sum(len(batch.bursts) for batch in sent) < 30
 
 
-def test_what_others_disturbed_is_summed_and_the_threads_of_the_other_bursts_alone():
+def test_thread_sums_leave_out_disturbed_bursts():
     data = {"duration_ns": 5, "left_out_runs": 2, "thread_count": 2, "thread_all_ns": 100, "thread_wait_ns": 10}
     told = [Event(i, "profile-burst", "info", "engine", "", data | {"disturbed_runs": 4 * (i == 9)}) for i in range(10)]
     summed = past._selected_events(iter([tuple(told)]))[-1]
@@ -117,7 +117,7 @@ def test_windows_are_those_of_the_board(recording, long_session, window_s):
 
 
 @pytest.mark.slow
-def test_the_chart_of_the_whole_session_has_no_holes_and_keeps_its_extremes(recording, long_session):
+def test_the_chart_of_the_whole_session_keeps_its_extremes(recording, long_session):
     here, there = folded(past.past(recording)).view(None), folded(long_session).view(None)
     for ours, theirs in (
         (here.latency.points, there.latency.points),
@@ -159,7 +159,7 @@ def test_seconds_are_joined_as_a_timeline_joins_them():
 
 
 @pytest.mark.slow
-def test_of_a_paced_session_response_times_misses_and_their_runs_are_those_of_the_board(tmp_path):
+def test_a_paced_session_has_the_misses_of_the_board(tmp_path):
     """Two runs of misses, of which the longer one goes over the ends of seconds and of what joins them."""
     load = Load(mode="fixed", rate_hz=1.0, deadline_ns=33_000_000)
     script = Script(manifest(load=load), step_s=60.0).load().warm_up().begin()
@@ -198,7 +198,7 @@ def test_seconds_in_which_nothing_ran_are_joined_to_nothing():
     assert joined["deadline_misses"].tolist() == [-1] * 5
 
 
-def test_a_histogram_is_never_apart_from_the_seconds_that_it_is_of(monkeypatch):
+def test_a_histogram_is_sent_with_its_seconds(monkeypatch):
     monkeypatch.setattr(past, "MOST_JOINED", 4)
     seconds = seconds_of(make_inferences(np.arange(12) * NS, 50))
     pieces = [seconds.where(np.arange(12) // 3 == number) for number in range(4)]
@@ -226,7 +226,7 @@ def test_stretches_tell_of_each_sensor_and_span():
     ]
 
 
-def test_of_a_log_without_end_its_last_lines_come_and_all_else_that_happened():
+def test_of_an_endless_log_the_last_lines_and_all_events_come():
     events = tuple(Event(i, "log" if i % 3 else "mark", "info", "x", str(i)) for i in range(3_000))
     kept = past._selected_events(iter([events]))
     assert sum(event.kind == "mark" for event in kept) == 1_000

@@ -78,7 +78,7 @@ def test_it_says_what_it_is_before_it_is_asked(viewer):
     assert hello.message == {"protocol": wire.PROTOCOL, "edgetop": __version__, "format": FORMAT_VERSION}
 
 
-def test_it_says_what_to_ask_for_to_come_back_and_then_all_there_is(viewer, live, script):
+def test_it_names_the_session_and_then_sends_everything(viewer, live, script):
     viewer.link.write(wire.hello())
     assert viewer.until(wire.BEGIN).message == {"session": str(live.folder)}
     decoder, batches = Decoder(), []
@@ -300,7 +300,7 @@ def test_a_viewer_that_takes_nothing_for_a_minute_is_gone(ends, monkeypatch):
     assert select.select([source], [], [], 0)[0]
 
 
-def test_a_viewer_that_is_gone_is_noticed_when_it_is_told_something():
+def test_a_lost_viewer_is_noticed_at_the_next_frame():
     there, sink = os.pipe()
     source, back = os.pipe()
     os.close(source)

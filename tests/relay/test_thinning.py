@@ -45,7 +45,7 @@ def test_of_many_inferences_the_last_passes_as_a_sign_of_life(count, span_s, kep
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_of_many_readings_each_seconds_extremes_first_and_last_pass(seed):
+def test_of_many_readings_extremes_first_and_last_pass(seed):
     random = np.random.default_rng(seed)
     readings = np.zeros(READINGS_HZ * 4, READING)
     readings["t_ns"] = np.sort(random.integers(0, 2 * NS, len(readings)))

@@ -31,7 +31,7 @@ def test_frames_come_out_however_they_are_cut(messages, data):
 
 @quick
 @given(st.binary(max_size=200))
-def test_what_a_shell_prints_before_the_first_frame_is_passed_over(noise):
+def test_output_of_a_shell_before_the_first_frame_is_skipped(noise):
     parser = FrameParser()
     frames = list(parser.feed(noise.replace(b"ETr", b"") + wire.hello()))
     assert [frame.kind for frame in frames] == [wire.HELLO]

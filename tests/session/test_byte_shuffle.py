@@ -44,7 +44,7 @@ def test_no_bytes_make_it_fail_otherwise_than_it_says(data):
         pass
 
 
-def test_a_column_of_zeros_cannot_claim_more_rows_than_there_can_be():
+def test_a_column_of_zeros_cannot_claim_too_many_rows():
     with pytest.raises(ValueError, match="longer than it can be"):
         Columns(b"\xff\xff\xff\xff\x00").take()
 

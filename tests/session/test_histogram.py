@@ -53,18 +53,18 @@ def test_buckets_grow_with_latency_without_a_gap() -> None:
     assert (np.diff(edges) > 0).all()
 
 
-def test_a_bucket_is_at_most_one_percent_wide_from_a_microsecond_up() -> None:
+def test_a_bucket_is_at_most_one_percent_wide_from_1_us() -> None:
     edges = lower_edge_ns(np.arange(SIZE + 1))
     above = edges[:-1] >= 1_000
     assert (np.diff(edges)[above] <= 0.01 * edges[:-1][above]).all()
 
 
-def test_below_two_and_a_half_microseconds_a_bucket_is_ten_nanoseconds() -> None:
+def test_below_2_5_us_a_bucket_is_10_ns_wide() -> None:
     edges = lower_edge_ns(np.arange(257))
     assert (np.diff(edges) == 10).all()
 
 
-def test_an_hour_has_a_bucket_of_its_own_and_a_day_counts_in_the_last() -> None:
+def test_an_hour_has_its_own_bucket_and_a_day_the_last() -> None:
     hour, day = bucket_of(np.array([3_600 * 10**9, 86_400 * 10**9])).tolist()
     assert hour < SIZE - 1
     assert day == SIZE - 1
@@ -155,7 +155,7 @@ def test_an_empty_histogram_has_no_percentiles() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 100_000), st.integers(1, 1_000))
-def test_the_nearest_rank_is_the_first_with_so_many_at_or_below_it(count: int, thousandths: int) -> None:
+def test_the_nearest_rank_is_the_first_with_enough_below(count: int, thousandths: int) -> None:
     rank = nearest_rank(count, thousandths / 1_000)
     share = Fraction(thousandths, 1_000)
     assert Fraction(rank + 1, count) >= share

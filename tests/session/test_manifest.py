@@ -278,7 +278,7 @@ def test_a_sensor_knows_its_kind_and_its_label() -> None:
     assert (sensor.kind, sensor.label) == ("freqcap", "cpu0/big")
 
 
-def test_a_load_asks_for_the_rate_of_all_its_streams_over_its_duty_cycle() -> None:
+def test_a_load_has_the_rate_of_all_streams_over_its_duty_cycle() -> None:
     load = Load(mode="fixed", rate_hz=30.0, streams=2, duty_on_ns=2_000_000_000, duty_off_ns=8_000_000_000)
     assert (load.is_paced, load.stream_hz, load.asked_hz) == (True, 6.0, 12.0)
     assert load.longest_rest_ns == 8_033_333_333

@@ -209,7 +209,7 @@ def test_seconds_joined_are_the_same_as_seconds_whole(inferences: Inferences, cu
 
 @settings(max_examples=60, deadline=None)
 @given(inference_runs(), st.lists(st.integers(0, 60)).map(sorted))
-def test_a_begun_second_is_what_it_would_be_if_the_session_ended_now(inferences: Inferences, cuts: list[int]) -> None:
+def test_a_partial_second_is_as_if_the_session_ended_now(inferences: Inferences, cuts: list[int]) -> None:
     aggregator, begun, done = SecondAggregator(), PartialSecond(), []
     for piece in np.split(inferences, [cut for cut in cuts if cut < len(inferences)]):
         complete = aggregator.add(piece)

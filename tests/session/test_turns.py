@@ -13,7 +13,7 @@ MS = 1_000_000
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 400), st.integers(1, 20), st.integers(0, 9))
-def test_turns_fill_the_time_that_is_given_and_no_two_run_at_once(seconds: int, latency_ms: int, seed: int) -> None:
+def test_turns_fill_the_given_time_without_overlap(seconds: int, latency_ms: int, seed: int) -> None:
     try:
         made = plan(5, latency_ms * MS, duration_ns=seconds * NS, seed=seed)
     except ValueError:
@@ -42,9 +42,7 @@ def test_the_same_seed_gives_the_same_order() -> None:
     ("latency_ms", "seconds", "turn_s"),
     [(0.02, 300, 0.125), (5, 300, 0.25), (100, 300, 2), (900, 300, 3.6), (1, 4, 1 / 14)],
 )
-def test_a_turn_holds_many_inferences_but_there_must_be_many_turns(
-    latency_ms: float, seconds: int, turn_s: float
-) -> None:
+def test_a_turn_has_many_inferences_within_many_turns(latency_ms: float, seconds: int, turn_s: float) -> None:
     made = plan(0, int(latency_ms * MS), duration_ns=seconds * NS, seed=0)
     assert made.turn_ns / NS == pytest.approx(turn_s, rel=1e-6)
 

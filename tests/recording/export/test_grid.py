@@ -13,7 +13,7 @@ NAMES = ("count", "errors", "sum_ns", "min_ns", "max_ns", "p50_ns", "p90_ns", "p
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from([1, 3, 7, 30, 60, 1000]), st.integers(-NS, 10**18))
-def test_a_time_lies_between_the_start_of_its_cell_and_that_of_the_next(hz, t_ns):
+def test_a_time_lies_within_its_cell(hz, t_ns):
     grid = Grid(per_second=hz)
     cell = grid.cell_of(np.array([t_ns]))
     assert grid.start_ns(cell) <= t_ns < grid.start_ns(cell + 1)
@@ -39,7 +39,7 @@ def latencies(count, seed=3):
     return np.random.default_rng(seed).integers(5_000_000, 60_000_000, count)
 
 
-def test_figures_of_a_second_are_the_same_from_its_row_and_from_its_inferences():
+def test_a_row_and_its_inferences_give_the_same_figures():
     inferences = back_to_back(NS // 2, latencies(200))
     inferences["ok"][::9] = False
     seconds = seconds_of(inferences, deadline_ns=30_000_000)
@@ -75,7 +75,7 @@ def test_only_what_was_measured_counts():
     assert (figures["count"][0], figures["sum_ns"][0]) == (1, 30)
 
 
-def test_a_sensor_has_the_mean_of_its_readings_and_a_flag_the_highest():
+def test_a_sensor_has_its_mean_and_a_flag_its_highest_value():
     readings = make_readings((0, 0, 1.0), (1, 0, 2.0), (2, 1, 0.0), (3, 1, 1.0), (4, 1, 0.0))
     values = sensor_values(readings, np.array([0, 0, 2, 2, 2]), 3, [False, True, False])
     np.testing.assert_array_equal(values, [[1.5, np.nan, np.nan], [np.nan, np.nan, 1.0], [np.nan] * 3])

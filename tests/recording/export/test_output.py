@@ -123,7 +123,7 @@ def test_a_terminal_that_is_named_shows_what_would_act():
     os.close(theirs)
 
 
-def test_an_open_file_is_written_to_by_its_number_and_stays_what_it_is(tmp_path):
+def test_an_open_file_is_written_by_its_descriptor_number(tmp_path):
     with (
         (tmp_path / "out").open("wb") as held,
         NamedOutput(Path(f"/dev/fd/{held.fileno()}")).stream(is_text=True) as to,

@@ -57,7 +57,7 @@ def test_hostile_names_come_back_as_they_were(tmp_path):
     assert (row["name"], row["op_type"], row["flops"], row["bytes"]) == (HOSTILE, HOSTILE, "", "7")
 
 
-def test_a_cut_holds_the_rows_of_its_time_by_the_time_of_the_session(recorded, tmp_path):
+def test_a_cut_has_the_rows_of_its_span_in_session_time(recorded, tmp_path):
     export(recorded, "csv", tmp_path / "out", Span(2 * NS, 3 * NS), ("inferences",))
     times = [int(row["t_ns"]) for row in rows_of(tmp_path / "out")]
     assert times == [t for t in pq.read_table(recorded / "inferences.parquet")["t_ns"].to_pylist() if t // NS == 2]

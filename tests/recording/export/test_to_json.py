@@ -24,7 +24,7 @@ def lines_of(path):
     return [json.loads(line, parse_constant=refuse) for line in data.splitlines()]
 
 
-def test_the_manifest_comes_first_and_then_every_row_of_every_table(recorded, tmp_path):
+def test_the_manifest_comes_first_and_then_every_row(recorded, tmp_path):
     put_operators(
         recorded, [(1, 0, 0, "conv", "Conv", "CPU", 2, 5, None, 7), (1, 0, 1, "add", "Add", "CPU", 2, 5, 9, 7)]
     )

@@ -86,7 +86,7 @@ def test_the_latency_of_each_second_is_a_counter(recorded, tmp_path):
         assert trace.counts(f"{name} latency") == expected
 
 
-def test_under_a_rate_response_times_are_counters_and_said_of_each_span(paced, tmp_path):
+def test_a_paced_load_has_response_times_as_counters_and_spans(paced, tmp_path):
     trace, seconds = parsed(paced, tmp_path / "out"), rows_of(paced, "seconds")
     for name in ("p50", "p90", "p99", "max"):
         expected = [(row["t_ns"], row[f"response_{name}_ns"] / 1e6) for row in seconds if row["count"]]

@@ -41,7 +41,7 @@ def kinds(batch: Batch) -> list[str]:
     return [event.kind for event in batch.events]
 
 
-def test_a_cut_holds_what_the_session_held_then_counted_from_its_begin(recorded):
+def test_a_cut_counts_time_from_its_begin(recorded):
     expected, cut = played(recorded, CUT), played(cut_of(recorded, CUT))
     expected.inferences["t_ns"] -= CUT.begin_ns
     expected.readings["t_ns"] -= CUT.begin_ns
@@ -76,7 +76,7 @@ def test_a_cut_lies_where_it_lay_on_both_clocks(recorded):
     assert cut.created_utc == "2026-11-21T10:59:58.000000Z"
 
 
-def test_outputs_that_were_kept_go_along_and_what_is_no_file_is_told(recorded):
+def test_recorded_outputs_are_copied_and_non_files_reported(recorded):
     (recorded / "outputs.npz").write_bytes(b"kept")
     (recorded / "outputs-b.npz").symlink_to("/etc/hostname")
     cut = recorded.parent / "cut.edgetop"
@@ -91,7 +91,7 @@ def test_a_cut_is_widened_to_whole_seconds(recorded):
     assert cut.end_ns == 5 * NS
 
 
-def test_a_report_of_the_whole_as_a_cut_is_the_report_of_the_whole(recorded):
+def test_a_cut_of_the_whole_session_has_the_same_report(recorded):
     whole, cut = (folded(Recording(folder).play()) for folder in (recorded, cut_of(recorded, WHOLE)))
     assert differences(whole.statistics(), cut.statistics()) == []
     assert whole.progress.warmup == cut.progress.warmup
@@ -115,7 +115,7 @@ def test_the_last_words_of_a_session_speak_of_the_cut_in_it(recorded):
     assert whole.data["warmup_runs"] > 0
 
 
-def test_a_session_without_single_inferences_ends_in_its_cut_when_it_ended(tmp_path):
+def test_without_single_inferences_a_cut_has_the_same_end(tmp_path):
     """Where the last second is far from full, the end of that second would be another answer."""
     batches = list(session(with_phases(back_to_back(620, 20e6))))
     folder = record(tmp_path / "s.edgetop", batches, Retention(raw=False))
@@ -137,7 +137,7 @@ def test_of_what_stays_true_for_a_session_nothing_is_lost():
     assert set(ADVICE) - over - changes - onsets <= SAID_ONCE
 
 
-def test_what_was_in_force_when_the_cut_began_is_told_at_its_begin(tmp_path):
+def test_state_at_the_begin_of_a_cut_is_repeated_there(tmp_path):
     first, *rest = session(with_phases(back_to_back(300, 20e6)))
     rest = [replace(batch, events=[e for e in batch.events if e.kind in ("phase", "ended")]) for batch in rest]
     early = (
@@ -200,7 +200,7 @@ def test_a_cut_of_a_cut_is_that_cut_of_the_whole(recorded):
     assert differences(once.seconds, twice.seconds) == []
 
 
-def test_a_cut_of_a_paced_session_keeps_response_times_runs_of_misses_streams_and_gates(tmp_path):
+def test_a_cut_of_a_paced_session_keeps_misses_streams_gates(tmp_path):
     script = paced(20, first="p99>33ms")
     methodology = replace(script.manifest.methodology, stream_runs=(600, 0))
     script.manifest = replace(script.manifest, methodology=methodology)
