@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from edgetop import formatting
 from edgetop.analysis.growth import leak_ends, leak_rate
 from edgetop.analysis.verdict import STEADY_WITHIN, Level
-from edgetop.session.wall_time import wall_time
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import MonitorView
@@ -135,7 +134,7 @@ def elapsed(view: "MonitorView") -> str:
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":
         return now
     of = f"{now} of {formatting.stopwatch(progress.duration_ns)}"
-    wall = wall_time(manifest) if manifest and manifest.state == "live" else None
+    wall = manifest.wall_time() if manifest and manifest.state == "live" else None
     if wall is None:
         return of
     end_ns = progress.now_ns + progress.duration_ns - progress.measured_ns

@@ -18,7 +18,6 @@ from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import clean
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest
-from edgetop.session.wall_time import wall_time
 
 PREFIX = "edgetop_"
 STARTED = "session_start_timestamp_seconds"
@@ -120,7 +119,7 @@ def _distinct(family: Family) -> tuple[Sample, ...]:
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     yield Family(f"{PREFIX}session", "info", "What runs where.", (Sample(_about(manifest), 1.0),))
-    if wall := wall_time(manifest):
+    if wall := manifest.wall_time():
         yield _one(STARTED, "gauge", "When the session began, as Unix time.", wall.origin_us / 1e6, "seconds")
     yield _one("timestamp_seconds", "gauge", "When these values were taken, as Unix time.", time.time(), "seconds")
     verdict = Sample((("verdict", analysis.verdict().now),), 1.0)

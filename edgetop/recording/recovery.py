@@ -35,7 +35,6 @@ from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
-from edgetop.session.wall_time import wall_time
 
 JOURNAL_DELAY_NS = NS  # a batch is in the journal within this time
 LONGEST_GAP_S = 3_600  # of seconds without an inference that are made up for
@@ -165,7 +164,7 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str, *, is_
     journal changes it too, and so does a copy that does not preserve the times of files.
     """
     due_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
-    wall = wall_time(last.manifest)
+    wall = last.manifest.wall_time()
     later_ns = snapshot.changed_ns() - wall.origin_us * 1_000 - last.until_ns if wall else None
     if later_ns is None or not -COARSE_TIME_NS <= later_ns <= LONGEST_GAP_S * NS:
         why = f"{_DEATHS[death]}, or its journal was cut off: the times of its files do not tell when"

@@ -1,14 +1,16 @@
-"""The one clock of a session, as an argument: nothing else asks the system for the time.
+"""The clock of a session, passed as an argument (nothing else asks the system for the time), and its wall time.
 
-Every `t_ns` is CLOCK_MONOTONIC less the session's origin, so that the wall clock may step
-(NTP after boot, boards without an RTC) without bending the data.
+Every `t_ns` is CLOCK_MONOTONIC less the session's origin, so that steps of the wall clock
+(NTP after boot, boards without an RTC) do not change the data.
 """
 
 import time
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Clock(Protocol):
@@ -44,10 +46,46 @@ def format_utc(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def boot_id() -> str | None:
-    """The kernel's id of this boot (random(4)), or None where there is none.
+@dataclass(frozen=True, slots=True)
+class WallTime:
+    """Converts session time to wall time.
 
-    Read from the real /proc: it tells a killed writer from a lost power supply.
+    It uses the clock as it was set last: a board without a battery starts in 1970 until NTP sets its clock, and its
+    whole session must get the real time.
+    """
+
+    origin_us: int  # of the session, since 1970
+
+    def microseconds(self, t_ns: Any) -> Any:
+        """Microseconds since 1970, of an integer or an array."""
+        return self.origin_us + t_ns // 1000
+
+    def utc(self, t_ns: int) -> str:
+        """In the manifest's format."""
+        return format_utc(self._at(t_ns))
+
+    def local(self, t_ns: int) -> datetime:
+        """In the time zone of the reader."""
+        return self._at(t_ns).astimezone()
+
+    def _at(self, t_ns: int) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.microseconds(t_ns))
+
+
+def wall_time_at(anchor: Anchor) -> WallTime | None:
+    """None if the anchor is not a valid time."""
+    try:
+        then = datetime.fromisoformat(anchor.utc.replace("Z", "+00:00"))
+        origin_us = (then - _EPOCH) // timedelta(microseconds=1) - anchor.t_ns // 1000
+        return WallTime(origin_us) if abs(origin_us) < 2**61 else None
+    except (ValueError, TypeError, OverflowError):  # TypeError: it has no time zone
+        return None
+
+
+def boot_id() -> str | None:
+    """The kernel's id of this boot (random(4)), or None if it has none.
+
+    Read from the real /proc: it distinguishes a killed writer from a loss of power.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,6 +1,6 @@
 """The manifest: what ran, where and how. Written as `session.json`, so its keys are a contract.
 
-Every class here is one object of that file, field by field. A value that is not known is
+Every class here is one object of that file, field by field. An unknown value is
 None. A board's serial number, host name and user name have no field.
 """
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from edgetop.session import histogram
-from edgetop.session.clock import Anchor
+from edgetop.session.clock import Anchor, WallTime, wall_time_at
 
 FORMAT_VERSION = 1
-IMPORTED = "imported"  # the label of what another tool measured: which one
+IMPORTED = "imported"  # the label that names the other tool that measured a session
 
 State = Literal["live", "finished", "recovered"]
 
@@ -77,12 +77,12 @@ class EngineInfo:
     init_ns: int | None = None  # model file to ready to run, runtime import included
     first_ns: int | None = None  # latency of the first inference
     partitions: int | None = None
-    asked: tuple[str, ...] = ()  # providers, accelerators or paths of delegates, first choice first; (): none
+    asked: tuple[str, ...] = ()  # requested providers, accelerators or paths of delegates, first choice first
     xnnpack: bool | None = None  # False: switched off; None: nothing was asked
 
     @property
     def preferred(self) -> tuple[str, ...]:
-        """Whoever was asked for, and then what the engine has: first choice first."""
+        """The requested providers, and then those that the engine has."""
         return (*self.asked, *self.providers)
 
 
@@ -104,17 +104,17 @@ class Load:
 
     @property
     def is_random(self) -> bool:
-        """Starts are not evenly apart."""
+        """Whether intervals between starts vary."""
         return self.mode in ("poisson", "replayed")
 
     @property
     def is_paced(self) -> bool:
-        """Starts are planned, so that an inference can wait. What a file says of no sound rate plans nothing."""
+        """Whether starts are planned, so that an inference can wait. A file with an invalid rate plans nothing."""
         return self.mode != "closed" and self.rate_hz is not None and MIN_RATE_HZ <= self.rate_hz <= MAX_RATE_HZ
 
     @property
     def stream_hz(self) -> float | None:
-        """The rate of a stream, on average over its duty cycles; None: not paced."""
+        """The mean rate of a stream over its duty cycles; None: not paced."""
         if not self.is_paced or self.rate_hz is None:
             return None
         on_ns, off_ns = (max(0, ns or 0) for ns in (self.duty_on_ns, self.duty_off_ns))
@@ -122,12 +122,12 @@ class Load:
 
     @property
     def asked_hz(self) -> float | None:
-        """The same of all streams together."""
+        """The mean rate of all streams together."""
         return None if self.stream_hz is None else self.stream_hz * self.streams
 
     @property
     def longest_rest_ns(self) -> int:
-        """How long it may be that nothing is due. Of Poisson arrivals: one such pause in half a billion is longer."""
+        """The longest time in which nothing is due. Of Poisson arrivals, one pause in half a billion is longer."""
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))
@@ -142,7 +142,7 @@ class BackgroundProcess:
 
 @dataclass(frozen=True, slots=True)
 class Battery:
-    """What a session's energy is told against."""
+    """The battery to which a session's energy is compared."""
 
     volts: float
     capacity_mah: float
@@ -182,7 +182,7 @@ class WatchedStream:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A program that made the inferences itself, while edgetop watched."""
+    """A program that ran the inferences itself, while edgetop watched."""
 
     command: tuple[str, ...]
     sources: tuple[str, ...] = ()  # how its calls were seen: "hook", "preload", "probe"
@@ -203,7 +203,7 @@ class Constraints:
 
     @property
     def words(self) -> str:
-        """What limited the engine beside its CPUs.
+        """The limits of the engine other than its CPUs.
 
         >>> Constraints(2.0, 2**29, 150.0, 10.0).words
         'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
@@ -269,7 +269,7 @@ class Ab:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What of a session is not in its recording. What was not to be kept (`--no-raw`, `--max-size`) is not lost."""
+    """What is missing in a recording. What was excluded (`--no-raw`, `--max-size`) is not lost."""
 
     seconds: float | None  # session time of which something is missing; None: not known
     inferences: int | None  # that ran and are missing; None: not known
@@ -277,7 +277,7 @@ class Lost:
 
     @property
     def words(self) -> str:
-        """The amounts.
+        """The amounts in words.
 
         >>> Lost(36.0, 1_234, "").words, Lost(None, None, "").words
         ('36 s and 1234 inferences', 'a time that is not known, and inferences that nobody counted')
@@ -289,22 +289,22 @@ class Lost:
 
 
 def lost_in_all(*each: Lost | None) -> Lost | None:
-    """None: nothing. What is not known of one is not known of all."""
-    known = [lost for lost in each if lost is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    seconds = [lost.seconds for lost in known if lost.seconds is not None]
-    inferences = [lost.inferences for lost in known if lost.inferences is not None]
+    """The sum; None: nothing is lost. An amount that is unknown in one part is unknown in the sum."""
+    parts = [lost for lost in each if lost is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    seconds = [lost.seconds for lost in parts if lost.seconds is not None]
+    inferences = [lost.inferences for lost in parts if lost.inferences is not None]
     return Lost(
-        round(sum(seconds), 6) if len(seconds) == len(known) else None,
-        sum(inferences) if len(inferences) == len(known) else None,
-        "; ".join(dict.fromkeys(lost.why for lost in known)),
+        round(sum(seconds), 6) if len(seconds) == len(parts) else None,
+        sum(inferences) if len(inferences) == len(parts) else None,
+        "; ".join(dict.fromkeys(lost.why for lost in parts)),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """In the order in which the file has them, so that a person finds what matters first."""
+    """The fields are in the order of the file, so that a person finds what matters first."""
 
     format_version: int
     id: str  # uuid4
@@ -332,8 +332,12 @@ class Manifest:
 
     @property
     def was_imported(self) -> bool:
-        """Another tool ran it. Anybody may give that label to a session of their own; but that ran somewhere."""
+        """Whether another tool ran it. The label alone does not prove it: a user may set it on a session of edgetop."""
         return IMPORTED in self.labels and self.clock.boot_id is None
+
+    def wall_time(self) -> WallTime | None:
+        """None if the manifest's times are invalid."""
+        return wall_time_at((self.clock.anchors or (Anchor(0, self.created_utc),))[-1])
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
@@ -355,20 +359,20 @@ def _plain(value: object) -> object:
 
 
 T = TypeVar("T")
-_TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # which are reckoned with in 64 bits
+_TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # calculations use 64 bits
 _TOO_LARGE = 2**63  # for an integer of the tables
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
-    """The manifest a `session.json` holds. Unknown keys are ignored: the format may grow.
+    """The manifest in a `session.json`. Unknown keys are ignored: the format may grow.
 
-    Raises ValueError where the document is not a manifest, saying which key is wrong.
+    Raises ValueError that names the wrong key if the document is not a manifest.
     """
     return built(Manifest, document, "session.json")
 
 
 def built(cls: type[T], document: object, where: str) -> T:
-    """A dataclass from a JSON object with a key a field; other keys are ignored.
+    """A dataclass from a JSON object with a key for each field; other keys are ignored.
 
     Raises ValueError that names `where` and the key that is missing or has a value of another type.
     """

@@ -18,7 +18,6 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst, Operator, burst_of
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, READING, WARMUP, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
-from edgetop.session.wall_time import wall_time
 from tests.support.clocks import NS, ManualClock
 from tests.support.manifests import begun
 
@@ -161,7 +160,7 @@ def left_by_a_dead_writer(
 
 def last_changed_at(folder: Path, manifest: Manifest, t_ns: int) -> None:
     """The files of its journal have the times that a writer would leave who died then."""
-    wall = wall_time(manifest)
+    wall = manifest.wall_time()
     assert wall
     at_ns = wall.origin_us * 1_000 + t_ns
     for path in journal_of(folder):

@@ -24,7 +24,6 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.manifest import Manifest, SensorInfo, to_json
 from edgetop.session.records import MEASURE, Inferences, Readings, measured, response_ns
 from edgetop.session.seconds import ABSENT, NS, QUANTILES, Seconds
-from edgetop.session.wall_time import wall_time
 
 MAX_PER_SECOND = 1_000
 MAX_ROWS = 100_000_000  # a request for more contains an impossible time
@@ -205,7 +204,7 @@ class _Wide:
         session = json.dumps(to_json(manifest))
         hz = f"{grid.per_second / grid.seconds:g}"
         self.schema = pa.schema(fields, {**meanings, "edgetop:session": session, "edgetop:hz": hz})
-        self._utc = wall_time(manifest)
+        self._utc = manifest.wall_time()
 
     def tables(self, batches: Iterator[Batch], span: Span) -> Iterator[pa.Table]:
         """A row for each cell of `span`, in tables of bounded size."""

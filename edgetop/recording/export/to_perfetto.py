@@ -13,7 +13,6 @@ from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.frames import varint
 from edgetop.recording.packing import encodable
 from edgetop.session.records import PHASES
-from edgetop.session.wall_time import wall_time
 
 # A Perfetto trace, packet by packet: https://perfetto.dev/docs/reference/synthetic-track-event
 # A trace is one message with nothing but packets in it, so each is appended as it comes and nothing is held. The
@@ -129,7 +128,7 @@ def export(selection: Selection, output: Output) -> None:
     manifest = selection.recording.manifest
     with output.stream(is_text=False) as file:
         trace = TraceWriter(file, manifest.clock.origin_monotonic_ns)
-        if wall := wall_time(manifest):
+        if wall := manifest.wall_time():
             begin = np.array([selection.bounds.begin_ns])
             trace.clock(int(begin[0]), int(wall.microseconds(begin)[0]))
         _put_events(trace, selection)

@@ -26,7 +26,6 @@ from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import WARMUP, last_end_ns, measured
 from edgetop.session.seconds import Seconds
-from edgetop.session.wall_time import wall_time
 
 # Said once, and true of all that follows.
 SAID_ONCE = frozenset({
@@ -100,7 +99,7 @@ def _moved(rows: Any, by_ns: int) -> Any:
 
 
 def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Manifest:
-    wall = wall_time(whole)
+    wall = whole.wall_time()
     anchors = [Anchor(0, wall.utc(span.begin_ns))] if wall else []
     later = (a for a in whole.clock.anchors if span.begin_ns < a.t_ns < span.end_ns)
     anchors += [replace(anchor, t_ns=anchor.t_ns - span.begin_ns) for anchor in later]
