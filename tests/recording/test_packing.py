@@ -31,7 +31,14 @@ READINGS = st.lists(st.tuples(LONG, st.integers(0, 2**16 - 1), st.floats(allow_n
     lambda rows: np.array(rows, READING)
 )
 EVENTS = st.lists(
-    st.builds(Event, LONG, st.text(max_size=9), st.sampled_from(["info", "critical"]), st.text(), st.text(max_size=99)),
+    st.builds(
+        Event,
+        st.integers(1 - 2**63, 2**63 - 1),
+        st.text(max_size=9),
+        st.sampled_from(["info", "critical"]),
+        st.text(),
+        st.text(max_size=99),
+    ),
     max_size=3,
 ).map(tuple)
 SECONDS = st.lists(st.integers(0, 2**33), max_size=20).map(
