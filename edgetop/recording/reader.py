@@ -1,7 +1,7 @@
 """Plays a recording back as batches, in the order in which things happened.
 
 Tables are read row group by row group, never whole: a session of a day must open in the
-memory of a small board. What is missing or damaged is told in `problems`, and the rest is
+memory of a small board. Missing and damaged parts are reported in `problems`, and the rest is
 read. A session whose writer died is recovered when it is opened; one whose writer lives is
 read as it is at that moment.
 """
@@ -29,17 +29,17 @@ from edgetop.session.seconds import NS
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.tables import TableFile
 
-MOMENTS = 5  # at which a session is looked at while it is being finished
+MOMENTS = 5  # how often opening is tried while a session is being finished
 CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second
 STEP_SECONDS = 600  # how much session time one batch of `play` spans
-LONG_AFTER_NS = 86_400 * NS  # the end of a session: a row so late is none of it
+LONG_AFTER_NS = 86_400 * NS  # after the end of a session: a later row is implausible
 
 
 class Recording:
     """One recorded session, opened for reading."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises InputError where the folder holds no session, or one that cannot be read."""
+        """Raises InputError if the folder contains no readable session."""
         self.folder = folder
         self._counted = 0  # inferences in the seconds that were played
         self._is_played = False  # all of them
@@ -65,20 +65,20 @@ class Recording:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read so far, a line for each thing."""
+        """What could not be read so far, one line each."""
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
-        """What the writer of a live session appends after what `play` gives."""
+        """Follow what the writer of a live session appends after the last batch of `play`."""
         return self._snapshot.follow()
 
     @property
     def end_ns(self) -> int:
-        """The session's time at its end; now, where it is live; 0: not known."""
+        """The session's time at its end, or now if it is live; 0: unknown."""
         return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or 0
 
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
-        """The session from its start, or what of it lies in `span`; `inferences` only where asked for."""
+        """The session from its start, or its part in `span`; single inferences only if `inferences` is set."""
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
         end_ns = min(self.end_ns, span.end_ns)
@@ -97,7 +97,7 @@ class Recording:
         )
 
     def _check_inferences(self) -> None:
-        """Whether they could be read: all of them where they are few, else the index of their table."""
+        """Check whether single inferences can be read: all if they are few, else the index of their table."""
         size = sum(file.unpacked_bytes for file in self._snapshot.files("inferences"))
         if size <= CHECKED_BYTES:
             self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
@@ -120,21 +120,21 @@ class Recording:
         return lost_in_all(self.manifest.lost, unread)
 
     def _uncounted(self) -> Lost | None:
-        """Where the table of seconds is sound, and yet not all of it."""
+        """What is missing if the table of seconds is valid but incomplete."""
         ran = self.manifest.methodology.measure_runs
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
         return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """The rows that can be believed, in pieces, as a batch has them; where one ends, a burst may be cut."""
+        """The plausible rows in pieces, in the types of a batch; a burst may be cut at the end of a piece."""
         for rows in self._snapshot.rows(name, span):
-            if len(kept := within(span, self._believed(name, rows))):
+            if len(kept := within(span, self._plausible(name, rows))):
                 yield kept
         if self._closing and len(rest := within(span, self._closing.rows(name))):
             yield rest
 
-    def _believed(self, name: str, rows: Any) -> Any:
+    def _plausible(self, name: str, rows: Any) -> Any:
         kept, lasts_ns = _SOUND[name](rows), self.manifest.duration_ns
         if lasts_ns and lasts_ns > 0 and not self.is_live:
             kept = within(Span(end_ns=lasts_ns + LONG_AFTER_NS), kept)
@@ -145,14 +145,14 @@ class Recording:
         return in_order(kept)
 
     def pieces(self, name: str, at_once: int = 1) -> list[Piece]:
-        """A table in pieces that are read when they are wanted, in their order.
+        """A table in ordered pieces that are read when they are needed.
 
-        `at_once`: of how many rows a piece is, at least, where its row groups are smaller.
+        `at_once`: the minimum rows of a piece; smaller row groups are read together.
         """
         found: list[Piece] = []
         for file in self._snapshot.files(name):
             found += self._row_groups(file, at_once)
-        rest = [self._believed(name, rows) for rows in self._snapshot.journalled(name)]
+        rest = [self._plausible(name, rows) for rows in self._snapshot.journalled(name)]
         if self._closing:
             rest.append(self._closing.rows(name))
         if rest := [rows for rows in rest if len(rows)]:
@@ -175,7 +175,7 @@ class Recording:
                 waiting = []
 
     def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
-        """The first and the last time in a row group; None where it has no rows that can be read."""
+        """The first and the last time in a row group; None if it has no readable rows."""
         if (known := file.times_in(number)) is not None:
             return known
         t_ns = NO_READINGS["t_ns"]
@@ -184,14 +184,14 @@ class Recording:
         return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
     def _read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """These row groups together; where one is damaged, the others."""
+        """Read these row groups together; if one is damaged, the others."""
         try:
-            return self._believed(file.name, self._snapshot.read(file, numbers))
+            return self._plausible(file.name, self._snapshot.read(file, numbers))
         except (OSError, ValueError):
             rows = []
             for number in numbers:
                 with self._snapshot.damage_reported(file.place, number, file.rows_in([number])):
-                    rows.append(self._believed(file.name, self._snapshot.read(file, [number])))
+                    rows.append(self._plausible(file.name, self._snapshot.read(file, [number])))
             return joined(file.name, rows)
 
     def _batch(self, taken: Mapping[str, list[Any]], until_ns: int, first: bool) -> Batch:
@@ -214,7 +214,7 @@ def _measured_in(inferences: Inferences) -> int:
 
 
 class _Cursor:
-    """The rows of one table from front to back, up to a time at each step."""
+    """Steps through the rows of one table by time."""
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces = pieces
@@ -230,7 +230,7 @@ class _Cursor:
         return int(times(self._rest)[0])
 
     def take(self, until_ns: int) -> list[Any]:
-        """The rows before the first one that is not earlier than `until_ns`, in pieces."""
+        """The rows before the first one at or after `until_ns`, in pieces."""
         return list(self._take(until_ns))
 
     def _take(self, until_ns: int) -> Iterator[Any]:

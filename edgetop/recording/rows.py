@@ -1,4 +1,4 @@
-"""Rows of a table as analyses take them: structured arrays, `Seconds`, and tuples of events or bursts."""
+"""Rows of a table in the types of a batch: structured arrays, `Seconds`, and tuples of events or bursts."""
 
 import ctypes
 import sys
@@ -37,7 +37,7 @@ class Span:
         return np.asarray((t_ns >= self.begin_ns) & (t_ns < self.end_ns))
 
     def touches(self, first_ns: int, last_ns: int) -> bool:
-        """Whether something between these two may lie in it."""
+        """Whether it overlaps the time from `first_ns` to `last_ns`."""
         return last_ns >= self.begin_ns and first_ns < self.end_ns
 
     def in_steps_of(self, step_ns: int) -> "Span":
@@ -49,7 +49,7 @@ class Span:
         return Span(self.begin_ns // step_ns * step_ns, -(-self.end_ns // step_ns) * step_ns)
 
     def in_seconds(self) -> "Span":
-        """Widened to whole seconds, which rows of `seconds` cannot be divided below."""
+        """Widened to whole seconds, since rows of `seconds` cannot be divided."""
         return self.in_steps_of(NS)
 
 
@@ -58,7 +58,7 @@ WHOLE = Span()
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive rows of a table, read when they are wanted. What cannot be read of them is left out."""
+    """Consecutive rows of a table, read when they are needed. Unreadable rows are left out."""
 
     first_ns: int  # the earliest time in it
     last_ns: int
@@ -67,14 +67,14 @@ class Piece:
 
 
 def times(rows: Any) -> Any:
-    """Of each row its `t_ns`."""
+    """The `t_ns` of each row."""
     if isinstance(rows, tuple):
         return np.array([row.t_ns for row in rows], np.int64)
     return (rows.rows if isinstance(rows, Seconds) else rows)["t_ns"]
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """The rows of several pieces of a table, which follow one another; a burst may be cut where one ends."""
+    """Join consecutive pieces of a table; a burst may be cut at the end of a piece."""
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -86,7 +86,7 @@ def joined(name: str, pieces: Sequence[Any]) -> Any:
 
 
 def between(rows: Any, begin: int, end: int) -> Any:
-    """The rows from one place up to another."""
+    """The rows from one position to another."""
     if isinstance(rows, Seconds):
         place = np.arange(len(rows))
         return rows.where((place >= begin) & (place < end))
@@ -104,10 +104,10 @@ def within(span: Span, rows: Any) -> Any:
 
 
 def in_order(rows: Any) -> Any:
-    """Rows that another program may have put into another order; ours come as they were made.
+    """Sort rows that another program may have written in another order; ours are in order of creation.
 
-    Seconds are put in order whatever is amiss, each once. Of others some come late, so that only an order that is
-    none counts: where one comes as late as the whole of them lasts.
+    Seconds are always sorted, without duplicates. Among other rows some are late, so they are sorted only if a row is
+    nearly as late as the time that all of them span.
     """
     if len(rows) < 2:
         return rows
@@ -123,9 +123,9 @@ def in_order(rows: Any) -> Any:
 
 
 def release_memory() -> None:
-    """What Arrow and the C library keep for the next rows, which may be minutes away, is 20 MiB.
+    """Return the memory that Arrow and the C library cache for the next rows, which may be minutes away: 20 MiB.
 
-    glibc has given back only what lies at the end of its heap (malloc_trim(3)); musl and others have no such call.
+    By itself glibc returns only the end of its heap (malloc_trim(3)); musl and others have no such call.
     """
     if arrow := sys.modules.get("pyarrow"):
         arrow.default_memory_pool().release_unused()

@@ -1,6 +1,6 @@
-"""Which rows of a table can be believed. Sessions come from other people, and from failing cards.
+"""Which rows of a table are plausible. Sessions come from other people, and from failing cards.
 
-What is left out here would make an analysis raise, run for ever or fill the memory.
+The rows that are left out here would make an analysis raise, run for ever or fill the memory.
 """
 
 import math
@@ -26,7 +26,7 @@ Times = npt.NDArray[np.int64]
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Within the years that a session may last; a little before its origin is the work of rounding."""
+    """Within the years that a session may last; rounding may give a time shortly before its origin."""
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 
@@ -54,7 +54,7 @@ def sound_events(events: tuple[Event, ...]) -> tuple[Event, ...]:
 
 
 def sound_data(value: object) -> dict[str, JsonValue]:
-    """Of an event: without what is no plain value in it, which only another program can have written."""
+    """The data of an event without values that are not plain, which only another program can have written."""
     if not isinstance(value, dict):
         return {}
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
@@ -73,7 +73,7 @@ def sound_seconds(seconds: Seconds) -> Seconds:
 
 
 def _are_sound(seconds: Seconds) -> Mask:
-    """Of each second, whether its figures and its histogram can be true."""
+    """For each second, whether its figures and its histogram are plausible."""
     rows = seconds.rows
     figures = [rows[name] for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2")]
     sound: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
@@ -88,7 +88,7 @@ def _are_sound(seconds: Seconds) -> Mask:
 
 
 def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
-    """Of each row of `operators`."""
+    """For each row of `operators`, whether it is plausible."""
     return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
 
 
@@ -97,7 +97,7 @@ def sound_bursts(bursts: tuple[Burst, ...]) -> tuple[Burst, ...]:
 
 
 def sound_batch(batch: Batch) -> Batch:
-    """What of a batch can be believed."""
+    """The plausible part of a batch."""
     return replace(
         batch,
         until_ns=min(batch.until_ns, MAX_SESSION_NS),
