@@ -74,7 +74,7 @@ def test_milliseconds_are_true_to_their_last_digit(ns: float) -> None:
     [(9_999_400, "9.999"), (9_999_600, "10.00"), (99_994_000, "99.99"), (99_996_000, "100.0"), (999_940_000, "999.9"),
      (999_960_000, "1000")],
 )  # fmt: skip
-def test_milliseconds_lose_a_decimal_only_where_another_digit_comes(ns: float, text: str) -> None:
+def test_milliseconds_lose_a_decimal_only_for_another_digit(ns: float, text: str) -> None:
     assert formatting.milliseconds(ns) == text
 
 
@@ -97,7 +97,7 @@ def read_back(text: str) -> float:
 
 @settings(deadline=None)
 @given(st.floats(0, 9.9e11))
-def test_counts_and_rates_fit_six_cells_and_are_true_to_half_a_percent(number: float) -> None:
+def test_counts_and_rates_fit_six_cells_within_half_a_percent(number: float) -> None:
     for text in (formatting.count(number), formatting.rate(number)):
         assert len(text) <= 6
         assert read_back(text) == pytest.approx(number, rel=0.005, abs=0.5)
@@ -159,6 +159,6 @@ def test_a_clock_time_reads_back_as_itself(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "soon", "1:2:3:4", "-5s", "1h 2x", "5m1h", "1e9", "9" * 400, "nan", "::"])
-def test_what_is_no_time_is_refused_with_a_word_on_how_to_write_it(text: str) -> None:
+def test_an_invalid_time_is_refused_with_how_to_write_it(text: str) -> None:
     with pytest.raises(ValueError, match="write 01:02:05, 90s or 1h02m"):
         formatting.parse_clock_time(text)

@@ -23,7 +23,7 @@ def test_the_variable_says_where(
 
 @PLACES
 @pytest.mark.parametrize("value", [None, "", "relative/path"])
-def test_without_it_or_where_it_is_relative_the_home_folder_has_them(
+def test_unset_or_relative_variables_mean_the_home_folder(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     place: Callable[[], Path],

@@ -98,7 +98,7 @@ def test_only_recordings_and_lakes_of_them_import_arrow():
 
 
 @pytest.mark.parametrize("module", ["edgetop.feeds.remote", "edgetop.feeds.ssh", "edgetop.relay.serve"])
-def test_a_session_is_watched_from_afar_without_arrow_and_versions_are_compared_before_it(module):
+def test_a_remote_session_is_watched_without_arrow(module):
     assert "pyarrow" not in loaded_by(f"import {module}")
 
 
@@ -126,12 +126,12 @@ for arguments in {HELP!r}:
     assert not loaded_by(run) & heavy
 
 
-def test_a_model_file_is_read_without_its_runtime_and_its_own_package():
+def test_a_model_file_is_read_without_a_runtime_or_onnx():
     loaded = loaded_by("import edgetop.cli.inspect_summary, edgetop.models.document, edgetop.models.inspection")
     assert not loaded & {"onnx", "onnxruntime", "ai_edge_litert", "flatbuffers", "google", "textual", "pyarrow"}
 
 
-def test_a_headless_session_needs_no_screen_and_nothing_large_that_it_does_not_use():
+def test_a_headless_session_loads_nothing_it_does_not_use():
     loaded = loaded_by("import edgetop.cli.watch, edgetop.cli.headless")
     assert not loaded & {"textual", "hashlib", "email", "argparse", "statistics", "ssl"}
 

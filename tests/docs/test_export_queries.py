@@ -42,7 +42,7 @@ def test_a_line_of_the_topic_runs_and_has_an_answer(line, folder, monkeypatch, c
         assert len(capsys.readouterr().out) > 50
 
 
-def test_the_topic_has_lines_for_each_reader_over_one_session_and_over_many():
+def test_the_topic_has_lines_for_each_reader_and_many_sessions():
     one, many = TOPIC.split("## One session")[1].split("## A folder of sessions")
     for reader in ("duckdb -c", "pandas.", "pl."):
         assert reader in one

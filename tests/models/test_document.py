@@ -45,7 +45,7 @@ def test_inputs_show_what_is_declared_and_what_it_runs_as():
     assert given["runs_as"] == [2, 3, 8, 8]
 
 
-def test_weights_have_a_size_in_the_file_and_one_as_operators_read_them():
+def test_weights_have_a_size_in_the_file_and_one_when_read():
     """A bias of four float16, which DEQUANTIZE makes float32 of at load."""
     totals = document(tflite_models.tflite_mixed())["totals"]
     assert totals["weights_bytes"] == totals["weights_stored_bytes"] + 4 * 2
@@ -69,7 +69,7 @@ def test_some_that_are_not_known_make_sums_of_the_others():
     assert (totals["flops"], totals["flops_unknown"], totals["intensity"]) == (3, 1, None)
 
 
-def test_shapes_are_asked_for_where_the_file_leaves_them_open_and_the_document_says_of_whom():
+def test_open_shapes_are_measured_and_their_runtime_is_named():
     def opened(content, told, shape=(3, 8)):
         model, asked = read(content), []
 

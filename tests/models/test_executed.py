@@ -49,7 +49,7 @@ def test_a_name_that_another_type_of_operator_has_is_none() -> None:
     assert names(model, ran("Gemm", "stem"), ran("Conv", "stem2"), ran("ReorderInput", "ReorderInput")) == [None] * 3
 
 
-def test_on_blocked_channels_an_operator_is_found_by_its_output_and_what_was_merged_counts() -> None:
+def test_blocked_operators_match_by_output_with_merged_ones() -> None:
     norm = {name: np.ones(4, np.float32) for name in ("scale", "shift", "mean", "var")}
     model = onnx(
         make_node("Conv", ["x", "w"], ["c"], "stem"),
@@ -126,7 +126,7 @@ def test_on_blocked_channels_a_resize_has_another_type() -> None:
     assert names(model, ran("Upsample", "y_nchwc")) == ["grow"]
 
 
-def test_of_what_was_quantised_within_the_graph_the_bytes_are_not_known() -> None:
+def test_bytes_of_operators_quantised_in_the_graph_are_unknown() -> None:
     model = onnx(make_node("Conv", ["x", "w"], ["y"], "stem"))
     (info,) = with_work(model, [ran("QLinearConv", "stem")])
     assert (info.flops, info.bytes, info.origin) == (model.totals.flops, None, "stem")
@@ -142,7 +142,7 @@ def test_of_a_real_model_all_work_is_found() -> None:
     assert infos[0].flops == sum(cost.flops or 0 for cost in model.operators if cost.operator.name in ("n0", "n1"))
 
 
-def test_what_was_run_by_itself_is_found_by_its_output_whoever_ran_it() -> None:
+def test_an_unmerged_operator_matches_by_output_on_any_provider() -> None:
     """An estimate runs each operator alone, by the kernel or the delegate that has it in the model."""
     model = inspection_of(tflite_models.tflite_ladder())
     infos = [ran("FULLY_CONNECTED", "wide0", "XNNPACK"), ran("TANH", "narrow0", "CPU")]
@@ -166,7 +166,7 @@ def test_xnnpacks_operators_are_those_of_the_file_in_their_order() -> None:
     assert names(model, ran("TANH", "narrow0"), *infos[:42])[:3] == ["narrow0", "wide0", "bare0"]
 
 
-def test_a_depthwise_kernel_is_never_taken_for_another_convolution() -> None:
+def test_a_depthwise_kernel_never_matches_another_convolution() -> None:
     model = inspection_of(tflite_models.tflite_ladder())
     gemm, depthwise = "Fully Connected (NC, F32) GEMM", "Convolution (NHWC, F32) DWConv"
     infos = [ran(gemm, f"{gemm}:{i}", "XNNPACK") for i in range(41)] + [ran(depthwise, depthwise, "XNNPACK")]

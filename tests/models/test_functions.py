@@ -66,7 +66,7 @@ def test_the_work_of_a_call_is_that_of_its_nodes():
     assert found.weights.parameters == 4 * 4 + 4 + 4 * 8 + 8
 
 
-def test_a_function_may_call_others_and_an_attribute_is_that_of_the_call_or_its_default():
+def test_functions_nest_and_attributes_come_from_the_call():
     def turn():
         return referring(helper.make_node("Concat", ["a", "a"], ["c"]), "axis", "side")
 
@@ -79,7 +79,7 @@ def test_a_function_may_call_others_and_an_attribute_is_that_of_the_call_or_its_
     assert shapes[1::2] == [(2, 8), (4, 8), (4, 16), (4, 32)]
 
 
-def test_a_constant_of_a_call_is_its_own_and_one_of_the_function_counts_once():
+def test_constants_of_a_function_count_once_those_of_a_call_each():
     scale = referring(helper.make_node("Constant", [], ["k"]), "value_float", "by", AttributeProto.FLOAT)
     nodes = [scale, helper.make_node("Constant", [], ["w"], value=weight("w", 4, 4))]
     nodes += [helper.make_node("MatMul", ["a", "w"], ["m"]), helper.make_node("Mul", ["m", "k"], ["r"])]
@@ -98,7 +98,7 @@ def test_an_input_that_a_call_leaves_out_is_left_out_within():
     assert tensors[found.model.graph.outputs[0]].shape == (2, 4)
 
 
-def test_a_branch_within_a_function_reads_what_the_function_was_given():
+def test_a_branch_in_a_function_reads_the_functions_inputs():
     def branch(name):
         out = helper.make_tensor_value_info(name, FLOAT, None)
         return helper.make_graph([helper.make_node("MatMul", ["a", "w"], [name])], name, [], [out])
@@ -154,5 +154,5 @@ def test_what_ran_of_calls_of_unlike_work_is_not_guessed():
     assert found_names(layers(4, 8), *RAN) == [None, None]
 
 
-def test_numbers_in_names_are_not_those_of_the_file_where_calls_came_before():
+def test_numbers_in_names_count_from_before_inlining():
     assert found_names(layers(4, 4), ("Identity", "Identity_6"), ("Relu", "Relu_5")) == [None, None]

@@ -42,7 +42,7 @@ def test_an_activation_that_no_convolution_takes_in_is_named(activation):
     assert "stem" in found["separate-activations"]
 
 
-def test_a_convolution_that_others_read_keeps_its_activation_apart():
+def test_a_convolution_read_by_others_keeps_its_activation_apart():
     nodes = (CONV, make_node("Sigmoid", ["c"], ["s"]), make_node("Mul", ["c", "s"], ["y"]))
     assert "stem" in hints_of(onnx(*nodes, constants=KERNEL))["separate-activations"]
 
@@ -66,13 +66,13 @@ def tflite_chain(*steps):
     return file.serialise()
 
 
-def test_a_tflite_activation_that_its_operator_could_carry_is_told():
+def test_a_tflite_activation_that_could_be_fused_is_reported():
     found = hints_of(tflite_chain(("ADD", table("AddOptions")), ("RELU", None)))
     assert "t1" in found["separate-activations"]
     assert hints_of(tflite_chain(("ADD", table("AddOptions", fusedActivationFunction=1)), ("ABS", None))) == {}
 
 
-def test_a_tflite_activation_stays_apart_where_others_read_before_it():
+def test_a_tflite_activation_stays_apart_if_others_read_first():
     file = TfliteFile("a test")
     graph = file.add_graph("main")
     x, added, y, z = (graph.add_tensor(name, [1, 16]) for name in ("x", "added", "y", "z"))

@@ -155,7 +155,7 @@ def memory_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def test_a_file_of_nothing_but_operators_is_refused_before_it_fills_memory():
+def test_a_file_of_operators_alone_is_refused_early():
     before = memory_kib()
     graph = b"\x0a\x00" * 3_000_000
     length = bytearray()
@@ -168,7 +168,7 @@ def test_a_file_of_nothing_but_operators_is_refused_before_it_fills_memory():
     assert memory_kib() - before < 400_000
 
 
-def test_operators_tensors_and_their_uses_count_for_more_than_a_field():
+def test_operators_tensors_and_uses_cost_more_than_a_field():
     ends = [make_tensor_value_info(f"x{number}", TensorProto.FLOAT, [1]) for number in range(50)]
     content = helper.make_model(helper.make_graph([make_node("Sum", [], ["y"])], "g", ends, [])).SerializeToString()
     assert _ModelReader(Budget(1000)).read(memoryview(content))

@@ -109,7 +109,7 @@ def test_an_operator_is_named_by_what_it_gives():
     assert read(tflite_models.tflite_tiny()).graph.operators[0].name == "scaled"
 
 
-def test_further_graphs_are_kept_apart_and_known_to_who_runs_them():
+def test_further_graphs_are_separate_and_linked_to_operators():
     model = read(tflite_models.tflite_stateful())
     assert len(model.subgraphs) == 1
     assert [op.subgraphs for op in model.graph.operators if op.op_type == "CALL_ONCE"] == [(0,)]

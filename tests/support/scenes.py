@@ -98,7 +98,3 @@ def stalled() -> Script:
 def died() -> Script:
     script = measured(30).tell("engine-died", "critical", message="SIGKILL, out of memory at 498 MiB")
     return script.end("engine-died")
-
-
-def long_run() -> Script:
-    return Script(step_s=10).load().warm_up().begin().measure(3_700, rate_hz=2)

@@ -1,12 +1,11 @@
 """What a screen shows, as text: panes drawn by themselves, and the whole app without a terminal."""
 
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.pilot import Pilot
@@ -20,7 +19,6 @@ from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.settings import ScreenSettings
 from edgetop.ui.text import Line
-from edgetop.ui.themes import load_theme
 from tests.support.scripts import ListFeed, Script
 from tests.support.waiting import scaled
 
@@ -150,27 +148,3 @@ async def opened(
         screen = Opened(app, pilot, feed, script)
         await screen.settle()
         yield screen
-
-
-def pictured(app: EdgetopApp, theme: str = "dark") -> str:
-    """The whole screen: its text row by row, then where which style of the theme stands, plain text left out."""
-    names = {style: name for name, style in load_theme(theme).styles.items()}
-    strips = app.screen._compositor.render_strips()
-    runs = [_runs([(segment.text, segment.style) for segment in strip], names) for strip in strips]
-    styles = [f"{y:>3} {row}".rstrip() for y, row in enumerate(runs)]
-    return "\n".join([*(f"|{strip.text}|" for strip in strips), "", *styles, ""])
-
-
-def _runs(segments: Sequence[tuple[str, Style | None]], names: dict[Style, str]) -> str:
-    runs: list[tuple[str, int, int]] = []
-    x = 0
-    for text, style in segments:
-        name = names.get(style, "other") if style else "none"
-        if runs and runs[-1][0] == name:
-            runs[-1] = (name, runs[-1][1], x + len(text))
-        else:
-            runs.append((name, x, x + len(text)))
-        x += len(text)
-    if {name for name, *_ in runs} == {"other"}:  # behind a dialog everything is tinted
-        return ""
-    return "  ".join(f"{name} {start}-{end}" for name, start, end in runs if name != "text")

@@ -1,5 +1,6 @@
 """Small file trees that stand in for a board's /sys and /proc."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,3 +21,20 @@ def link(tree: Path, name: str, target: str | Path) -> None:
     path = tree / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(target)
+
+
+class RefusingRoot(Root):
+    """The root of a path, some of whose files, by the ends of their paths, give an error that no plain file gives.
+
+    Such are ENODATA, EACCES for root, EAGAIN.
+    """
+
+    def __init__(self, path: Path, error: int, *endings: str) -> None:
+        super().__init__(path)
+        self.error: int = error
+        self.endings = endings
+
+    def open(self, relative: str) -> int:
+        if relative.endswith(self.endings):
+            raise OSError(self.error, os.strerror(self.error), relative)
+        return super().open(relative)

@@ -97,7 +97,7 @@ def test_quantised_convolutions_do_as_much_as_others():
     assert found.parameters == 8 * 36 + 8 + 6  # weights, int32 biases, scales and zero points
 
 
-def test_bytes_are_those_of_inputs_weights_and_outputs_by_their_dtypes():
+def test_bytes_are_inputs_weights_and_outputs_by_their_dtypes():
     found = cost("MatMul", {"a": floats(2, 3), "b": floats(3, 4)}, constants={"b": np.zeros((3, 4), np.float32)})
     assert (found.read_bytes, found.written_bytes, found.weights_bytes) == (4 * (6 + 12), 4 * 8, 4 * 12)
     assert found.intensity == pytest.approx(48 / 104)
@@ -226,18 +226,18 @@ def test_the_precision_of_weights_is_the_stored_one():
 
 
 @pytest.mark.parametrize("op_type", ["TopK", "NonMaxSuppression", "Unique"])
-def test_what_only_selects_has_no_work_and_so_makes_no_total_a_lower_bound(op_type):
+def test_selecting_is_no_work_and_makes_no_total_a_lower_bound(op_type):
     found = cost(op_type, {"x": floats(4, 7), "k": ((1,), INT64)})
     assert (found.macs, found.flops) == (0, 0)
 
 
 @pytest.mark.parametrize("op_type", ["RoiAlign", "RandomNormalLike", "DFT"])
-def test_without_products_there_are_no_multiply_accumulates_whatever_else_there_is(op_type):
+def test_operators_without_products_have_no_macs(op_type):
     found = cost(op_type, {"x": floats(1, 2, 8, 8)})
     assert (found.macs, found.flops) == (0, None)
 
 
-def test_an_operator_of_another_domain_is_not_taken_for_one_without_products():
+def test_an_operator_of_another_domain_has_unknown_macs():
     found = cost("TopK", {"x": floats(4, 7)}, domain="com.example")
     assert (found.macs, found.flops) == (None, None)
 

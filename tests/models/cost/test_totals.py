@@ -71,13 +71,13 @@ def test_weights_within_a_function_count():
     assert found.model.functions == 1
 
 
-def test_a_branchs_own_weights_are_not_those_of_the_same_name_around_it():
+def test_a_branchs_weights_are_not_outer_ones_of_equal_name():
     then = branch("then", [product("x", "w", "a")], "a", [weight("w", 4, 2)])
     other = branch("else", [product("x", "w", "b")], "b")
     assert inspection_of([either(then, other)], [weight("w", 4, 4)]).weights.parameters == 24
 
 
-def test_weights_that_are_computed_at_load_count_where_a_branch_reads_them():
+def test_weights_computed_at_load_count_if_a_branch_reads_them():
     turned = helper.make_node("Transpose", ["w"], ["wt"])
     then, other = (branch(name, [product("x", "wt", out)], out) for name, out in (("then", "a"), ("else", "b")))
     found = inspection_of([turned, either(then, other)], [weight("w", 4, 4)])

@@ -188,7 +188,7 @@ def test_shapes_of_a_tflite_file_stand_where_no_input_is_resized(build):
         (tflite_models.tflite_dynamic_batch, {"x": (5, 8)}),
     ],
 )
-def test_shapes_of_a_resized_tflite_model_are_those_that_its_runtime_measured(build, shapes):
+def test_resized_tflite_shapes_are_those_the_runtime_measured(build, shapes):
     expected, model = litert(build(), **shapes), read(build())
     tensors = with_shapes(model, shapes, expected).graph.tensors
     assert [tensor.shape for tensor in tensors] == [expected[place] for place in range(len(tensors))]
@@ -215,12 +215,12 @@ def test_sizes_that_the_file_knows_stand_though_another_is_open():
     assert found(settled(content, x=(1, 9)), "y").shape is None
 
 
-def test_a_shape_that_values_decide_is_not_taken_from_one_inference():
+def test_a_shape_decided_by_values_is_not_taken_from_one_run():
     model = read(opened_custom_operator("CUSTOM:TFLite_Detection_PostProcess"))
     assert found(with_shapes(model, {"x": (4, 8)}, {1: (4, 5)}).graph, "y").shape == (None, 5)
 
 
-def test_tflite_shapes_that_do_not_follow_from_a_resized_input_are_unknown():
+def test_tflite_shapes_behind_a_resized_input_are_unknown():
     graph = settled(tflite_models.tflite_custom_operator(), x=(2, 4))
     assert graph.tensors[graph.outputs[0]].shape is None
 
@@ -232,7 +232,7 @@ def test_inputs_have_the_names_that_the_engine_gives_them():
 
 
 @pytest.mark.parametrize("declared", [["N"], [1]], ids=["a name of an input's", "a number that an exporter saw"])
-def test_what_is_declared_of_an_output_does_not_stand_in_for_what_was_not_inferred(declared):
+def test_a_declared_output_size_replaces_no_inferred_one(declared):
     """Exporters name sizes as they are told to, and nobody checks it: four results of a batch of one."""
     nodes = [make_node("Frob", ["x"], ["z"], domain="com.example"), make_node("Identity", ["z"], ["y"])]
     model = onnx.load_from_string(model_of(nodes, [make_tensor_value_info("x", FLOAT, ["N", 3])], ["y"]))
@@ -240,7 +240,7 @@ def test_what_is_declared_of_an_output_does_not_stand_in_for_what_was_not_inferr
     assert found(settled(model.SerializeToString(), x=(1, 3)), "y").shape is None
 
 
-def test_what_is_declared_of_an_output_stands_where_no_size_is_open():
+def test_a_declared_output_size_stands_where_no_size_is_open():
     nodes = [make_node("Frob", ["x"], ["y"], domain="com.example")]
     model = onnx.load_from_string(model_of(nodes, [make_tensor_value_info("x", FLOAT, [2, 3])], ["y"]))
     model.graph.output[0].CopyFrom(make_tensor_value_info("y", FLOAT, [4]))
@@ -248,7 +248,7 @@ def test_what_is_declared_of_an_output_stands_where_no_size_is_open():
 
 
 @pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (2, 1), (5, 4), (5, 3)])
-def test_a_pool_over_less_than_its_window_has_the_size_that_onnx_runtime_gives_it(kernel, stride):
+def test_a_pool_smaller_than_its_window_is_sized_as_onnx_runtime(kernel, stride):
     nodes = [make_node("MaxPool", ["x"], ["y"], kernel_shape=[kernel], strides=[stride])]
     content = model_of(nodes, [make_tensor_value_info("x", FLOAT, [1, 2, "w"])], ["y"])
     (expected,) = run_by_onnx_runtime(content, np.zeros((1, 2, 1), np.float32))

@@ -160,7 +160,7 @@ CONTRIBUTED = {
 
 
 @pytest.mark.parametrize("op_type", CONTRIBUTED)
-def test_operators_of_onnx_runtime_give_the_shapes_that_it_infers(op_type):
+def test_contrib_operators_have_the_shapes_onnx_runtime_infers(op_type):
     inputs, constants, attributes = CONTRIBUTED[op_type]
     content = one_node(op_type, inputs, constants=constants, domain="com.microsoft", **attributes)
     theirs = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).get_outputs()[0].shape

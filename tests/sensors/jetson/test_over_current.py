@@ -12,8 +12,7 @@ from edgetop.sensors.jetson import discover_over_current, over_current_of
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from tests.support.clocks import NS, ManualClock
-from tests.support.refusing import RefusingRoot
-from tests.support.trees import plant
+from tests.support.trees import RefusingRoot, plant
 
 FOLDER = "sys/class/hwmon/hwmon3"
 

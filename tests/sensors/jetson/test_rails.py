@@ -13,8 +13,7 @@ from edgetop.sensors import rails
 from edgetop.sensors.protocol import Found, Gap, Reader
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from tests.support.refusing import RefusingRoot
-from tests.support.trees import plant
+from tests.support.trees import RefusingRoot, plant
 
 JETSON = {"proc/device-tree/compatible": "nvidia,p3768-0000\0nvidia,tegra234\0"}
 CHIP = "sys/class/hwmon/hwmon{}/{}"
