@@ -21,16 +21,25 @@ HOSTILE_NODE = "[bold]add[/] \x1b]0;owned\x07 \x1b[2J"
 HOSTILE_OUTPUT = "[/]y\r\n\x1b[0m"
 
 
+Shape = list[int] | list[int | str]
+Infos = Mapping[str, Shape | tuple[int, Shape]]  # by name: the shape of a float tensor, or element type and shape
+
+
+def _infos(tensors: Infos) -> list[ValueInfoProto]:
+    typed = {name: info if isinstance(info, tuple) else (FLOAT, info) for name, info in tensors.items()}
+    return [make_tensor_value_info(name, kind, shape) for name, (kind, shape) in typed.items()]
+
+
 def _model(
-    inputs: list[ValueInfoProto],
+    inputs: Infos,
     nodes: list[NodeProto],
-    outputs: list[ValueInfoProto],
+    outputs: Infos,
     constants: Mapping[str, Array] | None = None,
     domains: Mapping[str, int] | None = None,
 ) -> bytes:
     """The file of one graph; `domains` are the operator sets beside ONNX's own."""
     initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
-    graph = helper.make_graph(nodes, "test", inputs, outputs, initializers)
+    graph = helper.make_graph(nodes, "test", _infos(inputs), _infos(outputs), initializers)
     opsets = [helper.make_opsetid(domain, version) for domain, version in {"": 13, **(domains or {})}.items()]
     model = helper.make_model(graph, ir_version=8, opset_imports=opsets, producer_name="edgetop-tests")
     return bytes(model.SerializeToString(deterministic=True))
@@ -44,7 +53,7 @@ def noise(*shape: int, scale: float = 1.0, seed: int = 0) -> NDArray[np.float32]
 def onnx_tiny() -> bytes:
     """About 20 microseconds, for tests that want many inferences in little time: `x` [1,4096] to `y`."""
     return _model(
-        [make_tensor_value_info("x", FLOAT, [1, 4096])],
+        {"x": [1, 4096]},
         [
             make_node("Mul", ["x", "factor"], ["scaled"], "scale"),
             make_node("Tanh", ["scaled"], ["bent"], "bend"),
@@ -52,7 +61,7 @@ def onnx_tiny() -> bytes:
             make_node("Sin", ["shifted"], ["waved"], "wave"),
             make_node("Relu", ["waved"], ["y"], "relu"),
         ],
-        [make_tensor_value_info("y", FLOAT, [1, 4096])],
+        {"y": [1, 4096]},
         {"factor": noise(4096)},
     )
 
@@ -77,9 +86,9 @@ def matmul_chain(rows: int, depth: int, width: int = 256) -> bytes:
         nodes.append(make_node("Relu", [f"layer{i}/matmul"], [result], f"layer{i}/relu"))
         tensor = result
     return _model(
-        [make_tensor_value_info("x", FLOAT, [rows, width])],
+        {"x": [rows, width]},
         nodes,
-        [make_tensor_value_info("y", FLOAT, [rows, width])],
+        {"y": [rows, width]},
         {"weights": noise(width, width, scale=(6 / width) ** 0.5)},
     )
 
@@ -101,26 +110,15 @@ def onnx_ladder() -> bytes:
             nodes.append(make_node("Add", [total, f"narrow{i}"], [f"sum{i}"], f"add{i}"))
         total = f"sum{i}" if total else "narrow0"
     nodes[-1].output[0] = "y"
-    inputs, outputs = ("x", [64, 256]), ("y", [64, 8])
-    return _model(
-        [make_tensor_value_info(inputs[0], FLOAT, inputs[1])],
-        nodes,
-        [make_tensor_value_info(outputs[0], FLOAT, outputs[1])],
-        constants,
-    )
+    return _model({"x": [64, 256]}, nodes, {"y": [64, 8]}, constants)
 
 
 def onnx_branch() -> bytes:
     """An If whose chosen branch holds a large MatMul: what it takes is in two events, of the If and of the MatMul."""
     then = helper.make_graph(
-        [make_node("MatMul", ["x", "w"], ["big"], "inner")],
-        "then",
-        [],
-        [make_tensor_value_info("big", FLOAT, [64, 256])],
+        [make_node("MatMul", ["x", "w"], ["big"], "inner")], "then", [], _infos({"big": [64, 256]})
     )
-    otherwise = helper.make_graph(
-        [make_node("Identity", ["x"], ["same"])], "else", [], [make_tensor_value_info("same", FLOAT, [64, 256])]
-    )
+    otherwise = helper.make_graph([make_node("Identity", ["x"], ["same"])], "else", [], _infos({"same": [64, 256]}))
     nodes = [
         make_node("ReduceMax", ["x"], ["peak"], "peak", keepdims=0),
         make_node("Less", ["peak", "two"], ["is_small"], "less"),
@@ -128,16 +126,16 @@ def onnx_branch() -> bytes:
         make_node("Relu", ["chosen"], ["y"], "relu"),
     ]
     return _model(
-        [make_tensor_value_info("x", FLOAT, [64, 256])],
+        {"x": [64, 256]},
         nodes,
-        [make_tensor_value_info("y", FLOAT, [64, 256])],
+        {"y": [64, 256]},
         {"w": noise(256, 256, scale=0.05), "two": np.array(2, np.float32)},
     )
 
 
 def onnx_many_inputs() -> bytes:
     """An input of every kind that can be fed, a rank-0 one among them; `total` is the sum of all their elements."""
-    inputs = {
+    inputs: Infos = {
         "image": (FLOAT, [1, 3, 4, 4]),
         "tokens": (INT64, [8]),
         "mask": (BOOL, [8]),
@@ -150,24 +148,20 @@ def onnx_many_inputs() -> bytes:
         nodes.append(make_node("Cast", [name], [f"{name}/float"], f"{name}/cast", to=FLOAT))
         nodes.append(make_node("ReduceSum", [f"{name}/float"], [f"{name}/sum"], f"{name}/sum", keepdims=0))
     nodes.append(make_node("Sum", [f"{name}/sum" for name in inputs], ["total"], "total"))
-    return _model(
-        [make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
-        nodes,
-        [make_tensor_value_info("total", FLOAT, [])],
-    )
+    return _model(inputs, nodes, {"total": []})
 
 
 def onnx_dynamic() -> bytes:
     """Batch, height and width are free, and any will do: `x` [N,3,H,W] to `y` [N,8]."""
     return _model(
-        [make_tensor_value_info("x", FLOAT, ["N", 3, "H", "W"])],
+        {"x": ["N", 3, "H", "W"]},
         [
             make_node("Conv", ["x", "weights"], ["conv"], "conv", pads=[1, 1, 1, 1]),
             make_node("Relu", ["conv"], ["relu"], "relu"),
             make_node("GlobalAveragePool", ["relu"], ["pool"], "pool"),
             make_node("Flatten", ["pool"], ["y"], "flatten"),
         ],
-        [make_tensor_value_info("y", FLOAT, ["N", 8])],
+        {"y": ["N", 8]},
         {"weights": noise(8, 3, 3, 3)},
     )
 
@@ -180,8 +174,7 @@ def write_mapped(path: Path) -> None:
     names = ["x", *(f"layer{i}" for i in range(depth - 1)), "y"]
     nodes = [make_node("MatMul", [names[i], f"weights{i}"], [names[i + 1]], f"layer{i}") for i in range(depth)]
     weights = {f"weights{i}": noise(width, width, scale=1 / width, seed=i) for i in range(depth)}
-    ends = ([make_tensor_value_info(name, FLOAT, [1, width])] for name in ("x", "y"))
-    model = load_from_string(_model(next(ends), nodes, next(ends), weights))
+    model = load_from_string(_model({"x": [1, width]}, nodes, {"y": [1, width]}, weights))
     beside = {"save_as_external_data": True, "location": path.with_suffix(".bin").name, "size_threshold": 0}
     save(model, path, **beside)
 
@@ -189,9 +182,9 @@ def write_mapped(path: Path) -> None:
 def onnx_needs_width(width: int) -> bytes:
     """Declares `x` [N,W] free, yet refuses at run time every W but `width`: a wrong assumption about a shape."""
     return _model(
-        [make_tensor_value_info("x", FLOAT, ["N", "W"])],
+        {"x": ["N", "W"]},
         [make_node("MatMul", ["x", "weights"], ["y"], "project")],
-        [make_tensor_value_info("y", FLOAT, ["N", 4])],
+        {"y": ["N", 4]},
         {"weights": noise(width, 4)},
     )
 
@@ -201,17 +194,9 @@ def onnx_stateful() -> bytes:
     state = [1, 1, 16]
     lstm = ["x", "weights", "recurrence", "bias", "", "h", "c"]
     return _model(
-        [
-            make_tensor_value_info("x", FLOAT, [1, 1, 8]),
-            make_tensor_value_info("h", FLOAT, state),
-            make_tensor_value_info("c", FLOAT, state),
-        ],
+        {"x": [1, 1, 8], "h": state, "c": state},
         [make_node("LSTM", lstm, ["y", "h_out", "c_out"], "lstm", hidden_size=16)],
-        [
-            make_tensor_value_info("y", FLOAT, [1, 1, 1, 16]),
-            make_tensor_value_info("h_out", FLOAT, state),
-            make_tensor_value_info("c_out", FLOAT, state),
-        ],
+        {"y": [1, 1, 1, 16], "h_out": state, "c_out": state},
         {
             "weights": noise(1, 64, 8, scale=0.3),
             "recurrence": noise(1, 64, 16, scale=0.3, seed=1),
@@ -223,18 +208,18 @@ def onnx_stateful() -> bytes:
 def onnx_string_input() -> bytes:
     """Takes text, `words` [3], which no generated input can be."""
     return _model(
-        [make_tensor_value_info("words", STRING, [3])],
+        {"words": (STRING, [3])},
         [make_node("Identity", ["words"], ["same"], "same")],
-        [make_tensor_value_info("same", STRING, [3])],
+        {"same": (STRING, [3])},
     )
 
 
 def onnx_unknown_operator(name: str = "Frobnicate", domain: str = "com.example") -> bytes:
     """A valid file that no runtime can load, for want of the operator `domain`.`name`."""
     return _model(
-        [make_tensor_value_info("x", FLOAT, [1, 4])],
+        {"x": [1, 4]},
         [make_node(name, ["x"], ["y"], "mystery", domain=domain)],
-        [make_tensor_value_info("y", FLOAT, [1, 4])],
+        {"y": [1, 4]},
         domains={domain: 1},
     )
 
@@ -242,9 +227,9 @@ def onnx_unknown_operator(name: str = "Frobnicate", domain: str = "com.example")
 def onnx_gather() -> bytes:
     """Looks `index` [1] up in a table of 100 rows; an index from 100 up fails at run time, so that some runs do."""
     return _model(
-        [make_tensor_value_info("index", INT64, [1])],
+        {"index": (INT64, [1])},
         [make_node("Gather", ["table", "index"], ["row"], "lookup", axis=0)],
-        [make_tensor_value_info("row", FLOAT, [1, 4])],
+        {"row": [1, 4]},
         {"table": noise(100, 4)},
     )
 
@@ -252,12 +237,12 @@ def onnx_gather() -> bytes:
 def onnx_hostile_names() -> bytes:
     """Names that are markup, terminal escapes and line breaks, for whatever shows or stores them."""
     return _model(
-        [make_tensor_value_info(HOSTILE_INPUT, FLOAT, [1, 4])],
+        {HOSTILE_INPUT: [1, 4]},
         [
             make_node("Add", [HOSTILE_INPUT, "one"], ["[input]:0"], HOSTILE_NODE),
             make_node("Relu", ["[input]:0"], [HOSTILE_OUTPUT], "[link=file:///etc/passwd]relu"),
         ],
-        [make_tensor_value_info(HOSTILE_OUTPUT, FLOAT, [1, 4])],
+        {HOSTILE_OUTPUT: [1, 4]},
         {"one": np.ones(1, np.float32)},
     )
 
@@ -271,7 +256,7 @@ def onnx_quantised() -> bytes:
         "weights/scale": np.array(1 / 127, np.float32),
     }
     return _model(
-        [make_tensor_value_info("x", FLOAT, [1, 32])],
+        {"x": [1, 32]},
         [
             make_node("QuantizeLinear", ["x", "scale", "zero"], ["x/int8"], "x/quantise"),
             make_node("DequantizeLinear", ["x/int8", "scale", "zero"], ["x/float"], "x/dequantise"),
@@ -280,6 +265,6 @@ def onnx_quantised() -> bytes:
             make_node("QuantizeLinear", ["product", "scale", "zero"], ["y/int8"], "y/quantise"),
             make_node("DequantizeLinear", ["y/int8", "scale", "zero"], ["y"], "y/dequantise"),
         ],
-        [make_tensor_value_info("y", FLOAT, [1, 8])],
+        {"y": [1, 8]},
         constants,
     )
