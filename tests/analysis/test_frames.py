@@ -10,7 +10,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo, Watched
 from edgetop.session.records import READING
 from tests.support.clocks import ManualClock
-from tests.support.manifests import begun
+from tests.support.sessions import begun
 
 IDS = ("temp/cpu", "stage/capture", "frame/between", "stage/inference", "frame/total", "drop/frames")
 

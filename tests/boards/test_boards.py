@@ -17,7 +17,7 @@ from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.session.manifest import Board, SensorInfo, to_json
 from tests.support.clocks import ManualClock
-from tests.support.manifests import begun
+from tests.support.sessions import begun
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -18,7 +18,7 @@ from edgetop.session.manifest import (
 )
 from edgetop.session.records import FIRST, INFERENCE, MEASURE
 from tests.support.clocks import ManualClock
-from tests.support.manifests import begun
+from tests.support.sessions import begun
 
 MS = 1_000_000
 COUNT = 1_000

@@ -44,8 +44,8 @@ from edgetop.session.orders import Order
 from edgetop.session.records import FIRST, WARMUP, Readings
 from edgetop.session.seconds import SecondAggregator
 from tests.support.clocks import NS, ManualClock
-from tests.support.manifests import begun
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
+from tests.support.sessions import begun
 
 ORIGIN = ManualClock().monotonic_ns()
 MS = 1_000_000

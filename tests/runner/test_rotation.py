@@ -17,10 +17,9 @@ from edgetop.session.manifest import Load, Manifest, SensorInfo
 from edgetop.session.records import READING, Readings
 from tests.runner.test_conductor import ORIGIN, Session, Sink
 from tests.support.clocks import NS, ManualClock
-from tests.support.manifests import begun
 from tests.support.recordings import played
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
-from tests.support.sessions import folded
+from tests.support.sessions import begun, folded
 
 pytestmark = pytest.mark.slow
 

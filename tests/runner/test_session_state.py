@@ -27,8 +27,8 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import FIRST, MEASURE, WARMUP
 from tests.support.clocks import NS, ManualClock
-from tests.support.manifests import begun
 from tests.support.scripted_engine import inferences
+from tests.support.sessions import begun
 
 LOADED = Loaded(
     runtime="onnxruntime",

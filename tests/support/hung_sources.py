@@ -22,7 +22,7 @@ from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import measured
 from edgetop.session.seconds import NS
 from tests.support.engine_runs import spec_for
-from tests.support.manifests import begun
+from tests.support.sessions import begun
 from tests.support.waiting import wait_until
 
 CADENCE_S = 0.1

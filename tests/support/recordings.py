@@ -19,7 +19,7 @@ from edgetop.session.operators import Burst, Operator, burst_of
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, READING, WARMUP, Inferences, Readings
 from edgetop.session.seconds import SecondAggregator
 from tests.support.clocks import NS, ManualClock
-from tests.support.manifests import begun
+from tests.support.sessions import begun
 
 SENSORS = (
     sensor("temp", "cpu-thermal", "/sys/a"),

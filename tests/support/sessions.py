@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgetop.analysis.analysis import PARTS, Analysis, MonitorView
 from edgetop.sensors.protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch
+from edgetop.session.clock import Clock, anchor, format_utc
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Load, Manifest, Model, SensorInfo
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
@@ -34,6 +35,21 @@ def make_manifest(*sensors: SensorInfo, **changes: object) -> Manifest:
         "sensors": sensors,
     }
     return Manifest(**{**known, **changes})
+
+
+def begun(
+    clock: Clock, *, load: Load | None = None, sensors: tuple[SensorInfo, ...] = (), name: str = "test"
+) -> Manifest:
+    """The manifest of a session that has just begun."""
+    origin = clock.monotonic_ns()
+    return make_manifest(
+        *sensors,
+        name=name,
+        created_utc=format_utc(clock.utc()),
+        clock=ClockInfo(origin, "boot", (anchor(clock, origin),)),
+        board=Board(),
+        load=load or Load(),
+    )
 
 
 def make_sensor(sensor_id: str, **more: object) -> SensorInfo:
