@@ -8,7 +8,7 @@ import os
 import pytest
 
 from edgetop.simulation.scenarios import SCENARIOS
-from tests.support.told import Burners, check_told, demo
+from tests.support.demo_runs import Burners, check_told, demo
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1_800)]
 

@@ -18,10 +18,9 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support import sshd
-from tests.support.asked import Asked
 from tests.support.commands import edgetop, environment
 from tests.support.relays import FakeSsh, LiveRecording, plant_program, read_until
-from tests.support.scripts import Script
+from tests.support.scripts import OrderLog, Script
 from tests.support.sessions import differences, folded
 from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal, as_its_own
 from tests.support.waiting import wait_until
@@ -79,7 +78,7 @@ def way(request, home, monkeypatch):
 
 
 def test_it_is_watched_through_a_drop_marked_and_seen_to_its_end(way, script, live):
-    asked = Asked()
+    asked = OrderLog()
     server = ControlServer(live.folder, asked)
     server.start()
     there = str(way.folder / "edgetop")

@@ -13,7 +13,7 @@ import pytest
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
 from tests.support.delegates import claiming_delegate
-from tests.support.told import Burners
+from tests.support.demo_runs import Burners
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.support.told import Burners, check_told, demo
+from tests.support.demo_runs import Burners, check_told, demo
 
 pytestmark = pytest.mark.slow
 

@@ -15,12 +15,11 @@ from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.orders import Order
-from tests.support.asked import Asked
 from tests.support.clocks import ManualClock
 from tests.support.recordings import record
 from tests.support.relays import Pipes
 from tests.support.replays import replay_of
-from tests.support.scripts import ListFeed, Script, measured
+from tests.support.scripts import ListFeed, OrderLog, Script, measured
 from tests.support.waiting import wait_until
 
 WHOLE = Can.STOP | Can.MARK | Can.PAUSE_RECORDING | Can.PROFILE
@@ -35,7 +34,7 @@ class Source(Feed, Protocol):
 
 
 def live() -> tuple[Source, list[Order]]:
-    feed, session = LiveFeed(), Asked()
+    feed, session = LiveFeed(), OrderLog()
     feed.connect(session)
     return feed, session.asked
 

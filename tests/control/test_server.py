@@ -14,19 +14,19 @@ from edgetop.control.wire import MAX_LINE, Answer, NotRunningError, address, giv
 from edgetop.errors import EdgetopError, InputError
 from edgetop.recording.files import SOCKET
 from edgetop.session.orders import Order
-from tests.support.asked import Asked
+from tests.support.scripts import OrderLog
 from tests.support.waiting import wait_until
 
 FINAL = Answer(end_reason="user")
 
 
 @pytest.fixture
-def session() -> Asked:
-    return Asked()
+def session() -> OrderLog:
+    return OrderLog()
 
 
 @pytest.fixture
-def server(tmp_path: Path, session: Asked) -> Iterator[ControlServer]:
+def server(tmp_path: Path, session: OrderLog) -> Iterator[ControlServer]:
     server = ControlServer(tmp_path, session)
     server.start()
     yield server
@@ -47,14 +47,16 @@ def told(connection: socket.socket) -> Answer:
         return parse_answer(answers.readline())
 
 
-def test_orders_reach_the_session(server: ControlServer, session: Asked, tmp_path: Path) -> None:
+def test_orders_reach_the_session(server: ControlServer, session: OrderLog, tmp_path: Path) -> None:
     for order in (Order("mark", "fan \x1b[31m on"), Order("mark"), *map(Order, ("pause", "resume", "profile"))):
         assert give(tmp_path, order) == Answer()
     marks = [Order("mark", "fan \x1b[31m on"), Order("mark")]
     assert session.asked == [*marks, Order("pause"), Order("resume"), Order("profile")]
 
 
-def test_a_stop_is_answered_when_the_recording_is_final(server: ControlServer, session: Asked, tmp_path: Path) -> None:
+def test_a_stop_is_answered_when_the_recording_is_final(
+    server: ControlServer, session: OrderLog, tmp_path: Path
+) -> None:
     answers: list[Answer] = []
     threads = [
         threading.Thread(target=lambda: answers.append(give(tmp_path, Order("stop")))) for _ in range(2)
@@ -76,7 +78,7 @@ def test_the_socket_is_its_owners_alone(server: ControlServer, tmp_path: Path) -
     assert stat.S_IMODE(status.st_mode) == 0o600
 
 
-def test_another_user_is_refused(tmp_path: Path, session: Asked) -> None:
+def test_another_user_is_refused(tmp_path: Path, session: OrderLog) -> None:
     server = ControlServer(tmp_path, session, uid=os.geteuid() + 1)
     server._uids.discard(0)  # the tests may be run by root
     server.start()
@@ -86,7 +88,7 @@ def test_another_user_is_refused(tmp_path: Path, session: Asked) -> None:
     assert session.asked == []
 
 
-def test_a_path_may_be_longer_than_a_socket_address_has_room_for(tmp_path: Path, session: Asked) -> None:
+def test_a_path_may_be_longer_than_a_socket_address_has_room_for(tmp_path: Path, session: OrderLog) -> None:
     folder = tmp_path / ("long" * 50) / ("path" * 50)
     folder.mkdir(parents=True)
     server = ControlServer(folder, session)
@@ -102,7 +104,7 @@ def test_without_a_session_nobody_takes_the_order(tmp_path: Path) -> None:
         give(tmp_path / "nothing", Order("stop"))
 
 
-def test_what_a_session_that_was_killed_left_behind_is_nobody(tmp_path: Path, session: Asked) -> None:
+def test_what_a_session_that_was_killed_left_behind_is_nobody(tmp_path: Path, session: OrderLog) -> None:
     left = ControlServer(tmp_path, session)
     left._listener.close()
     left._wake.close()
@@ -132,7 +134,7 @@ def test_after_its_end_a_session_takes_no_orders(server: ControlServer, tmp_path
     ids=["http", "binary", "deep", "version", "unknown", "long", "huge"],
 )
 def test_garbage_is_answered_with_a_line_and_harms_nobody(
-    sent: bytes, error: str, server: ControlServer, session: Asked, tmp_path: Path
+    sent: bytes, error: str, server: ControlServer, session: OrderLog, tmp_path: Path
 ) -> None:
     with connected(tmp_path) as connection:
         try:
@@ -149,7 +151,7 @@ def test_garbage_is_answered_with_a_line_and_harms_nobody(
     assert session.asked == [Order("mark", "well")]
 
 
-def test_an_order_may_come_in_pieces(server: ControlServer, session: Asked, tmp_path: Path) -> None:
+def test_an_order_may_come_in_pieces(server: ControlServer, session: OrderLog, tmp_path: Path) -> None:
     connection = connected(tmp_path)
     for piece in (b'{"edgetop": 1,', b' "do": "mark", ', b'"note": "slow"}\n'):
         connection.sendall(piece)
@@ -157,7 +159,7 @@ def test_an_order_may_come_in_pieces(server: ControlServer, session: Asked, tmp_
     assert session.asked == [Order("mark", "slow")]
 
 
-def test_who_does_not_finish_an_order_is_told_so(tmp_path: Path, session: Asked) -> None:
+def test_who_does_not_finish_an_order_is_told_so(tmp_path: Path, session: OrderLog) -> None:
     server = ControlServer(tmp_path, session, patience_s=0.05)
     server.start()
     connection = connected(tmp_path)
@@ -167,7 +169,7 @@ def test_who_does_not_finish_an_order_is_told_so(tmp_path: Path, session: Asked)
     assert session.asked == []
 
 
-def test_many_who_say_nothing_do_not_keep_others_out_for_ever(tmp_path: Path, session: Asked) -> None:
+def test_many_who_say_nothing_do_not_keep_others_out_for_ever(tmp_path: Path, session: OrderLog) -> None:
     server = ControlServer(tmp_path, session, patience_s=0.5)
     server.start()
     idle = [connected(tmp_path) for _ in range(MAX_CLIENTS)]
@@ -180,7 +182,7 @@ def test_many_who_say_nothing_do_not_keep_others_out_for_ever(tmp_path: Path, se
     server.finish(FINAL)
 
 
-def test_who_leaves_before_the_end_is_not_waited_for(server: ControlServer, session: Asked, tmp_path: Path) -> None:
+def test_who_leaves_before_the_end_is_not_waited_for(server: ControlServer, session: OrderLog, tmp_path: Path) -> None:
     connection = connected(tmp_path)
     connection.sendall(b'{"edgetop": 1, "do": "stop"}\n')
     wait_until(lambda: session.asked)
@@ -197,7 +199,7 @@ def test_while_nobody_asks_it_waits_without_waking(server: ControlServer, tmp_pa
 
 
 def test_an_answer_in_its_name_by_another_user_is_not_believed(
-    server: ControlServer, session: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ControlServer, session: OrderLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edgetop.control.wire.peer_uid", lambda _: os.geteuid() + 1)
     with pytest.raises(InputError, match="another user answers"):

@@ -20,9 +20,9 @@ from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
 from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
-from tests.support.asked import Asked
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, session, with_phases
+from tests.support.scripts import OrderLog
 from tests.support.sessions import differences, folded
 from tests.support.waiting import wait_until
 
@@ -216,7 +216,7 @@ def test_a_session_that_is_removed_is_told_and_over(tmp_path: Path) -> None:
 
 
 def test_orders_reach_the_session_without_a_wait(tmp_path: Path) -> None:
-    writer, asked = Writer(tmp_path / "s.edgetop", made(8)), Asked()
+    writer, asked = Writer(tmp_path / "s.edgetop", made(8)), OrderLog()
     server = ControlServer(writer.folder, asked)
     server.start()
     viewer = Viewer(writer.folder)

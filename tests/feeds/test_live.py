@@ -12,8 +12,7 @@ from edgetop.feeds.protocol import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, 
 from edgetop.session.batch import Batch, merge
 from edgetop.session.orders import Order
 from edgetop.session.records import NO_INFERENCES
-from tests.support.asked import Asked
-from tests.support.scripts import Script
+from tests.support.scripts import OrderLog, Script
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +33,7 @@ def test_before_a_session_is_connected_it_can_do_nothing_and_asks_nobody() -> No
 def test_it_goes_on_without_its_screen_only_where_there_is_a_way_back() -> None:
     for outlives in (False, True):
         feed = LiveFeed(outlives_its_screen=outlives)
-        feed.connect(Asked())
+        feed.connect(OrderLog())
         assert (Can.DETACH in feed.can) is outlives
         feed.close()
         assert feed.can == Can.NOTHING

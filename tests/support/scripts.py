@@ -29,9 +29,9 @@ from edgetop.session.manifest import (
     TensorInfo,
 )
 from edgetop.session.operators import Operator, burst_of
+from edgetop.session.orders import Order
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, READING, WARMUP, Inferences
 from edgetop.session.seconds import NS, SecondAggregator
-from tests.support.asked import Asked
 
 # Text that a terminal, Rich or Textual would act on, or that breaks a careless layout.
 HOSTILE = (
@@ -180,6 +180,16 @@ def squeezenet(runs: int, run_ns: int) -> tuple[Operator, ...]:
         Operator(name, op_type, "CUDA" if 4 <= i < 7 else "CPU", runs, int(ns * weight))
         for i, (name, op_type, weight) in enumerate(named)
     )
+
+
+class OrderLog:
+    """A session that stores the orders that it gets."""
+
+    def __init__(self) -> None:
+        self.asked: list[Order] = []
+
+    def order(self, order: Order) -> None:
+        self.asked.append(order)
 
 
 class Script:
@@ -420,7 +430,7 @@ def throttled_by(text: str) -> Script:
     return script.tell("hook-failed", "warning", f"hook {text}", text)
 
 
-class ListFeed(Asked):
+class ListFeed(OrderLog):
     """Plays batches, one a read, and keeps what it was asked to do. Where `ends`, the last one is the end."""
 
     player = None
