@@ -1,5 +1,5 @@
 """What a model file says of itself: its operators, shapes, sizes, and the work that follows from them.
 
 Files are read without any inference runtime and without loading weights. Nothing here runs a
-model or measures anything; what cannot be known from the file is None, never a guess.
+model or measures anything; what does not follow from the file is None, never a guess.
 """

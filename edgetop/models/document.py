@@ -128,7 +128,7 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Sums over the operators that each is known of, None where there are none, and how many the others are."""
+    """Each sum covers the operators whose figure is known; None: no operator has one. Beside it: how many have none."""
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):
         unknown = getattr(totals, f"{key}_unknown")

@@ -1,6 +1,6 @@
 """A model as its file has it: tensors, operators in order of execution, and what was said about them.
 
-Tensors are known by their place in `Graph.tensors`, since TFLite's names may be missing or
+Tensors are identified by their place in `Graph.tensors`, since TFLite's names may be missing or
 alike; an omitted optional input is -1. Profiles are joined to it by an operator's position and name.
 """
 
@@ -172,7 +172,7 @@ def _depends(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
         return operator.op_type in _TFLITE
     if operator.op_type == _BRANCHES:
         return not _is_constant(graph, operator, 0)
-    if operator.op_type == _LOOPS:  # for a number of times that is known, unless a condition ends it
+    if operator.op_type == _LOOPS:  # a constant number of times, unless a condition ends it
         has_condition = len(operator.inputs) > 1 and operator.inputs[1] != OMITTED
         return has_condition or not _is_constant(graph, operator, 0)
     return operator.op_type in _ONNX

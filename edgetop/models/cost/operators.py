@@ -27,7 +27,7 @@ Place = tuple[int, int]  # of a tensor: the number of its graph, the main one be
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """The work of an operator in one inference. What is not known is None."""
+    """The work of an operator in one inference. What is unknown is None."""
 
     operator: Operator
     is_folded: bool  # its outputs are constant: computed once, at load, and free afterwards
@@ -123,7 +123,7 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the operators of which each is known, and of how many it is not."""
+    """Each sum covers the operators whose figure is known; `..._unknown` counts the others."""
 
     operators: int
     folded: int  # of these, how many are computed once at load
@@ -147,7 +147,7 @@ class Weights:
     parameters: int
     bytes: int  # as operators read them, which for TFLite's float16 is after DEQUANTIZE, at twice the size
     by_dtype: Mapping[str, tuple[int, int]]  # as stored: dtype to parameters and bytes
-    unknown: int  # tensors whose size is not known
+    unknown: int  # tensors whose size is unknown
     unread: int = 0  # parameters that lie in the file and that no operator reads; not among the others
 
 

@@ -33,7 +33,7 @@ def _convolution(node: Node) -> int:
 
 
 def _einsum(node: Node) -> int:
-    """One product for each choice of all labels; with a third operand the order of work is not known."""
+    """One product for each choice of all labels; with a third operand the order of work is unknown."""
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:
         raise UnknownError
@@ -41,7 +41,7 @@ def _einsum(node: Node) -> int:
 
 
 def _attention(node: Node) -> int:
-    """com.microsoft's: projections, scores, weighted values. With past keys their number is not known."""
+    """com.microsoft's: projections, scores, weighted values. With past keys their number is unknown."""
     if node.has(4):
         raise UnknownError
     batch, length, width = node.full_sizes(0)

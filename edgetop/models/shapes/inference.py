@@ -148,7 +148,7 @@ def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
 
 
 def _overruled(graph: Graph) -> set[int]:
-    """Outputs of the model whose declared sizes say nothing where the rule of their operator cannot tell them.
+    """Outputs of the model whose declared sizes are not used where the rule of their operator gives none.
 
     Where inputs are open, exporters write of outputs what they saw, or a name that nobody checks: [batch] of 4.
     Of an operator without a rule there is nothing better.

@@ -1,4 +1,4 @@
-"""An operator with what is known of its tensors, and how a rule asks for it."""
+"""An operator with its tensors, and the questions that a rule asks about them."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
 class UnknownError(ValueError):
-    """What a rule needs is not known, so neither is what it gives."""
+    """What a rule needs is unknown, and so is its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Node:
         return tensor
 
     def sizes(self, place: int = 0) -> Sizes:
-        """The shape of an input. Raises UnknownError where the rank is not known."""
+        """The shape of an input. Raises UnknownError where the rank is unknown."""
         return _sizes(self.tensor(place))
 
     def full_sizes(self, place: int = 0) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class Node:
     def ints(self, name: str, place: int) -> list[int] | None:
         """Whole numbers that are an attribute in older versions of an operator and an input in newer ones.
 
-        None where neither is given. Raises UnknownError for an input whose value is not known.
+        None where neither is given. Raises UnknownError for an input whose value is unknown.
         """
         given = self.attribute(name)
         if given is not None:
@@ -93,10 +93,10 @@ def _sizes(tensor: Tensor) -> Sizes:
 
 
 def complete(sizes: Sequence[int | None]) -> tuple[int, ...]:
-    found = tuple(size for size in sizes if size is not None)
-    if len(found) != len(sizes):
+    result = tuple(size for size in sizes if size is not None)
+    if len(result) != len(sizes):
         raise UnknownError
-    return found
+    return result
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -39,10 +39,10 @@ def filled(sizes: Sizes, wanted: list[int]) -> Sizes:
     if elements is None:
         return tuple(None if size == -1 else size for size in wanted)
     missing = elements // rest if rest else 0
-    found = tuple(missing if size == -1 else size for size in wanted)
-    if math.prod(found) != elements:
+    result = tuple(missing if size == -1 else size for size in wanted)
+    if math.prod(result) != elements:
         raise UnknownError
-    return found
+    return result
 
 
 def flatten(node: Node) -> list[Sizes | None]:
@@ -144,15 +144,15 @@ def resize(node: Node) -> list[Sizes | None]:
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError
     axes = node.attribute("axes", tuple(range(len(sizes))))
-    found = list(sizes)
+    result = list(sizes)
     if node.has(3):
         wanted = [int(size) for size in node.value(3).reshape(-1)]
     else:
         scales = _scales(node)
         wanted = [math.floor(sizes[axis] * scale) for axis, scale in zip(axes, scales, strict=True)]
     for axis, size in zip(axes, wanted, strict=True):
-        found[axis] = size
-    return [tuple(found)]
+        result[axis] = size
+    return [tuple(result)]
 
 
 def _scales(node: Node) -> list[float]:

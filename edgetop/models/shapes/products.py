@@ -46,7 +46,7 @@ def matmul_of_blocks(node: Node) -> list[Sizes | None]:
 
 
 def einsum_labels(node: Node) -> tuple[list[str], str, dict[str, int]]:
-    """Labels of the inputs and of the output, and the size of each label. Ellipses are not known."""
+    """Labels of the inputs and of the output, and the size of each label. Ellipses are not supported."""
     terms, arrow, out = node.attribute("equation", "").replace(" ", "").partition("->")
     inputs = terms.split(",")
     if "." in terms or len(inputs) != len(node.inputs):
@@ -89,7 +89,7 @@ def value_width(node: Node) -> int:
 
 
 def multi_head_attention(node: Node) -> list[Sizes | None]:
-    """Queries, keys and values of three dimensions each, or as packed as is not known."""
+    """Queries, keys and values of three dimensions each, which are not packed."""
     batch, length, width = node.sizes()
     if not (node.has(1) and node.has(2)):
         raise UnknownError
