@@ -1,6 +1,6 @@
 """The event log: the last events, and what went wrong, each thing once."""
 
-from edgetop.analysis.events import KEPT, KEPT_LASTING, EventLog
+from edgetop.analysis.events import MAX_EVENTS, MAX_LASTING, EventLog
 from edgetop.session.events import Event, Severity
 
 
@@ -21,17 +21,17 @@ def test_events_are_newest_first() -> None:
 
 
 def test_only_the_last_thousand_are_kept_but_all_are_counted() -> None:
-    view = log_of(*(event(i) for i in range(KEPT + 5))).view()
-    assert KEPT == 1_000
-    assert len(view.newest_first) == KEPT
-    assert (view.newest_first[0].t_ns, view.newest_first[-1].t_ns) == (KEPT + 4, 5)
-    assert view.total == KEPT + 5
+    view = log_of(*(event(i) for i in range(MAX_EVENTS + 5))).view()
+    assert MAX_EVENTS == 1_000
+    assert len(view.newest_first) == MAX_EVENTS
+    assert (view.newest_first[0].t_ns, view.newest_first[-1].t_ns) == (MAX_EVENTS + 4, 5)
+    assert view.total == MAX_EVENTS + 5
 
 
 def test_what_went_wrong_lasts_though_a_thousand_events_follow() -> None:
     wrong = event(0, "provider-dropped", "critical")
     log = log_of(wrong)
-    log.fold(tuple(event(i) for i in range(2 * KEPT)))
+    log.fold(tuple(event(i) for i in range(2 * MAX_EVENTS)))
     assert log.view().lasting == (wrong,)
 
 
@@ -46,8 +46,8 @@ def test_log_lines_and_what_went_well_do_not_last() -> None:
 
 
 def test_the_number_of_lasting_events_is_bounded() -> None:
-    view = log_of(*(event(i, "sensor-lost", "warning", str(i)) for i in range(3 * KEPT_LASTING))).view()
-    assert len(view.lasting) == KEPT_LASTING
+    view = log_of(*(event(i, "sensor-lost", "warning", str(i)) for i in range(3 * MAX_LASTING))).view()
+    assert len(view.lasting) == MAX_LASTING
     assert view.lasting[0].t_ns == 0
 
 
