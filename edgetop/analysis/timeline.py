@@ -2,8 +2,8 @@
 
 Memory is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes
 survive every merge, so that no spike is lost when many seconds fall into one column. Values
-are joined one by one in their order, so that the same values give the same picture to the
-last bit, however they were batched. They are kept in single precision, which no chart can show.
+are added one by one in order, so that the same values give the same picture to the
+last bit, however they were batched. They are stored in single precision, which is more than a chart can show.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 RECENT_SECONDS = 3_600
 COARSE_BINS = 2_048
-POINTS = 600  # what a view carries: more than the columns of any screen
+POINTS = 600  # in a view: more than the columns of any screen
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ class Points:
         return bool(np.isnan(self.middle).all())
 
     def until(self, second: float) -> "Points":
-        """The same without what came after: of a screen that stands while the session goes on."""
+        """The points up to `second`, for a screen that is paused while the session continues."""
         span = self.axis.to_s - self.axis.from_s
         is_after = np.arange(POINTS) * span >= (second - self.axis.from_s) * POINTS
         return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
@@ -83,7 +83,7 @@ class Points:
         return float(lowest), float(highest)
 
     def bridged(self, seconds: float) -> "Points":
-        """Without holes of at most so long between two values: what was before stands there."""
+        """The points with each hole of at most `seconds` between two values filled by the value before it."""
         known = np.flatnonzero(~np.isnan(self.middle))
         most = int(seconds * POINTS / (self.axis.to_s - self.axis.from_s))
         holes = np.diff(known) - 1
@@ -104,8 +104,8 @@ class Timeline:
     """Low, middle and high of `tracks` quantities per second, and the weight of each second."""
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
-        """`has_top`: values have a top of their own beside the high one. Without, it is the same."""
-        # A second is cleared before it is used: what of an hour has not come yet takes no memory.
+        """`has_top`: values have a top beside the high one. Without, both are the same."""
+        # A second is cleared before it is used: seconds that have not come yet take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
         self._coarse = _Bins(_empty(4 + has_top, tracks, COARSE_BINS))
@@ -113,7 +113,7 @@ class Timeline:
         self._newest = -1
 
     def grow(self, tracks: int) -> None:
-        """Make room for so many quantities in all; those there are keep their places."""
+        """Make room for so many quantities in all; the present ones keep their places."""
         rows, known, _ = self._recent.figures.shape
         if tracks > known:
             grown = np.zeros((rows, tracks, RECENT_SECONDS), np.float32)
@@ -125,14 +125,14 @@ class Timeline:
             self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
-        """Values as late as this are about to be added: what is old beside them is not wanted second by second."""
+        """Announce values as late as this: values that are old beside them are not stored second by second."""
         self._newest = max(self._newest, second)
 
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
         """Add n values, or figures of many values, in the order in which they were made.
 
         `track`, `second` and `weight` have shape (n,), `figures` (3, n), or (4, n) with a top: low, middle, high, top.
-        Seconds may come again, and late. What is dated before the session is left out.
+        Seconds may come again, and late. Values dated before the session are left out.
         """
         low, middle, high, *top = figures
         joined = np.stack([low, middle * weight, high, weight, *top]).astype(np.float32)  # `at` is slow where it casts
@@ -193,7 +193,7 @@ class Timeline:
         return self._coarse_width
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
-        """What was added in each second, or coarse bin, from `begin_s` on: the values times their weights, the weights.
+        """The sums in each second, or coarse bin, from `begin_s` on: of values times their weights, and of weights.
 
         Shapes (tracks, seconds or bins). `begin_s` and `end_s` lie on borders of bins.
         """
@@ -211,7 +211,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """As `_resampled`, where each second has as many places as any other: what a screen shows at each refresh."""
+        """Like `_resampled` if each second has the same number of places, as at each refresh of a screen."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
@@ -255,7 +255,7 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Shape (4, POINTS). A value stands in every place that its span touches."""
+    """Shape (4, POINTS). A value is in every place that its span touches."""
     span = axis.to_s - axis.from_s
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
     starts, figures = starts[inside], figures[:, inside]

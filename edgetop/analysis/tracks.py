@@ -1,7 +1,7 @@
-"""What every sensor read: its value now, its extremes, its mean, its timeline, and its last values second by second.
+"""The readings of every sensor: value now, extremes, mean, timeline, and the last values second by second.
 
 Quantities (heat, memory, cost) are views over these tracks. Slowdowns, alerts and the forecast look up the last half
-hour here: none keeps readings of its own.
+hour here: none stores readings of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,10 @@ from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
 
 BRIDGED_S = 5  # sources are read every 1 to 5 s, those of power at jittered times
-HOLD_S = 12  # a value stands for so long where it is looked up
+HOLD_S = 12  # a value is valid for so long in a look-up
 SECONDS = 2_048  # whose values can be looked up
 FOLDED_AT_ONCE_S = 512  # of a long batch
-LARGEST = 1e30  # a damaged file may hold more
+LARGEST = 1e30  # a damaged file may contain larger values
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -40,12 +40,12 @@ def hold_last(values: Floats, most: int | None = None) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class ReadingBlocks:
-    """What sensors read in blocks of one width. A column is a block, a row a sensor; NaN where nothing was read."""
+    """Readings in blocks of one width. A column is a block, a row a sensor; NaN where nothing was read."""
 
     width_s: int
     first: int  # number of the first block: it begins at `first * width_s`
     mean: Floats
-    mid_s: Floats  # when that was on average, since the session's origin; NaN where that was not asked for
+    mid_s: Floats  # the mean time of the readings, since the session's origin; NaN if it was not requested
     count: Floats
 
 
@@ -63,20 +63,20 @@ class TrackView:
     is_lost: bool  # its last read failed
     reason: str  # why it is lost, or why it was never read
     read_ns: int | None = None
-    trip_c: float | None = None  # of a zone: at how much it throttles, where that is known
+    trip_c: float | None = None  # of a zone: at which temperature it throttles, if known
 
 
 @dataclass(frozen=True, slots=True)
 class MissingSensor:
-    """Something this board does not tell."""
+    """A quantity that this board does not measure."""
 
     what: str
     why: str
-    fix: str  # the command that would change that, or nothing
+    fix: str  # the command that would change that, or empty
 
 
 class _Figures:
-    """What is known of each sensor, by its place in the manifest. Readings are joined one by one, in their order."""
+    """The figures of each sensor, by its place in the manifest. Readings are added one by one, in their order."""
 
     def __init__(self, tracks: int) -> None:
         self.value = np.full(tracks, np.nan)
@@ -91,24 +91,21 @@ class _Figures:
         for name, values in vars(self).items():
             setattr(self, name, np.concatenate([values, getattr(more, name)]))
 
-    def add(self, t_ns: npt.NDArray[np.int64], sensor: npt.NDArray[np.int64], value: npt.NDArray[np.float64]) -> None:
-        np.minimum.at(self.min, sensor, value)
-        np.maximum.at(self.max, sensor, value)
-        np.add.at(self.sum, sensor, value)
+    def add(self, t_ns: Ints, sensor: Ints, value: Floats) -> None:
         self.count += np.bincount(sensor, minlength=len(self.count))
+        self._add(sensor, t_ns, value, value, value, value)
+
+    def add_stretches(self, of: Stretches) -> None:
+        np.add.at(self.count, of["sensor"], of["count"])
+        self._add(of["sensor"], of["until_ns"], of["low"], of["high"], of["mean"] * of["count"], of["last"])
+
+    def _add(self, sensor: Ints, t_ns: Ints, low: Floats, high: Floats, total: Floats, last: Floats) -> None:
+        np.minimum.at(self.min, sensor, low)
+        np.maximum.at(self.max, sensor, high)
+        np.add.at(self.sum, sensor, total)
         np.maximum.at(self.t_ns, sensor, t_ns)
         newest = t_ns == self.t_ns[sensor]
-        self.value[sensor[newest]] = value[newest]  # of several at one time, the last
-
-    def add_stretches(self, stretches: Stretches) -> None:
-        sensor = stretches["sensor"]
-        np.minimum.at(self.min, sensor, stretches["low"])
-        np.maximum.at(self.max, sensor, stretches["high"])
-        np.add.at(self.sum, sensor, stretches["mean"] * stretches["count"])
-        np.add.at(self.count, sensor, stretches["count"])
-        np.maximum.at(self.t_ns, sensor, stretches["until_ns"])
-        newest = stretches["until_ns"] == self.t_ns[sensor]
-        self.value[sensor[newest]] = stretches["last"][newest]
+        self.value[sensor[newest]] = last[newest]  # of several at one time, the last
 
 
 class Tracks:
@@ -127,7 +124,7 @@ class Tracks:
         self._last = np.empty((0, SECONDS))
         self._last_ms = np.empty((0, SECONDS), np.int16)
         self.newest_s = -1  # the newest second with a reading
-        self.until_ns = 0  # so far everything is known but what comes late
+        self.until_ns = 0  # up to here all readings are known, except late ones
         self._coarse_until_s, self._coarse_s = -1, 0  # until when readings came as stretches, and the longest
         self._lost_because: dict[str, str] = {}  # by id, of sensors whose last read failed
         self._now_ns = 0
@@ -139,10 +136,10 @@ class Tracks:
             pass
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Fold the batch in parts of a few minutes; each part is given once it is folded.
+        """Fold the batch in parts of a few minutes; yields each part once it is folded.
 
-        Who looks up seconds must do so part by part, as only the latest are here. Seconds and readings are divided,
-        all else is in the first part.
+        A fold that looks up seconds must do so part by part, as only the latest are stored. Seconds and readings are
+        divided, all else is in the first part.
         """
         self._views = {}
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -222,28 +219,28 @@ class Tracks:
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
-        """What these sensors read last in each of these seconds; NaN where nothing. Shape (sensors, seconds)."""
+        """The last reading of these sensors in each of these seconds; NaN without one. Shape (sensors, seconds)."""
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """What was known in each of these seconds, and where it was read just then. Shapes (sensors, seconds)."""
+        """The last value known in each of these seconds, and where it was read just then. Shapes (sensors, seconds)."""
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
 
     def blocks(
         self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int, *, timed: bool = True
     ) -> ReadingBlocks:
-        """The whole blocks of that width, a power of two, within this time: the latest `most`.
+        """The complete blocks of that width, a power of two, within this time: the latest `most`.
 
-        They are wider where the session is so long that seconds so far back are joined further. `timed`: with when
-        each was read on average.
+        They are wider in a session so long that seconds so far back are merged further. `timed`: with the mean time
+        of the readings.
         """
         is_coarse = width_s * most > SECONDS
         if is_coarse:
             width_s = max(width_s, self._timeline.coarse_width_s)
-        if width_s <= self._coarse_s:  # of stretches that long there is no course within a block
+        if width_s <= self._coarse_s:  # stretches that long have no course within a block
             from_s = max(from_s, self._coarse_until_s + 1)
         newest = self.newest_s // width_s
         end = min(until_s // width_s, newest + 1)
@@ -278,12 +275,12 @@ class Tracks:
         return self._views[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
-        """None where the board has no such sensor."""
+        """None if the board has no such sensor."""
         place = self._places.get(sensor_id)
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis) -> Points | None:
-        """Between two readings of one that is read at its own times, the former stands."""
+        """Between two readings the former is valid, as sensors are read at times of their own."""
         place = self._places.get(sensor_id)
         return None if place is None else self._timeline.points(axis, place).bridged(BRIDGED_S)
 
@@ -305,7 +302,7 @@ class TracksReader:
     """A fold that looks up readings: parts of a batch come to it once they are folded into its tracks."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
-        """`tracks`: into which whoever owns them folds each part before; None: some of its own."""
+        """`tracks`: their owner folds each part into them first; None: the fold has its own."""
         self._has_own_tracks = tracks is None
         self._tracks = tracks or Tracks()
 
@@ -318,7 +315,7 @@ class TracksReader:
 
 
 def _cuts(readings: Readings) -> list[int]:
-    """The places at which readings begin that are of a later span of FOLDED_AT_ONCE_S than all before."""
+    """The places at which readings of a later span of FOLDED_AT_ONCE_S begin."""
     cuts: list[int] = []
     begin, newest_ns = 0, int(readings["t_ns"][0]) if len(readings) else 0
     for piece in in_pieces(readings):

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,9 +47,10 @@ def declared(sensor_id: str) -> SensorInfo:
 def readings(sensors: Mapping[str, Course], until_s: float) -> Readings:
     rows = []
     for place, course in enumerate(sensors.values()):
+        begins = sorted(course)
         for second in np.arange(0, until_s, 1.0):
-            begun = [at for at in course if at <= second]
-            value = course[max(begun)] if begun else None
+            nth = bisect_right(begins, second)
+            value = course[begins[nth - 1]] if nth else None
             if value is not None:
                 rows.append((round(second * NS) + place, place, value))
     return make_readings(*sorted(rows))

@@ -48,7 +48,7 @@ class Alerts(TracksReader):
         """Compute no series without a rule: for a day of readings that costs as much as the rest of the analysis."""
         series = {excursions.rule.series for excursions in (*self._rules, self._missing)}
         self._sensors.want(series)
-        self._inferences.want(series)
+        self._inferences.wanted = series
 
     def missing(self, why: str = "") -> tuple[Alert, ...]:
         """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none.

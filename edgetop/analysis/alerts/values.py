@@ -30,12 +30,12 @@ class SensorValues:
 
     def __init__(self, tracks: Tracks, wanted: Collection[str] = SENSOR_SERIES) -> None:
         self._tracks = tracks
-        self._wanted = wanted
+        self.wanted = wanted
         self._next_s = 0
         self.register()
 
     def want(self, wanted: Collection[str]) -> None:
-        self._wanted = wanted
+        self.wanted = wanted
         self.register()
 
     def register(self) -> None:
@@ -48,7 +48,7 @@ class SensorValues:
             "power": sorted(totals, key=lambda place: accuracy_rank(infos[place])),
             "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
         }
-        self._places = {name: of for name, of in places.items() if name in self._wanted}
+        self._places = {name: of for name, of in places.items() if name in self.wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
         """The seconds that became complete, in order; none if nothing was read for long.
@@ -79,13 +79,10 @@ class InferenceValues:
     """Of each second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
 
     def __init__(self, wanted: Collection[str] = INFERENCE_SERIES) -> None:
-        self._wanted = wanted
+        self.wanted = wanted
         self._next_s = 0
         self._minute: Ints = np.zeros((MINUTE_S - 1, 3), np.int64)
         self._last: dict[str, float] = {}
-
-    def want(self, wanted: Collection[str]) -> None:
-        self._wanted = wanted
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
         """The values of these complete seconds. Response time counts where there is one."""
@@ -102,7 +99,7 @@ class InferenceValues:
     def _series(self, rows: Rows, timed: Rows) -> Mapping[str, Floats]:
         ran = timed["count"] > 0
         series = {
-            name: self._held(name, _latency_ms(name, timed), ran) for name in LATENCY_SERIES if name in self._wanted
+            name: self._held(name, _latency_ms(name, timed), ran) for name in LATENCY_SERIES if name in self.wanted
         }
         counts = np.empty((len(rows), 3), np.int64)
         counts[:, 0] = np.maximum(rows["deadline_misses"], 0)
