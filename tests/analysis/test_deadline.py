@@ -29,9 +29,7 @@ def document_of(inferences: Inferences, load: Load) -> dict:
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 1500)), min_size=1, max_size=60), st.data())
-def test_the_longest_run_is_exact_wherever_seconds_and_batches_end(
-    each: list[tuple[bool, int]], data: st.DataObject
-) -> None:
+def test_the_longest_run_is_exact_across_seconds_and_batches(each: list[tuple[bool, int]], data: st.DataObject) -> None:
     starts = np.cumsum([gap * MS for _, gap in each])
     inferences = make_inferences(starts, [50 * MS if missed else MS for missed, _ in each])
     seconds = seconds_of(inferences, LOAD.deadline_ns)
@@ -62,7 +60,7 @@ def test_just_at_the_deadline_is_in_time() -> None:
     assert document_of(back_to_back(0, [33 * MS] * 5), LOAD)["latency"]["deadline"]["misses"] == 0
 
 
-def test_a_stall_of_the_engine_is_in_response_time_and_not_in_service_time() -> None:
+def test_a_stall_of_the_engine_is_in_response_time_alone() -> None:
     """The engine's own loop at 100 Hz, whose tenth inference takes half a second more."""
     bench = Bench(takes_ns=4 * MS, pace=at_rate(100))
     bench.model = lambda number: bench.clock.take(500 * MS) if number == 10 else None

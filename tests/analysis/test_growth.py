@@ -161,7 +161,7 @@ def test_however_readings_are_batched_the_growth_is_the_same(cuts: list[int], se
     assert differences(parts.view(1_000 * NS), whole.view(1_000 * NS)) == []
 
 
-def test_what_is_looked_at_in_between_does_not_change_what_is_told() -> None:
+def test_views_in_between_do_not_change_the_result() -> None:
     mib = 100 + np.arange(1_000) * 0.01
     growth = MemoryGrowth()
     manifest = make_manifest(make_sensor("mem/rss-anon"))

@@ -45,7 +45,7 @@ def test_a_slope_that_changes_a_little_is_sure() -> None:
 
 
 @pytest.mark.parametrize(("kept", "least", "most"), [(1.0, 0.92, 0.98), (0.9, 0.95, 1.0), (0.0, 0.99, 1.0)])
-def test_the_interval_holds_the_truth_of_a_walk_and_of_what_is_surer(kept: float, least: float, most: float) -> None:
+def test_the_interval_covers_the_truth_of_a_random_walk(kept: float, least: float, most: float) -> None:
     hits = []
     for seed in range(400):
         y = np.random.default_rng(seed).normal(0, 1, 24)

@@ -21,11 +21,11 @@ def after(lens: Lens, steps: list[str], now_s: float, *, whole: bool = False) ->
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("now_s", [0.0, 75.5, 4_000.0])
-def test_a_lens_that_was_not_touched_shows_what_is_chosen_for_the_age(now_s: float, whole: bool) -> None:
+def test_an_untouched_lens_shows_the_axis_for_the_age(now_s: float, whole: bool) -> None:
     assert Lens().axis(now_s, whole=whole) == choose_axis(now_s, whole)
 
 
-def test_a_closer_look_follows_time_and_a_wider_one_ends_at_the_whole_session() -> None:
+def test_zooming_in_follows_time_and_out_ends_at_the_whole() -> None:
     lens = after(Lens(), ["closer", "closer"], 4_000)
     assert lens.axis(4_000, whole=False) == Axis(3_885, 4_005)
     assert lens.axis(4_101, whole=False) == Axis(3_985, 4_105)
@@ -37,7 +37,7 @@ def test_closer_and_wider_are_each_others_way_back() -> None:
     assert after(Lens(600), ["closer", "wider"], 5_000) == Lens(600)
 
 
-def test_the_middle_of_what_is_looked_at_stays_when_it_is_looked_at_closer() -> None:
+def test_zooming_in_keeps_the_middle_of_the_axis() -> None:
     looked = after(Lens(600), ["back"] * 8, 5_000)
     before, now = (lens.axis(5_000, whole=False) for lens in (looked, after(looked, ["closer"], 5_000)))
     assert now.to_s - now.from_s == 300

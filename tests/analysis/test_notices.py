@@ -69,7 +69,7 @@ def test_a_short_warm_up_is_told_when_the_session_is_over() -> None:
     ("count", "which"),
     [(10, "p50 and p99 not settled: 10 "), (11, "p99 not settled: 11 "), (661, "p99 not settled: 661 ")],
 )
-def test_percentiles_that_are_not_settled_are_told_when_the_session_is_over(count: int, which: str) -> None:
+def test_unsettled_percentiles_are_reported_at_the_end(count: int, which: str) -> None:
     (notice,) = notices_of(count=count)
     assert notice.code == "not-settled"
     assert which in notice.message
@@ -104,7 +104,7 @@ def test_before_a_manifest_has_come_there_are_none() -> None:
     assert folded([Batch(events=(event("records-lost"),))]).notices() == ()
 
 
-def test_a_reset_of_the_views_leaves_the_notices_of_screen_and_report_the_same() -> None:
+def test_a_reset_of_the_views_leaves_the_notices_the_same() -> None:
     inferences = back_to_back(0, [1_000_000] * 7_000)
     analysis = folded([START, Batch(7 * NS, inferences, seconds_of(inferences))])
     analysis.reset()

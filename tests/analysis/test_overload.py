@@ -50,7 +50,7 @@ FIXED = Load(mode="fixed", rate_hz=30.0)
 POISSON = Load(mode="poisson", rate_hz=30.0)
 
 
-def test_what_cannot_be_carried_is_said_in_ten_seconds_with_both_rates() -> None:
+def test_overload_is_reported_in_ten_seconds_with_both_rates() -> None:
     planned = arrivals(FIXED, 30)
     said = views(served(planned, takes(len(planned), 41.5, 0.05)), FIXED)
     assert said[5] is None
@@ -59,7 +59,7 @@ def test_what_cannot_be_carried_is_said_in_ten_seconds_with_both_rates() -> None
 
 
 @pytest.mark.parametrize("rate_hz", [500.0, 5_000.0])
-def test_a_rate_that_nobody_could_serve_is_said_however_much_the_model_scatters(rate_hz: float) -> None:
+def test_an_impossible_rate_is_reported_despite_scatter(rate_hz: float) -> None:
     """Of one the engine does a hundredth, so that hardly anything of what arrives is ever seen."""
     load = Load(mode="fixed", rate_hz=rate_hz)
     each = takes(1_000, 40, 0.8)
@@ -69,14 +69,14 @@ def test_a_rate_that_nobody_could_serve_is_said_however_much_the_model_scatters(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_arrivals_at_random_that_are_too_many_are_said_in_a_minute(seed: int) -> None:
+def test_too_many_random_arrivals_are_reported_in_a_minute(seed: int) -> None:
     planned = arrivals(POISSON, 60, seed)
     assert views(served(planned, takes(len(planned), 41.5, 0.2, seed)), POISSON)[-1] is not None
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("used", [0.8, 0.95])
-def test_random_arrivals_that_can_be_carried_are_no_overload_for_ten_minutes(used: float, seed: int) -> None:
+def test_random_arrivals_that_can_be_served_are_no_overload(used: float, seed: int) -> None:
     planned = arrivals(POISSON, 600, seed)
     said = views(served(planned, takes(len(planned), used * 1000 / 30, 0.3, seed)), POISSON)
     assert [view for view in said if view] == []

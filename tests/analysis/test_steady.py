@@ -22,7 +22,7 @@ def span(part: dict) -> tuple[int, int]:
     return part["from_s"], part["to_s"]
 
 
-def test_burst_and_sustained_are_the_first_and_the_last_steady_span() -> None:
+def test_burst_and_sustained_are_first_and_last_steady_span() -> None:
     document = told(stretch((60, 10.0), (200, 12.5)))
     assert span(document["burst"]) == (0, 30)
     assert document["burst"]["p50_ms"] == pytest.approx(10, rel=0.01)
@@ -32,14 +32,14 @@ def test_burst_and_sustained_are_the_first_and_the_last_steady_span() -> None:
     assert document["sustained"]["throughput_hz"] == 20
 
 
-def test_seconds_that_were_not_measured_from_end_to_end_lower_no_throughput() -> None:
+def test_partly_measured_seconds_lower_no_throughput() -> None:
     late = replace(session_of(stretch((40, 10.0))), events=(phase_event(NS // 2, "measure"),))
     burst = report_document(folded([late]))["burst"]
     assert (burst["from_s"], burst["to_s"]) == (0, 30)
     assert burst["throughput_hz"] == pytest.approx(600 / 29.5, abs=0.01)
 
 
-def test_sustained_is_ten_minutes_at_most_and_leaves_the_burst_out() -> None:
+def test_sustained_is_ten_minutes_at_most_without_the_burst() -> None:
     assert span(told(stretch((700, 10.0)))["sustained"]) == (100, 700)
     assert span(told(stretch((40, 10.0)))["sustained"]) == (30, 40)
 

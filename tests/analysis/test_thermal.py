@@ -39,7 +39,7 @@ def test_zones_are_hottest_first() -> None:
     assert thermal.hottest.value == 60.0
 
 
-def test_a_drive_or_a_mainboard_is_not_the_hottest_where_the_processor_is_known() -> None:
+def test_a_drive_or_mainboard_is_not_the_hottest_beside_a_cpu() -> None:
     known = view([zone("nct6798:AUXTIN0"), zone("k10temp:Tctl"), zone("nvme:Sensor 1")], 92.0, 61.0, 71.0)
     assert known.hottest is known.zone
     assert known.hottest is not None
@@ -50,7 +50,7 @@ def test_a_drive_or_a_mainboard_is_not_the_hottest_where_the_processor_is_known(
     assert unknown.info.label == "nvme:Sensor 1"
 
 
-def test_zones_that_cannot_be_read_come_last_and_are_never_the_hottest() -> None:
+def test_unreadable_zones_come_last_and_are_never_the_hottest() -> None:
     thermal = view([zone("lost"), zone("cold"), zone("unread")], 99.0, -20.0, None, lost=("temp/lost",))
     assert labels(thermal)[0] == "cold"
     assert thermal.hottest is not None
@@ -62,7 +62,7 @@ def test_without_a_zone_that_reads_there_is_no_hottest() -> None:
         assert thermal.hottest is thermal.zone is thermal.trip_c is thermal.hottest_points is None
 
 
-def test_the_zone_that_matters_is_nearest_to_its_passive_trip_not_the_hottest() -> None:
+def test_the_leading_zone_is_nearest_to_its_passive_trip() -> None:
     thermal = view([zone("cpu", passive=85.0), zone("gpu", passive=70.0)], 65.0, 60.0)
     assert thermal.zone is not None
     assert (thermal.zone.info.label, thermal.trip_c, headroom_c(thermal.zone)) == ("gpu", 70.0, 10.0)
@@ -92,7 +92,7 @@ def test_a_lost_zone_has_no_headroom() -> None:
     assert headroom_c(thermal.zones[-1]) is None
 
 
-def test_a_clock_has_its_cap_its_best_and_what_the_hardware_can_do() -> None:
+def test_a_clock_has_its_cap_its_best_and_its_maximum() -> None:
     sensors = [make_sensor("freq/cpu0", max=2400.0), make_sensor("freqcap/cpu0"), make_sensor("freqcap/cpu1")]
     (clock,) = view(sensors, 1500.0, 1800.0, 900.0).clocks
     assert (clock.label, clock.cap_mhz, clock.max_mhz, clock.best_mhz) == ("cpu0", 1800.0, 2400.0, 1500.0)
@@ -111,7 +111,7 @@ def test_the_chart_shows_the_fastest_clock() -> None:
     assert np.nanmax(thermal.clock_points.top) == 1000.0
 
 
-def test_where_no_clock_tells_its_maximum_the_fastest_seen_is_shown() -> None:
+def test_without_a_maximum_the_fastest_clock_so_far_is_shown() -> None:
     thermal = view([make_sensor("freq/a"), make_sensor("freq/b")], 900.0, 1100.0)
     assert thermal.clock_points is not None
     assert np.nanmax(thermal.clock_points.top) == 1100.0
@@ -127,7 +127,7 @@ def test_the_chart_shows_the_hottest_zone() -> None:
     assert np.nanmax(thermal.hottest_points.top) == 60.0
 
 
-def test_many_cpus_of_one_kind_are_one_clock_with_the_fastest_and_the_lowest_cap() -> None:
+def test_many_cpus_of_one_kind_are_one_clock() -> None:
     sensors = [make_sensor(f"{kind}/cpu{n}", max=4200.0) for n in range(4) for kind in ("freq", "freqcap")]
     (clock,) = view(sensors, 800.0, 4200.0, 3100.0, 3200.0, 400.0, 4200.0, 400.0, None).clocks
     assert (clock.label, clock.mhz.value, clock.cap_mhz, clock.best_mhz, clock.max_mhz) == (
@@ -146,7 +146,7 @@ def test_cpus_of_two_kinds_are_two_groups() -> None:
     assert [clock.label for clock in view(sensors).clocks] == ["cpu0-3", "cpu4-7"]
 
 
-def test_of_a_group_the_chart_shows_the_cpu_that_was_fastest_on_average() -> None:
+def test_the_chart_of_a_group_is_of_the_fastest_cpu_on_average() -> None:
     sensors = [make_sensor(f"freq/cpu{n}", max=4200.0) for n in range(4)]
     thermal = view(sensors, 800.0, 900.0, 3100.0, 700.0)
     assert thermal.clock_points is not None
@@ -165,11 +165,11 @@ def limits(*seconds: tuple[float | None, ...], lost: tuple[str, ...] = ()) -> li
     return list(view_thermal(tracks, AXIS).limits)
 
 
-def test_a_limit_is_one_whether_its_flag_tells_of_now_or_of_since_boot() -> None:
+def test_a_limit_is_one_by_its_present_and_its_sticky_flag() -> None:
     assert [limit.label for limit in limits((0.0, 0.0, 0.0))] == ["thermal", "power-limit"]
 
 
-def test_what_is_in_force_is_told_from_what_was_and_from_what_had_been() -> None:
+def test_limits_in_force_before_and_since_boot_are_separate() -> None:
     down, held = (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)
     assert limits(down)[0] == LimitView("thermal", is_in_force=False, was_in_force=False, was_before=False)
     assert limits(down, (1.0, 1.0, 0.0))[0] == LimitView("thermal", True, True, False)
@@ -183,7 +183,7 @@ def test_a_flag_that_is_lost_or_was_never_read_is_not_known() -> None:
     assert limits((None, 0.0, 0.0))[0].is_in_force is None
 
 
-def test_only_cooling_devices_that_throttle_and_are_at_work_are_in_force() -> None:
+def test_only_throttling_cooling_devices_at_work_are_in_force() -> None:
     sensors = [
         make_sensor("cooling/cpufreq-cpu0", throttles=True),
         make_sensor("cooling/cpufreq-cpu4", throttles=True),
@@ -196,7 +196,7 @@ def test_only_cooling_devices_that_throttle_and_are_at_work_are_in_force() -> No
     assert not view(sensors[3:], 4.0).tells_limits
 
 
-def test_flags_of_now_and_cooling_devices_that_throttle_tell_of_throttling() -> None:
+def test_flags_and_throttling_cooling_devices_show_limits() -> None:
     sensors = [
         zone("cpu"),
         make_sensor("throttle/thermal"),

@@ -20,7 +20,7 @@ def tally(*uses: ThreadUse) -> ThreadView | None:
     return found.view()
 
 
-def test_shares_and_rates_are_of_all_bursts_and_the_operator_that_was_waited_for_most_is_named() -> None:
+def test_shares_and_rates_are_of_all_bursts() -> None:
     other = ThreadUse(4, 300 * MS, 0, 1, "add", 16 * MS)
     assert tally(USE, other, USE) == ThreadView(4, 0.08, "conv", 7, 14.0)
 
@@ -51,7 +51,7 @@ def codes(view: ThreadView | None) -> list[str]:
     return [notice.code for notice in operator_hints((), None, (), view)]
 
 
-def test_waiting_for_a_tenth_of_the_time_is_a_hint_that_names_the_operator() -> None:
+def test_waiting_a_tenth_of_the_time_is_a_hint_with_the_operator() -> None:
     assert codes(ThreadView(4, 0.099, "conv", 0, 0.0)) == codes(None) == []
     (notice,) = operator_hints((), None, (), ThreadView(4, 0.25, "conv", 0, 0.0))
     assert notice.code == "thread-imbalance"

@@ -59,9 +59,7 @@ def test_a_short_one_at_the_very_end_is_recorded_as_well() -> None:
     course=st.dictionaries(st.integers(0, 59), st.sampled_from([0.0, 1.0]), max_size=12),
     cuts_s=st.lists(st.floats(0.5, 59.5), max_size=60),
 )
-def test_what_is_recorded_agrees_with_what_is_found_however_it_comes(
-    course: dict[int, float], cuts_s: list[float]
-) -> None:
+def test_recorded_events_agree_with_derived_ones(course: dict[int, float], cuts_s: list[float]) -> None:
     batch = whole({FLAG: course, "throttle/under-voltage": {0: 0, 30: 1, 34: 0}}, end=True)
     events, spans = recorded(batch, cuts_s), view(batch).spans
     begun = [event.t_ns for event in events if event.kind == "throttle-begin"]
@@ -70,7 +68,7 @@ def test_what_is_recorded_agrees_with_what_is_found_however_it_comes(
     assert sorted(over) == sorted(span.end_ns or 0 for span in spans if not span.was_cut)
 
 
-def test_events_that_were_recorded_are_not_shown_beside_those_that_are_found() -> None:
+def test_recorded_events_are_not_shown_beside_derived_ones() -> None:
     batch = whole(HOT, slow_s=SLOW_S, end=True)
     analysis = Analysis()
     analysis.fold(replace(batch, events=(*batch.events, *recorded(batch, range(60)))))
@@ -82,7 +80,7 @@ def test_events_that_were_recorded_are_not_shown_beside_those_that_are_found() -
     ]
 
 
-def test_a_slowdown_that_the_board_explains_is_one_alert_and_another_is_its_own() -> None:
+def test_a_throttling_and_its_slowdown_are_one_alert() -> None:
     throttles = view(whole(HOT, slow_s=SLOW_S))
     of_heat = Slowdown(21 * NS, 41 * NS, "thermal", 1.3, 0.9, ("cpu at 85 C",))
     later = Slowdown(44 * NS, 48 * NS, "thermal", 1.3, 0.9, ())
@@ -136,7 +134,7 @@ def test_a_healthy_session_lists_none() -> None:
     assert throttles_words(document["throttles"], 0.0) == ""
 
 
-def test_a_clock_that_stayed_where_it_was_is_not_said_to_have_fallen() -> None:
+def test_an_unchanged_clock_is_not_said_to_have_fallen() -> None:
     span = {"cause": "thermal", "min_clock_mhz": 1800.0, "max_temp_c": 88.0, "latency_ratio": 1.0}
     assert throttles_words([span], 0.3).startswith("once, 30 % of the time: thermal, lowest clock 1800 MHz")
     assert throttles_words([span], 0.0).startswith("once: thermal")

@@ -99,7 +99,7 @@ def spans_s(view: ThrottlesView) -> list[tuple[float, float | None, str]]:
     ]
 
 
-def test_a_flag_makes_a_span_from_its_first_reading_to_the_first_that_is_none() -> None:
+def test_a_flag_makes_a_span_from_its_first_set_reading() -> None:
     found = view(whole({FLAG: {0: 0, 17: 1, 27: 0}}))
     assert spans_s(found) == [(17, 27, "thermal")]
     assert found.spans[0].sensor == "throttle/thermal"
@@ -125,7 +125,7 @@ def test_of_several_in_force_the_gravest_is_told() -> None:
     assert found.throttled_ns == 20 * NS
 
 
-def test_a_span_has_its_lowest_clock_its_highest_temperature_and_what_it_did_to_latency() -> None:
+def test_a_span_has_lowest_clock_highest_heat_and_latency() -> None:
     sensors = {
         FLAG: {0: 0, 20: 1, 40: 0},
         CLOCK: {0: 1728, 20: 1267, 30: 1037, 40: 1728},
@@ -174,7 +174,7 @@ COURSES = st.dictionaries(st.integers(0, 59), st.sampled_from([0.0, 1.0, None]),
     cuts_s=st.lists(st.floats(0.5, 59.5), max_size=20),
     end=st.booleans(),
 )
-def test_the_same_spans_are_found_whatever_pieces_a_session_comes_in(
+def test_the_same_spans_come_from_any_pieces_of_a_session(
     flags: dict[str, Course], heat: Course, cap: Course, cuts_s: list[float], end: bool
 ) -> None:
     sensors = {**flags, ZONE: heat, "freqcap/cpu0": cap, CLOCK: {0: 1728, 20: 1267, 40: 1728}}
@@ -237,7 +237,7 @@ def test_what_flickers_faster_than_two_seconds_is_one_span() -> None:
     ]
 
 
-def test_it_is_not_over_before_it_is_known_that_it_was_no_flicker() -> None:
+def test_a_span_is_not_over_while_it_may_be_a_flicker() -> None:
     batch = whole({FLAG: {0: 0, 20: 1, 30: 0}}, 31.5)
     assert spans_s(view(batch)) == [(20, None, "thermal")]
     assert spans_s(view(batch, Batch(until_ns=33 * NS))) == [(20, 30, "thermal")]
@@ -264,14 +264,14 @@ def test_a_flag_that_does_not_say_why_belongs_to_what_does() -> None:
     assert spans_s(view(whole({capped: {0: 0, 20: 1, 40: 0}, ZONE: {0: 70, 30: 90}}))) == [(20, 40, "unknown")]
 
 
-def test_the_zone_of_a_raspberry_pi_throttles_where_its_firmware_does() -> None:
+def test_a_raspberry_pi_zone_throttles_at_its_firmware_limit() -> None:
     sensors = {"throttle/freq-capped": {0: 0, 20: 1, 30: 0}, "temp/cpu-thermal": {0: 79.5}}
     board = Board(model="Raspberry Pi 4 Model B Rev 1.4")
     assert spans_s(view(whole(sensors, board=board))) == [(20, 30, "thermal")]
     assert spans_s(view(whole(sensors))) == [(20, 30, "unknown")]
 
 
-def test_a_cap_that_comes_down_under_a_hot_zone_is_a_signal_until_it_is_back() -> None:
+def test_a_cap_lowered_under_a_hot_zone_is_a_signal_until_back() -> None:
     cap = {0: 1728, 20: 1510, 24: 1267, 30: 1510, 40: 1728}
     assert spans_s(view(whole({ZONE: {0: 70, 18: 85, 26: 80}, "freqcap/cpu0": cap}))) == [(20, 40, "thermal")]
     assert spans_s(view(whole({ZONE: {0: 70, 22: 85}, "freqcap/cpu0": cap}))) == [(20, 40, "thermal")]
@@ -292,14 +292,14 @@ def test_a_sensor_that_is_lost_ends_its_span_at_its_last_reading() -> None:
     assert spans_s(again) == [(20, 29, "thermal"), (50, None, "thermal")]
 
 
-def test_a_session_that_ends_while_throttled_has_its_end_at_the_end_of_the_measurement() -> None:
+def test_a_throttled_end_of_a_session_ends_with_the_measurement() -> None:
     found = view(whole({FLAG: {0: 0, 50: 1}}, end=True))
     assert spans_s(found) == [(50, 60, "thermal")]
     assert found.spans[0].was_cut
     assert not view(whole({FLAG: {0: 0, 50: 1, 59: 0}}, end=True)).spans[0].was_cut
 
 
-def test_a_span_of_the_warm_up_is_one_and_no_time_of_the_measured_phase() -> None:
+def test_a_warm_up_span_counts_but_adds_no_measured_time() -> None:
     found = view(whole({FLAG: {0: 0, 3: 1, 12: 0, 30: 1, 36: 0}}, began_s=10.0))
     assert spans_s(found) == [(3, 12, "thermal"), (30, 36, "thermal")]
     assert (found.total, found.measured_total, found.throttled_ns) == (2, 2, 8 * NS)
@@ -321,7 +321,7 @@ def test_of_several_cpus_the_fastest_runs_the_model() -> None:
     assert (found.clock, found.clock_mhz, found.best_mhz) == ("cpu", 2400, 2400)
 
 
-def test_the_clock_of_a_board_that_is_throttled_from_the_start_could_be_what_is_allowed() -> None:
+def test_a_board_throttled_from_the_start_has_its_allowed_clock() -> None:
     sensors = {FLAG: {0: 1}, CLOCK: {0: 1037}}
     assert view(whole(sensors)).best_mhz == 1728
     assert view(whole({**sensors, "freqcap/cpu0": {0: 1510}})).best_mhz == 1510
@@ -347,7 +347,7 @@ def test_without_a_flag_that_was_read_nothing_tells() -> None:
     assert view(whole({FLAG: {0: 0}})).has_flag
 
 
-def test_what_was_handed_over_is_gone_on_from_and_what_cannot_be_true_is_not() -> None:
+def test_a_handed_over_state_is_continued_unless_impossible() -> None:
     batch = whole({FLAG: {0: 0, 20: 1, 40: 0, 50: 1}, CLOCK: {0: 1728, 20: 1267, 40: 1728}}, slow_s=[(20, 40)])
     first, second = pieces(batch, [45.0])
     there, here = Throttles(), Throttles()

@@ -104,7 +104,7 @@ def fill(timeline: Timeline, from_s: int, to_s: int) -> None:
         add(timeline, np.repeat(np.arange(hour_s, hour_s + 3_600), 4), 1.0, track=np.tile(np.arange(4), 3_600))
 
 
-def test_after_ten_days_the_last_minutes_are_still_seen_second_by_second() -> None:
+def test_after_ten_days_the_last_minutes_are_still_in_seconds() -> None:
     end_s = 10 * DAY_S
     timeline = Timeline()
     for start_s in range(0, end_s, DAY_S):
@@ -178,7 +178,7 @@ def test_a_second_an_hour_later_does_not_mix_with_the_one_before() -> None:
     assert np.nanmax(timeline.points(Axis(0, 3_900)).top) == 99.0
 
 
-def test_a_value_that_is_an_hour_late_does_not_take_the_place_of_a_new_one() -> None:
+def test_a_value_an_hour_late_does_not_replace_a_new_one() -> None:
     timeline = timeline_of([3_610, 10], [1.0, 99.0])
     assert np.nanmax(timeline.points(Axis(3_300, 3_900)).top) == 1.0
     assert np.nanmax(timeline.points(Axis(0, 3_900)).top) == 99.0
@@ -223,7 +223,7 @@ def test_the_whole_session_is_on_the_axis_that_was_asked_for_it() -> None:
     assert {choose_axis(now_s, whole=True).from_s for now_s in TIMES.tolist()} == {0}
 
 
-def test_otherwise_an_axis_shows_ten_minutes_once_there_are_so_many() -> None:
+def test_an_axis_shows_ten_minutes_once_there_are_so_many() -> None:
     axes = [choose_axis(now_s, whole=False) for now_s in TIMES[TIMES >= 600].tolist()]
     assert {axis.to_s - axis.from_s for axis in axes} == {600}
 
@@ -262,7 +262,7 @@ def test_until_a_moment_means_all_before_it_and_nothing_after(from_s: int, span:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(SPANS_S), st.integers(0, 3 * RECENT_SECONDS))
-def test_a_span_whose_seconds_have_places_alike_shows_each_of_them(seed: int, span: int, from_s: int) -> None:
+def test_a_span_with_equal_places_shows_each_of_its_seconds(seed: int, span: int, from_s: int) -> None:
     """At the end of the ring and elsewhere; a second without a value is empty, and so is one before the ring."""
     random = np.random.default_rng(seed)
     seconds = np.flatnonzero(random.random(from_s + span) < 0.8)
@@ -275,7 +275,7 @@ def test_a_span_whose_seconds_have_places_alike_shows_each_of_them(seed: int, sp
         assert np.allclose(row, expected, equal_nan=True)
 
 
-def test_short_holes_between_values_are_bridged_and_longer_ones_stay() -> None:
+def test_short_holes_are_bridged_and_longer_ones_stay() -> None:
     axis = Axis(0, 60)  # ten places a second
     middle = np.full(POINTS, np.nan)
     for from_s, to_s, value in ((0, 1, 1.0), (4, 5, 2.0), (10, 11, 3.0), (11, 12, 4.0)):

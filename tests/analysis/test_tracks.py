@@ -138,7 +138,7 @@ def test_a_manifest_that_changes_otherwise_leaves_the_figures() -> None:
     assert one(tracks, "temp/cpu").count == 1
 
 
-def test_readings_of_a_sensor_that_the_manifest_does_not_list_are_left_out() -> None:
+def test_readings_of_an_unlisted_sensor_are_left_out() -> None:
     tracks = tracks_of(Batch(readings=make_readings((5, 9, 50.0), (6, 0, 51.0))))
     assert [track.count for track in tracks.views()] == [1, 0, 0]
 
@@ -157,7 +157,7 @@ def test_a_track_has_its_own_timeline() -> None:
     assert np.nanmax(points.top) == 60.0
 
 
-def test_seconds_between_jittered_readings_are_no_holes_and_those_of_a_lost_sensor_are() -> None:
+def test_jittered_readings_leave_no_holes_but_a_lost_sensor_does() -> None:
     rows = [(int(at_s * NS), 0, at_s) for at_s in (0.0, 0.8, 2.2, 3.6, 5.1, 20.0, 21.4)]
     points = tracks_of(Batch(readings=make_readings(*rows))).points("temp/cpu", Axis(0, 60))
     assert points is not None
@@ -177,7 +177,7 @@ def test_a_stretch_counts_as_the_readings_that_it_is_of() -> None:
     assert one(tracks_of(summed, last), "temp/cpu") == one(tracks_of(readings), "temp/cpu")
 
 
-def test_the_value_of_a_sensor_that_has_fallen_silent_is_the_last_of_its_stretch() -> None:
+def test_a_silent_sensor_has_the_last_value_of_its_stretch() -> None:
     track = one(tracks_of(stretches((0, 4 * NS, 1, 3, 40.0, 43.0, 46.0, 44.5))), "temp/gpu")
     assert (track.value, track.count) == (44.5, 3)
 
@@ -192,12 +192,12 @@ def test_a_stretch_is_drawn_wherever_it_lasted() -> None:
     assert points.middle[drawn] == pytest.approx(43.0)
 
 
-def test_a_stretch_of_a_sensor_that_the_manifest_does_not_list_is_left_out() -> None:
+def test_a_stretch_of_an_unlisted_sensor_is_left_out() -> None:
     assert tracks_of(stretches((0, NS, 9, 1, 1.0, 1.0, 1.0, 1.0))).views() == tracks_of().views()
 
 
 @pytest.mark.parametrize("length_s", [2_000, 30_000])
-def test_readings_of_hours_at_once_are_shown_as_those_that_came_bit_by_bit(length_s: int) -> None:
+def test_hours_at_once_are_shown_like_single_readings(length_s: int) -> None:
     random = np.random.default_rng(length_s)
     readings = np.zeros(3 * length_s, READING)
     readings["t_ns"] = np.sort(random.integers(0, length_s * NS, len(readings)))

@@ -57,7 +57,7 @@ def test_warming_up_tells_how_far() -> None:
     assert verdict == Verdict("WARMING UP", "neutral", ("12 of 50",))
 
 
-def test_warming_up_by_time_never_tells_more_runs_than_were_asked_for() -> None:
+def test_a_timed_warm_up_never_shows_more_runs_than_asked_for() -> None:
     runs = back_to_back(0, [10 * MS] * 70, phase=WARMUP)
     assert verdict_of(phase("warmup", runs=50), measured(NS, runs)).details == ("50 of 50",)
 
@@ -81,7 +81,7 @@ def test_a_slow_model_is_not_a_stalled_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["warmup", "measure"])
-def test_a_slow_model_is_not_stalled_before_its_first_measured_inference_is_done(name: str) -> None:
+def test_a_slow_model_is_not_stalled_before_its_first_inference(name: str) -> None:
     """All that is known of it then is how long the first took."""
     slow = Batch(
         manifest=make_manifest(engine=EngineInfo(first_ns=6 * NS)), inferences=back_to_back(0, [6 * NS], phase=FIRST)
@@ -253,7 +253,7 @@ def test_a_queue_without_end_outweighs_misses() -> None:
     assert verdict.also == ("MISSING DEADLINE 100.0 %",)
 
 
-def test_a_model_that_is_too_slow_for_its_deadline_is_said_to_be_so_everywhere() -> None:
+def test_a_model_too_slow_for_its_deadline_is_so_everywhere() -> None:
     load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
     seen = analysed(stretch((40, 38.0)), load=load)
     view, why = seen.view(10 * NS), "the model needs 38 ms and has 33 ms: too slow, at full speed too"
@@ -264,7 +264,7 @@ def test_a_model_that_is_too_slow_for_its_deadline_is_said_to_be_so_everywhere()
     assert ended_then.brief == "missed 100.0 %, too slow"
 
 
-def test_others_that_slow_nothing_are_not_told_before_a_model_that_is_too_slow_anyway() -> None:
+def test_harmless_others_do_not_come_before_a_too_slow_model() -> None:
     load, others = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS), {"load/steal": stretch((40, 0.0), (40, 40.0))}
     verdict = analysed(stretch((80, 38.0)), others, load=load).view(10 * NS).verdict
     assert (verdict.word, verdict.also) == ("MISSING DEADLINE", ("CONTENDED",))
@@ -307,7 +307,7 @@ def test_a_session_that_failed_a_gate_ends_with_it() -> None:
 
 
 @pytest.mark.parametrize("reason", ["signal", "user", "engine-died"])
-def test_a_gate_that_failed_in_a_session_that_was_stopped_is_told_beside_it(reason: str) -> None:
+def test_a_failed_gate_is_reported_beside_a_stop(reason: str) -> None:
     runs = measured(NS, back_to_back(0, [40 * MS] * 20))
     assert "gate failed" in verdict_of(gate("p99>33ms"), phase("measure"), runs, ended(reason)).past[0]
     assert "gate" not in verdict_of(gate("p99>1s"), phase("measure"), runs, ended(reason)).words
@@ -326,7 +326,7 @@ def over(batch: Batch, reason: str = "duration", *more: Batch) -> Verdict:
     return folded([batch, *more, end]).view(10 * NS).verdict
 
 
-def test_what_was_true_of_a_session_is_told_in_the_past_tense_the_gravest_first() -> None:
+def test_past_troubles_are_in_the_past_tense_gravest_first() -> None:
     batch = session_of(
         stretch((60, 10.0), (20, 14.0), (40, 10.0), (20, 12.0)),
         {"throttle/thermal": stretch((60, 0.0), (20, 1.0), (60, 0.0))},
@@ -349,7 +349,7 @@ def under_load(latency_ms: list[float], flag: float, load: Load = RATE) -> Verdi
     return analysed(latency_ms, sensors, load=load, wait_ms=QUEUE).view(10 * NS).verdict
 
 
-def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_comes_of_it() -> None:
+def test_throttling_is_reported_before_the_overload_it_causes() -> None:
     verdict = under_load(SLOWER, flag=1.0)
     assert (verdict.word, verdict.also) == (
         "THROTTLING",
@@ -360,7 +360,7 @@ def test_of_a_board_that_throttles_under_its_load_the_cause_is_told_and_what_com
     assert verdict.since_ns == 60 * NS + NS // 2
 
 
-def test_a_board_that_says_it_throttles_is_believed_whatever_the_latency_does() -> None:
+def test_reported_throttling_is_believed_whatever_the_latency() -> None:
     verdict = under_load(stretch((80, 10.0)), flag=1.0)
     assert (verdict.word, verdict.level) == ("THROTTLING", "critical")
     assert verdict.first == "THROTTLING: thermal, for 0:19, p50 +0 %"
@@ -380,7 +380,7 @@ def test_a_throttling_of_the_warm_up_is_none_of_the_measurement() -> None:
     assert ended.brief == "throttled 1x, before measuring"
 
 
-def test_what_the_board_says_to_be_over_is_not_throttling_now_though_it_is_still_slow() -> None:
+def test_a_throttling_reported_over_is_over_though_still_slow() -> None:
     sensors = {"throttle/thermal": stretch((60, 0.0), (10, 1.0), (10, 0.0))}
     verdict = analysed(stretch((60, 10.0), (20, 14.0)), sensors).view(10 * NS).verdict
     assert (verdict.word, verdict.details[0]) == ("SLOWED", "for 0:20")
@@ -399,7 +399,7 @@ def test_a_throttling_that_only_the_clocks_show_is_one_too() -> None:
     assert "SLOWED" not in verdict.words
 
 
-def test_a_session_that_ends_while_throttled_keeps_what_held_then() -> None:
+def test_a_session_that_ends_throttled_keeps_that_state() -> None:
     sensors = {"throttle/thermal": stretch((60, 0.0), (60, 1.0))}
     verdict = over(session_of(stretch((60, 10.0), (60, 14.0)), sensors))
     assert (verdict.word, verdict.now, verdict.level) == ("FINISHED", "THROTTLING", "warning")
@@ -426,7 +426,7 @@ def test_a_steady_session_that_keeps_its_promises_is_steady() -> None:
     assert (verdict.word, verdict.now, verdict.past, verdict.brief) == ("FINISHED", "STEADY", ("steady",), "steady")
 
 
-def test_steady_is_not_said_of_another_level_than_that_of_the_burst() -> None:
+def test_steady_needs_the_level_of_the_burst() -> None:
     """A drift that is too slow for a slowdown, and a level below the burst's."""
     slower = analysed([10.0] * 60 + [10.9] * 12).view(10 * NS).verdict
     assert slower.word != "STEADY"
@@ -434,7 +434,7 @@ def test_steady_is_not_said_of_another_level_than_that_of_the_burst() -> None:
     assert (faster.word, faster.details) == ("UNSETTLED", ("p50 is 30 % below that of the burst",))
 
 
-def test_slowed_is_said_as_long_as_it_is_slow_and_not_until_a_slowdown_is_surely_over() -> None:
+def test_slowed_lasts_while_it_is_slow_not_until_surely_over() -> None:
     """An interruption of up to ten seconds belongs to a slowdown; line 1 speaks of now."""
     batch = session_of(stretch((60, 10.0), (20, 14.0), (8, 10.0)))
     analysis = folded([batch])
@@ -459,7 +459,7 @@ def contended(calm_s: int, seconds: int) -> Verdict:
     return analysed(stretch((calm_s + seconds, 10.0)), sensors).view(10 * NS).verdict
 
 
-def test_before_there_is_a_burst_contention_is_told_without_what_it_does() -> None:
+def test_contention_before_the_burst_is_reported_without_effect() -> None:
     early, late = contended(0, 8), contended(60, 9)
     assert (early.first, early.p50_change) == ("CONTENDED: others 138 %", None)
     assert late.first == "CONTENDED: others 138 %, p50 +0 %"

@@ -35,7 +35,7 @@ def of(analysis: Analysis, name: str) -> list[Alert]:
     return [alert for alert in reversed(analysis.alerts_view().newest_first) if alert.name == name]
 
 
-def test_a_rule_of_the_session_is_judged_and_logged_with_its_figures() -> None:
+def test_a_session_rule_is_judged_and_logged_with_figures() -> None:
     analysis = with_events(session_of([10.0] * 120, {"temp/soc": HOT}), RULE)
     [alert] = of(analysis, "alert")
     assert (alert.begin_ns // NS, alert.end_ns // NS if alert.end_ns else None) == (40, 80)
@@ -53,7 +53,7 @@ def test_a_rule_of_the_session_is_judged_and_logged_with_its_figures() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ended", "recovered"])
-def test_what_holds_in_the_last_seconds_of_a_session_is_told_once_it_is_over(kind: str) -> None:
+def test_the_last_seconds_of_a_session_are_judged_at_its_end(kind: str) -> None:
     analysis = Analysis((parse_rule("temp>80C"),))
     session = session_of([10.0] * 3, {"temp/soc": [60.0, 81.5, 81.5]})
     analysis.fold(session)

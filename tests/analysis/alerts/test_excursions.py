@@ -59,7 +59,7 @@ def test_what_is_not_known_begins_nothing_and_ends_nothing() -> None:
     assert spans(alerts_of([81, 81, 81, NAN, NAN])) == [(0, None)]
 
 
-def test_figures_are_of_the_time_that_it_lasted_in_the_unit_of_the_rule() -> None:
+def test_figures_are_of_the_alert_in_the_unit_of_the_rule() -> None:
     [alert] = alerts_of([81, 82, 90, NAN, 79, 70, 99], cuts=(1, 2, 5))
     assert alert.figures == Figures("C", 79, (81 + 82 + 90 + 79) / 4, 90)
     [alert] = alerts_of([2048.0, 3072.0], parse_rule("rss>1GiB"))

@@ -59,7 +59,7 @@ def test_a_beginning_that_is_judged_anew_is_no_news() -> None:
     assert told(news, 200, replace(HOT, begin_ns=104 * NS)) == []
 
 
-def test_whoever_comes_late_hears_of_what_goes_on_and_not_of_the_past() -> None:
+def test_a_late_reader_gets_what_goes_on_and_not_the_past() -> None:
     long_over = replace(HOT, end_ns=200 * NS)
     slow = Alert("slowed", "warning", 50 * NS, None, "slower")
     assert told(AlertNews(), 1_000, long_over, slow) == ["slower"]

@@ -48,7 +48,7 @@ def test_what_holds_is_not_over_where_the_two_meet() -> None:
 
 
 @pytest.mark.parametrize("name", ["zzz", "enrgy", "drfit", "leek"])
-def test_of_an_unknown_value_only_those_are_named_that_a_rule_can_be_about(name: str) -> None:
+def test_for_an_unknown_value_only_possible_ones_are_named(name: str) -> None:
     with pytest.raises(ValueError, match=name) as error:
         parse_rule(f"{name}>1")
     assert not {"energy", "drift", "leak"} & set(re.findall(r"\w+", str(error.value)))

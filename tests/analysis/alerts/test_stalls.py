@@ -24,7 +24,7 @@ def spans(
     return [(begin // NS, end // NS) for begin, end in stalls.spans]
 
 
-def test_seconds_without_an_inference_are_a_stall_when_they_are_many() -> None:
+def test_many_seconds_without_an_inference_are_a_stall() -> None:
     assert spans([0, 1, 2, 9, 10]) == [(3, 9)]
     assert spans([0, 1, 2, 8, 9]) == []
 
@@ -34,7 +34,7 @@ def test_a_slow_model_is_not_stalled() -> None:
     assert spans([0, 1, 12], latency_ms=900) == [(2, 12)]
 
 
-def test_an_inference_that_takes_much_longer_than_those_before_is() -> None:
+def test_an_inference_much_longer_than_before_is_a_stall() -> None:
     stalls = Stalls()
     inferences = make_inferences(np.array([0, 1, 2, 42]) * NS, np.array([5, 5, 40_000, 5]) * MS)
     stalls.fold(Batch(seconds=seconds_of(inferences)), 0)

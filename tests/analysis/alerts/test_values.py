@@ -65,7 +65,7 @@ def test_the_hottest_zone_counts_and_the_nearest_trip() -> None:
     assert values["headroom"] == [25.0, 5.0]
 
 
-def test_a_raspberry_pi_has_headroom_though_its_kernel_has_no_trip() -> None:
+def test_a_raspberry_pi_has_headroom_without_a_kernel_trip() -> None:
     values = Values([make_sensor("temp/cpu-thermal")], "Raspberry Pi 4 Model B")
     pieces = values.fold(make_readings((NS // 2, 0, 76.5)), 6 * NS)
     assert joined(pieces, "headroom", 2) == [3.5, 3.5]
@@ -78,7 +78,7 @@ def test_a_value_stands_until_it_is_too_old() -> None:
     assert values[30] == 61.0
 
 
-def test_of_several_totals_the_best_instrument_counts_where_it_is_read() -> None:
+def test_of_several_totals_the_best_instrument_counts() -> None:
     assert read(20, (0.1, PMIC, 5.0), (2.0, SHUNT, 6.0))["power"][:3] == [5.0, 5.0, 6.0]
 
 
@@ -89,7 +89,7 @@ def test_what_the_board_has_not_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("cuts", [(), (3.3,), (1, 3.3), (3, 3.15), (2, 3.15, 3.3)])
-def test_of_a_session_that_is_over_the_last_seconds_are_judged_too(cuts: tuple[float, ...]) -> None:
+def test_the_last_seconds_of_a_finished_session_are_judged(cuts: tuple[float, ...]) -> None:
     """Those before that in which it ended, whatever comes in which batch."""
     rows = ((0.5, CPU, 50.0), (1.5, CPU, 60.0), (2.1, CPU, 70.0), (3.4, CPU, 90.0), (6.5, CPU, 99.0))
     values, pieces = Values(), []
@@ -124,7 +124,7 @@ def test_cut_anywhere_the_values_are_the_same(cuts: list[int], seed: int) -> Non
     assert series(*sorted(set(cuts))) == series()
 
 
-def test_latency_is_that_of_each_second_and_stands_where_nothing_ran() -> None:
+def test_latency_is_per_second_and_holds_where_nothing_ran() -> None:
     starts = np.array([0, NS // 2, 3 * NS])
     [(first, series)] = InferenceValues().fold(seconds_of(make_inferences(starts, np.array([10, 20, 40]) * MS)))
     assert first == 0

@@ -27,7 +27,7 @@ def still(seed: int, trip_c: float) -> Heating:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_board_that_holds_at_the_desk_throttles_in_the_field_when_it_is_told(seed: int) -> None:
+def test_a_board_that_holds_at_the_desk_throttles_in_the_field(seed: int) -> None:
     steady_c = float(still(seed, 200.0).true_c[-1])
     board = still(seed, round(steady_c + 6))
     found = forecast(board, DESK_C + 14)
@@ -42,7 +42,7 @@ def test_a_board_that_holds_at_the_desk_throttles_in_the_field_when_it_is_told(s
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_board_that_throttles_at_the_desk_holds_where_it_is_cold(seed: int) -> None:
+def test_a_board_that_throttles_at_the_desk_holds_in_the_cold(seed: int) -> None:
     steady_c = float(still(seed, 200.0).true_c[-1])
     board = still(seed, round(steady_c - 2))
     assert board.hit_s

@@ -47,7 +47,7 @@ def steady_load(t_s: np.ndarray) -> np.ndarray:
     return np.full_like(t_s, 390.0)
 
 
-def test_a_board_that_will_throttle_is_told_when_and_at_what_temperature() -> None:
+def test_a_forecast_gives_time_and_temperature_of_the_trip() -> None:
     view = told(100, (ZONE, rising), (LOAD, steady_load))
     assert view.will_throttle
     assert view.sensor == ZONE
@@ -196,7 +196,7 @@ def rested(load: Load | None = None, *, rest: bool = True) -> ForecastView:
 
 
 @pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0])
-def test_the_throughput_that_is_left_lies_in_its_range_whatever_a_clock_costs(exponent: float) -> None:
+def test_the_remaining_throughput_lies_in_its_range(exponent: float) -> None:
     share = rested().throughput_share
     assert share is not None
     power_left = (80 - 45) / (95 - 45)

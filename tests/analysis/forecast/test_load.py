@@ -103,7 +103,7 @@ def test_after_throttling_a_new_span_begins() -> None:
     assert span(busy(100), flag, sensors=(LOAD, make_sensor("throttle/thermal"))).from_s == 50
 
 
-def test_a_sensor_that_is_read_every_few_seconds_holds_in_between() -> None:
+def test_a_sensor_read_every_few_seconds_holds_in_between() -> None:
     load = busy(100)
     load[np.arange(100) % 5 > 0] = np.nan
     assert span(load).from_s == 0

@@ -131,7 +131,7 @@ def test_no_signal_is_a_slowdown_by_itself(name: str) -> None:
     assert slowdowns_of(STEADY, sensors) == ()
 
 
-def test_of_two_causes_the_one_that_explains_more_of_the_time_wins() -> None:
+def test_the_cause_that_explains_more_of_the_time_wins() -> None:
     long, short = changing(0, 1), stretch((HEALTHY, 0), (14, 200), (26, 0))
     found = the_one({"throttle/thermal": long, "rate/major-faults": short})
     assert found.cause == "thermal"
@@ -152,18 +152,18 @@ def test_heat_that_began_before_explains_a_clock_that_falls_now() -> None:
     assert the_one(sensors).cause == "thermal"
 
 
-def test_sensors_that_are_read_seldom_are_given_the_time_they_need() -> None:
+def test_sensors_read_seldom_get_the_time_they_need() -> None:
     found = the_one({"throttle/thermal": changing(0, 1)}, every_s=5)
     assert found.cause == "thermal"
 
 
-def test_a_clock_is_not_judged_by_what_it_was_in_the_slowdown_before() -> None:
+def test_a_clock_is_not_compared_with_the_slowdown_before() -> None:
     latency = stretch((60, 10.0), (30, 14.0), (20, 10.0), (40, 14.0))
     clock = stretch((60, 1800), (30, 1300), (20, 1800), (40, 1300))
     assert [found.cause for found in slowdowns_of(latency, {"freq/cpu0": clock})] == ["clock-change"] * 2
 
 
-def test_a_voltage_below_its_floor_is_not_said_to_have_fallen_where_it_rose() -> None:
+def test_a_low_voltage_that_rose_is_not_said_to_have_fallen() -> None:
     """It had sagged further a moment before, so that what was usual then is lower still."""
     sensors = {
         "throttle/under-voltage": stretch((60, 0.0), (20, 1.0)),

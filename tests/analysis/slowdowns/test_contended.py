@@ -159,7 +159,7 @@ def test_others_are_no_limit_of_the_board() -> None:
     assert (alert.name, alert.severity) == ("slowed", "warning")
 
 
-def test_when_others_leave_the_burst_begins_and_tells_by_how_much_it_was_slower() -> None:
+def test_the_burst_after_others_shows_how_much_slower_it_was() -> None:
     sensors = {name: values[:40] + [low] * 60 for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
     view = view_of(session(sensors, stretch((40, 28.0), (60, 10.0)), names=(named(3, "python3", 155.0),)))
     (one,) = view.slowdowns
@@ -177,7 +177,7 @@ def test_a_moment_of_others_is_no_contention_from_the_start() -> None:
     assert view.contended_now is None
 
 
-def test_others_that_come_later_are_told_as_long_as_they_take_the_cpu() -> None:
+def test_later_others_are_reported_while_they_take_the_cpu() -> None:
     sensors = {name: [low] * 40 + values[:20] for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
     view = view_of(session(sensors))
     assert (view.slowdowns, view.contended_now) == ((), "others 165 %")
@@ -205,7 +205,7 @@ def test_without_others_it_is() -> None:
     assert one.cause == "unknown"
 
 
-def test_an_open_slowdown_keeps_its_cause_while_its_evidence_stands() -> None:
+def test_an_open_slowdown_keeps_its_cause_with_its_evidence() -> None:
     """Others come with it and take less and less of its time."""
     taken = [8.0] * 40 + [float(400 if second < 12 or second % 9 == 0 else 10) for second in range(160)]
     sensors = {"rate/run-queue-wait": taken, "load/engine": [95.0] * 200}

@@ -64,7 +64,7 @@ def test_a_governor_that_chooses_low_clocks_limits_nothing() -> None:
     assert view_of(TEN, sensors, governor="powersave").slowdowns == ()
 
 
-def test_when_the_limit_is_lifted_the_burst_begins_and_tells_by_how_much_it_was_slower() -> None:
+def test_the_burst_after_a_limit_shows_how_much_slower_it_was() -> None:
     latency, flag = stretch((40, 14.0), (60, 10.0)), stretch((40, 1.0), (60, 0.0))
     view = view_of(latency, {"throttle/thermal": flag})
     (found,) = view.slowdowns
@@ -88,7 +88,7 @@ def test_a_slowdown_after_it_is_judged_as_any_other() -> None:
     assert (second.start_ns, second.cause) == (80 * NS, "thermal")
 
 
-def test_a_limit_that_is_over_is_not_said_to_hold_while_it_may_return() -> None:
+def test_a_limit_that_may_return_is_not_said_to_hold() -> None:
     analysis = analysed(stretch((30, 14.0), (5, 10.0)), {"throttle/thermal": stretch((30, 1.0), (5, 0.0))})
     verdict = analysis.view(None).verdict
     assert (verdict.word, verdict.past) == ("MEASURING", ("was throttled once, 86 % of the time (thermal)",))
@@ -100,9 +100,7 @@ SOON = stretch((2, 0.0), (30, 1.0), (60, 0.0))
 
 
 @pytest.mark.parametrize(("slow_ms", "begins_s"), [(14.0, [2]), (10.2, [])])
-def test_a_limit_that_comes_before_there_is_a_burst_begins_when_its_flag_does(
-    slow_ms: float, begins_s: list[int]
-) -> None:
+def test_a_limit_before_the_burst_begins_with_its_flag(slow_ms: float, begins_s: list[int]) -> None:
     latency = stretch((2, 10.0), (30, slow_ms), (60, 10.0))
     during = analysed(latency[:20], {"throttle/thermal": SOON[:20]})
     verdict = during.view(None).verdict

@@ -12,7 +12,7 @@ WIDENED_SEEDS = range(700, 706)
 SEEDS = range(600, 640)
 
 
-def test_generated_slowdowns_are_found_with_their_cause_and_beginning() -> None:
+def test_generated_slowdowns_have_their_cause_and_beginning() -> None:
     found = score(generate(seed) for seed in SEEDS)
     assert {true for true, _ in found.confusion} == set(CAUSES)
     assert found.cause_share >= 0.9, found.faults

@@ -24,7 +24,7 @@ def test_the_sensors_that_can_tell_why_are_the_rows() -> None:
     assert signals.held(2, 3, [1])[0].tolist() == [[1.0]]
 
 
-def test_the_zone_of_a_raspberry_pi_counts_at_the_temperature_of_its_firmware() -> None:
+def test_a_raspberry_pi_zone_counts_at_its_firmware_limit() -> None:
     tracks = Tracks()
     signals = Signals(tracks)
     sensors = make_sensor("mem/rss"), make_sensor("temp/cpu-thermal"), make_sensor("temp/rp1_adc")

@@ -58,7 +58,7 @@ def test_pauses_of_a_collector_are_none() -> None:
 
 
 @pytest.mark.parametrize("rate_hz", [0.5, 1.0, 3.0])
-def test_models_of_seconds_and_paces_of_one_hertz_are_judged_by_five_inferences(rate_hz: float) -> None:
+def test_slow_models_and_paces_are_judged_by_five_inferences(rate_hz: float) -> None:
     slow_s = 200 if rate_hz < 1 else 80
     ((start_s, _),) = spans(stretch((slow_s, 10.0), (60, 13.0)), rate_hz=rate_hz, scatter=0.02)
     assert abs(start_s - slow_s) <= 3

@@ -18,7 +18,7 @@ def told(found: tuple[Slowdown, ...]) -> list[tuple[float, float | None, str]]:
     return [(s.start_ns / NS, s.end_ns and s.end_ns / NS, s.cause) for s in found]
 
 
-def test_a_rival_that_comes_after_noise_is_told_from_when_it_comes() -> None:
+def test_a_rival_after_noise_begins_when_it_comes() -> None:
     latency = stretch((8, 10.0), (6, 11.2), (40, 20.0))
     rival = {WAIT: stretch((14, 0.0), (40, 350.0)), PRESSURE: stretch((14, 0.0), (40, 60.0))}
     first, second = slowdowns_of(latency, rival)
@@ -40,7 +40,7 @@ def on_top(over_s: int, until_s: int = 200) -> tuple[list[float], dict[str, list
     return latency, sensors
 
 
-def test_others_on_a_throttled_board_are_told_and_then_the_heat_again() -> None:
+def test_others_on_a_throttled_board_then_the_heat_again() -> None:
     found = slowdowns_of(*on_top(over_s=120))
     assert told(found) == [(60, 90, "thermal"), (90, 120, "contention"), (120, 160, "thermal")]
     assert [s.latency_ratio for s in found] == [pytest.approx(ratio, rel=0.01) for ratio in (1.3, 1.95, 1.3)]
@@ -52,7 +52,7 @@ def test_both_over_at_once() -> None:
     assert told(slowdowns_of(*on_top(over_s=160))) == [(60, 90, "thermal"), (90, 160, "contention")]
 
 
-def test_where_the_heat_ends_first_the_others_are_the_cause_still() -> None:
+def test_if_the_heat_ends_first_others_remain_the_cause() -> None:
     assert told(slowdowns_of(*on_top(over_s=190))) == [(60, 90, "thermal"), (90, 190, "contention")]
 
 
@@ -94,7 +94,7 @@ def test_what_went_with_a_rise_only_by_chance_is_taken_back() -> None:
 
 
 @pytest.mark.slow
-def test_a_day_of_rivals_on_a_throttled_board_is_told_rival_by_rival() -> None:
+def test_each_rival_of_a_day_on_a_throttled_board_is_reported() -> None:
     """Each stands on the same stage: what is kept does not grow."""
     latency = [10.0] * 60 + [13.0 if second % 60 < 40 else 20.0 for second in range(3_600)]
     sensors = {

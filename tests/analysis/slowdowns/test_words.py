@@ -52,7 +52,7 @@ def test_what_became_worse_was_not_at_full_speed_again() -> None:
     assert [found["then"] for found in report_document(analysis)["slowdowns"]] == ["slower", None]
 
 
-def test_the_view_of_the_events_is_the_same_until_something_happens() -> None:
+def test_the_view_of_events_is_the_same_until_the_next_event() -> None:
     analysis = analysed(LATENCY, THERMAL)
     before = analysis.view(None).events
     analysis.fold(Batch(until_ns=121 * NS))
@@ -61,7 +61,7 @@ def test_the_view_of_the_events_is_the_same_until_something_happens() -> None:
     assert analysis.view(None).events is not before
 
 
-def test_the_verdict_tells_what_the_board_does_from_what_others_do() -> None:
+def test_the_verdict_separates_the_board_from_others() -> None:
     verdict = analysed(LATENCY[:80], {"throttle/thermal": THERMAL["throttle/thermal"][:80]}).view(None).verdict
     assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("thermal", "for 0:19"))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
@@ -69,7 +69,7 @@ def test_the_verdict_tells_what_the_board_does_from_what_others_do() -> None:
     assert (verdict.details, verdict.p50_change) == (("steal 30 %", "for 1:00"), pytest.approx(0.4))
 
 
-def test_the_verdict_is_steady_once_there_is_a_baseline_and_when_a_slowdown_is_over() -> None:
+def test_the_verdict_is_steady_with_a_burst_and_after_a_slowdown() -> None:
     assert analysed(LATENCY[:20]).view(None).verdict.word == "MEASURING"
     assert analysed(LATENCY[:50]).view(None).verdict.word == "STEADY"
     assert analysed(LATENCY, THERMAL).view(None).verdict.word == "STEADY"
@@ -79,7 +79,7 @@ def test_an_unknown_cause_is_said_to_be_unknown() -> None:
     assert analysed(LATENCY[:80]).view(None).verdict.details == ("for 0:20", "unknown cause")
 
 
-def test_within_five_seconds_of_the_first_cut_the_verdict_tells_it() -> None:
+def test_the_verdict_shows_a_cut_within_five_seconds() -> None:
     whole = session_of(LATENCY, THERMAL)
     for second in (64, 65):
         until_ns = second * NS
@@ -114,7 +114,7 @@ def test_no_slowdown_and_not_known_are_told_apart() -> None:
     assert report_document(analysed(LATENCY[:4]))["slowdowns"] is None
 
 
-def test_a_flag_that_was_set_in_the_warm_up_alone_is_not_throttled() -> None:
+def test_a_flag_in_the_warm_up_alone_is_not_throttled() -> None:
     session = session_of(stretch((40, 10.0)), {"throttle/thermal": stretch((5, 1.0), (35, 0.0))})
     analysis = Analysis()
     late = Event(8 * NS, "phase", "info", "engine", "measurement begins", {"phase": "measure"})
