@@ -7,7 +7,9 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tail import SlowInference, tail_parts, tail_words
 from edgetop.session.manifest import Load
 
-WORTH_TELLING = 1e-4  # share of misses from which on they are reported everywhere; rarer ones only in the latency pane
+WORTH_REPORTING = (
+    1e-4  # share of misses from which on they are reported everywhere; rarer ones only in the latency pane
+)
 TOO_SLOW = "too slow"
 
 
@@ -45,7 +47,7 @@ class DeadlineView:
 
     @property
     def is_missed(self) -> bool:
-        return self.miss_rate >= WORTH_TELLING
+        return self.miss_rate >= WORTH_REPORTING
 
 
 def view_deadline(

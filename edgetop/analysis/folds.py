@@ -12,7 +12,7 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts
 from edgetop.analysis.alerts.findings import Findings
 from edgetop.analysis.alerts.rules import AlertRule
-from edgetop.analysis.deadline import WORTH_TELLING, DeadlineView, Late, MissCause, view_deadline, why_late
+from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
@@ -215,7 +215,7 @@ class Folds:
     def _miss_cause(self, load: Load, since_ns: int | None) -> MissCause | None:
         """Of the misses of the last seconds or, where there are none, of the whole session."""
         whole, recent = self.statistics(), self.latency.recent(self.progress.measured_until_ns)
-        if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_TELLING * whole.count:
+        if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
             return None
         if since_ns is not None and recent.misses and recent.p50_ns and self.progress.view().phase != "over":
             tail = [one for one in self.tail().recent if one.t_ns >= since_ns]

@@ -42,7 +42,7 @@ class ThermalView:
     clocks: tuple[ClockView, ...]
     limits: tuple[LimitView, ...]  # every one whose flag the board has
     cooling: tuple[TrackView, ...]  # devices that slow the computation now
-    tells_limits: bool  # the board has a flag, or a cooling device that would throttle
+    reports_limits: bool  # the board has a flag, or a cooling device that would throttle
     leading: TrackView | None  # the clock that matters: the firmware's, or the one that fell, else the fastest
     zone: TrackView | None  # the zone that matters: the one that came nearest to its trip, else the hottest
     trip_c: float | None = None  # of that zone
@@ -67,7 +67,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
         clocks=tuple(_clock(tracks, group) for group in groups),
         limits=limits,
         cooling=tuple(track for track in throttling if track.value and track.value > 0 and not track.is_lost),
-        tells_limits=bool(limits or throttling),
+        reports_limits=bool(limits or throttling),
         leading=_leading(tracks, groups),
         zone=zone,
         trip_c=zone.trip_c if zone else None,

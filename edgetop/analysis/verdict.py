@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetop import formatting
-from edgetop.analysis.deadline import TOO_SLOW, WORTH_TELLING, DeadlineView, too_slow
+from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, DeadlineView, too_slow
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.growth import GrowthView, leak_ends, leak_rate
@@ -269,7 +269,7 @@ def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
 
 def _missing(seen: Evidence) -> Iterator[Verdict]:
     deadline, recent = seen.promises.deadline, seen.recent
-    if deadline and recent.misses and recent.misses >= WORTH_TELLING * recent.count:
+    if deadline and recent.misses and recent.misses >= WORTH_REPORTING * recent.count:
         why = (deadline.cause.brief,) if deadline.cause else ()
         share = formatting.fine_percent(recent.misses / recent.count)
         lasts = () if deadline.since_ns is None else (_lasts(deadline.since_ns, seen),)

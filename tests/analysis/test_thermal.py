@@ -192,8 +192,8 @@ def test_only_throttling_cooling_devices_at_work_are_in_force() -> None:
     ]
     thermal = view(sensors, 3.0, 0.0, 2.0, 4.0, lost=("cooling/devfreq-gpu",))
     assert [device.info.label for device in thermal.cooling] == ["cpufreq-cpu0"]
-    assert thermal.tells_limits
-    assert not view(sensors[3:], 4.0).tells_limits
+    assert thermal.reports_limits
+    assert not view(sensors[3:], 4.0).reports_limits
 
 
 def test_flags_and_throttling_cooling_devices_show_limits() -> None:

@@ -10,7 +10,7 @@ from edgetop.analysis.alerts.excursions import Excursions
 from edgetop.analysis.alerts.findings import Findings, Incidents, Stalls, derived_alerts, throttled_alerts
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
-from edgetop.analysis.deadline import WORTH_TELLING
+from edgetop.analysis.deadline import WORTH_REPORTING
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
@@ -24,7 +24,7 @@ OWN = {
     ),
 }
 # In the last minute: isolated misses are one span.
-MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_TELLING, 100 * WORTH_TELLING, "%")
+MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_REPORTING, 100 * WORTH_REPORTING, "%")
 MAX_RULES = 100  # in a recording
 
 

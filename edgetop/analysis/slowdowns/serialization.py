@@ -14,20 +14,25 @@ MAX_ITEMS = 4_096  # of a list
 MAX_TEXT = 2_000
 MAX_NUMBER = 2**62
 
+_SCALARS = frozenset({int, float, str, bool, types.NoneType, tuple})
+
 T = TypeVar("T")
 
 
 def fork(value: T) -> T:
     """A copy of mutable dataclasses, lists and dicts, at any depth but within tuples; all else is shared."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, list):
-        return cast("T", [fork(item) for item in value])
+        is_flat = not value or type(value[0]) in _SCALARS  # lists hold values of one type
+        return cast("T", value[:] if is_flat else [fork(item) for item in value])
     if isinstance(value, dict):
         return cast("T", dict(value))
     if not is_dataclass(value) or cast("Any", value).__dataclass_params__.frozen:
         return value
     other = object.__new__(type(value))
-    for field in fields(value):
-        setattr(other, field.name, fork(getattr(value, field.name)))
+    for name in value.__dataclass_fields__:
+        setattr(other, name, fork(getattr(value, name)))
     return cast("T", other)
 
 

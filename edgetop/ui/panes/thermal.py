@@ -99,7 +99,7 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
         ("before this session: ", _names(thermal, area, lambda limit: limit.was_before), "dim"),
     ]
     said = [(f"{word}{', '.join(names)}", style) for word, names, style in groups if names]
-    if not thermal.tells_limits:
+    if not thermal.reports_limits:
         said = [(f"{UNKNOWN} no sensor reports throttling", "dim")]
     elif not in_force and not cooling:
         unknown = _names(thermal, area, lambda limit: limit.is_in_force is None)
