@@ -38,7 +38,7 @@ def command(
     from edgetop.cli.inspect_summary import inspect_summary  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
-    from edgetop.engines.reference import measure_shapes  # noqa: PLC0415
+    from edgetop.engines.process import measure_shapes  # noqa: PLC0415
     from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
     from edgetop.models.document import inspection_document  # noqa: PLC0415
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415

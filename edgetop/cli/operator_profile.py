@@ -12,8 +12,8 @@ from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, ove
 from edgetop.analysis.operators import by_type
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.analysis.threads import ThreadTally, ThreadView
+from edgetop.engines.process import measure_shapes
 from edgetop.engines.protocol import BurstTaken, Loaded
-from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected, read_model

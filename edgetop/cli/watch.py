@@ -26,8 +26,8 @@ from edgetop.cli.request import Options
 from edgetop.cli.terminal import Terminal
 from edgetop.cli.viewing import line_settings, require_screen, screen_settings, signals_to
 from edgetop.engines.formats import ModelFile
+from edgetop.engines.process import measure_shapes
 from edgetop.engines.protocol import Engine
-from edgetop.engines.reference import measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import (
     EXIT_DONE,

@@ -1,4 +1,4 @@
-"""Frames of the child into records and messages: the same for a pipe and for a queue."""
+"""Decodes the frames of the child into records and messages, whether they come by a pipe or by a queue."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with the name that its time has here."""
+    """The message with its time under the name that `protocol` uses."""
     return {**message, "monotonic_ns": message["t_ns"]}
 
 
@@ -92,9 +92,9 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
 
 
 # Records of several streams in the order in which their inferences began.
-# Each stream reports when its inferences are done, so one that takes long comes after others that began later. What
-# comes is pending until every stream has come so far; but no longer than PATIENCE_NS behind the newest, lest a stream
-# that hangs keep back what the others do.
+# Each stream reports when its inferences are done, so one that takes long comes after others that began later. Records
+# are pending until every stream has come so far, but no longer than PATIENCE_NS behind the newest, so that a stream
+# that hangs does not hold back the others.
 
 PATIENCE_NS = 5_000_000_000
 MAX_PENDING = 65_536
@@ -107,7 +107,7 @@ class InOrder:
         self._reached_ns = 0
 
     def release(self, update: EngineUpdate) -> EngineUpdate:
-        """The update with the records of which none can come that began earlier."""
+        """The update with those records before which none that is still missing can have begun."""
         if self._streams == 1:
             return update
         reached = [message.monotonic_ns for message in update.messages if isinstance(message, Reached)]
@@ -129,9 +129,9 @@ class InOrder:
         return released
 
 
-# What a runtime prints from native code, cut into lines: events, never the screen.
+# What a runtime prints from native code, as lines: they become events, and never reach the screen.
 
-MAX_LINE = 2_000  # characters of a line that are kept
+MAX_LINE = 2_000  # characters of a line that are stored
 MAX_LINES_A_POLL = 50  # what a runtime in a printing loop may fill the event table with
 READ_BYTES = 65_536
 

@@ -1,4 +1,4 @@
-"""What kind of model a file is, told by its content and not only by its suffix.
+"""What kind of model a file is, by its content and not only by its suffix.
 
 TFLite: a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs);
 ONNX Runtime's own format: "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). ONNX: a
@@ -22,7 +22,7 @@ SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tfli
 # Fields of ModelProto, onnx 1.23: numbers, and texts or messages.
 _NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
 # ir_version, graph, opset_import: no model can do without them (onnx/docs/IR.md), and the last of
-# them is written after the graph, so that a file which was cut there is told too.
+# them is written after the graph, so that a file which was cut there is recognised too.
 _REQUIRED = {1, 7, 8}
 
 
@@ -39,33 +39,27 @@ def identify(path: Path) -> ModelFile:
 
     A TFLite file that is cut short is left to the runtime, which verifies the FlatBuffer.
     """
-    if not _is_utf8(path):
-        raise InputError(f"{path}: its name is not UTF-8, which runtimes want", "rename it")
+    try:
+        os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: its name is not UTF-8, which runtimes want", "rename it") from None
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for who writes to it
+        if not stat.S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
             what = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file"
             raise InputError(f"{path}: {what}", "give a .onnx or .tflite file")
         size = status.st_size
         with path.open("rb") as file:
-            found = _identify(file, size)
+            model_format = _identify(file, size)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if found is None:
+    if model_format is None:
         what = "is empty" if size == 0 else "is neither an ONNX nor a TFLite model, or is cut short"
         raise InputError(f"{path}: {what}")
     suffix = SUFFIXES.get(path.suffix.lower())
-    return ModelFile(path, found, size, misnamed=suffix is not None and suffix != found)
-
-
-def _is_utf8(path: Path) -> bool:
-    try:
-        os.fsencode(path).decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return ModelFile(path, model_format, size, misnamed=suffix not in (None, model_format))
 
 
 def _identify(file: BinaryIO, size: int) -> str | None:

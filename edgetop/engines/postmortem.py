@@ -5,10 +5,10 @@ from pathlib import Path
 
 
 class OomWitness:
-    """Tells whether the kernel's OOM killer struck since this was made.
+    """Detects whether the kernel's OOM killer struck since this was created.
 
-    Source: `oom_kill` of /proc/vmstat (Linux 4.13 and later), system-wide, so that a
-    container without memory accounting (Raspberry Pi OS) can tell too. Always the real
+    Source: `oom_kill` of /proc/vmstat (Linux 4.13 and later), system-wide, so that it works
+    in a container without memory accounting (Raspberry Pi OS). Always the real
     /proc: it is about the engine's process, not about the board under `--sysroot`.
     """
 
@@ -45,21 +45,19 @@ def explain_exit(status: int, witness: OomWitness) -> str:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    hint = _hint(-status, witness)
     if witness.limit and witness.limit_struck(status):
         return f"out of memory at its limit of {witness.limit / 2**20:g} MiB (SIGKILL of the kernel's OOM killer)"
+    hint = _CRASHES.get(-status, "")
+    if -status == signal.SIGKILL:
+        hint = "out of memory: the kernel's OOM killer" if witness.struck() else "not by the kernel's OOM killer"
     return f"killed by {name} ({hint})" if hint else f"killed by {name}"
 
 
-def _hint(number: int, witness: OomWitness) -> str:
-    if number == signal.SIGKILL:
-        return "out of memory: the kernel's OOM killer" if witness.struck() else "not by the kernel's OOM killer"
-    crashes = {
-        signal.SIGSEGV: "it crashed in native code",
-        signal.SIGBUS: "it crashed in native code, or a file it had mapped became shorter",
-        signal.SIGILL: "an instruction this CPU has not: a build for another CPU?",
-        signal.SIGABRT: "the runtime gave up: see its last words",
-        signal.SIGFPE: "it crashed in native code",
-        signal.SIGXCPU: "its CPU time limit",
-    }
-    return crashes.get(signal.Signals(number), "") if number in crashes else ""
+_CRASHES: dict[int, str] = {
+    signal.SIGSEGV: "it crashed in native code",
+    signal.SIGBUS: "it crashed in native code, or a file it had mapped became shorter",
+    signal.SIGILL: "an instruction this CPU has not: a build for another CPU?",
+    signal.SIGABRT: "the runtime gave up: see its last words",
+    signal.SIGFPE: "it crashed in native code",
+    signal.SIGXCPU: "its CPU time limit",
+}

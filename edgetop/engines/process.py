@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
@@ -26,8 +27,12 @@ from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message,
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import InputError
 
+if TYPE_CHECKING:
+    from edgetop.models.inspection import RuntimeShapes
+
 CHILD = Path(__file__).parent / "child" / "__main__.py"
 CLOSE_TIMEOUT_S = 5.0
+SHAPES_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
 
 
@@ -45,7 +50,7 @@ class ProcessEngine:
     ) -> None:
         """`python`: the interpreter to run the child in; edgetop's own by default.
 
-        `prefix`: a command that executes what follows it, within limits; `memory_limit`: of these, in bytes.
+        `prefix`: a command that runs the command after it within limits; `memory_limit`: one of these, in bytes.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
@@ -72,21 +77,15 @@ class ProcessEngine:
             self._process = self._spawn(control_read, data_write)
         except OSError as error:
             self._close_pipes()
-            raise InputError(
-                f"--engine-python {self._python}: cannot be run: {error.strerror}",
-                "give the path of a Python interpreter",
-            ) from None
+            text = f"--engine-python {self._python}: cannot be run: {error.strerror}"
+            raise InputError(text, "give the path of a Python interpreter") from None
         finally:
             os.close(control_read)
             os.close(data_write)
         os.set_blocking(self._data_fd, False)
-        assert self._process.stdout
-        assert self._process.stderr
-        self._logs = [
-            LineReader(self._process.stdout.fileno(), "engine stdout"),
-            LineReader(self._process.stderr.fileno(), "engine stderr"),
-        ]
-        for stream in (self._process.stdout, self._process.stderr):
+        for stream, name in ((self._process.stdout, "engine stdout"), (self._process.stderr, "engine stderr")):
+            assert stream
+            self._logs.append(LineReader(stream.fileno(), name))
             widen(stream.fileno())  # what a runtime prints between two polls must not make it wait
         self._silent_until_s = time.monotonic() + self._hello_timeout_s
         self._send(self._spec.to_json())
@@ -129,7 +128,7 @@ class ProcessEngine:
             self._is_up = True
             self._began |= isinstance(message, PhaseBegan)
             self._over |= isinstance(message, Ended | Failed)
-            if isinstance(message, Failed):  # nonsense comes from what may not obey the control pipe either
+            if isinstance(message, Failed):  # a program that sends nonsense may not obey the control pipe either
                 self._kill()
 
     def _read(self) -> bytes:
@@ -153,9 +152,8 @@ class ProcessEngine:
     def _cannot_run(self, why: str) -> Failed:
         if is_out_of_memory(why):
             return Failed("engine", f"out of memory: {why}")
-        return Failed(
-            "start", f"{self._python} cannot run the engine: {why}", "it needs Python 3.8 or later with numpy"
-        )
+        text = f"{self._python} cannot run the engine: {why}"
+        return Failed("start", text, "it needs Python 3.8 or later with numpy")
 
     def stop(self) -> None:
         self._send({"command": "stop"})
@@ -164,13 +162,13 @@ class ProcessEngine:
         self._send({"command": "profile"})
 
     def take_turns(self, turns: list[list[int]]) -> None:
-        """Say when it has its turns, as pace.Turns takes them: it waits for that after its warm-up."""
+        """Send its turns, in the form of pace.Turns: it waits for them after its warm-up."""
         self._send({"command": "turns", "turns": turns})
 
     def _send(self, command: dict[str, object]) -> None:
         if self._control_fd < 0:
             return
-        with contextlib.suppress(BrokenPipeError):  # it is gone; the next poll says so
+        with contextlib.suppress(BrokenPipeError):  # it is gone; the next poll reports it
             os.write(self._control_fd, json.dumps(command).encode() + b"\n")
 
     def close(self) -> None:
@@ -208,13 +206,35 @@ class ProcessEngine:
 
 def _pipe() -> tuple[int, int]:
     """A pipe that is no standard stream: where edgetop was started without, its ends would get their numbers."""
-    read_fd, write_fd = os.pipe()
-    return _past_the_streams(read_fd), _past_the_streams(write_fd)
+    ends = []
+    for fd in os.pipe():
+        if fd <= 2:
+            ends.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
+            os.close(fd)
+        else:
+            ends.append(fd)
+    return ends[0], ends[1]
 
 
-def _past_the_streams(fd: int) -> int:
-    if fd > 2:
-        return fd
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(fd)
-    return moved
+def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":
+    """The shape of each tensor, after one inference in a process of its own. None where the runtime cannot give it.
+
+    `python`: the interpreter that has the runtime; edgetop's own by default. The process has the niceness of the
+    calling thread: beside an engine that is measured, the lowest priority.
+    """
+    from edgetop.models.inspection import RuntimeShapes  # noqa: PLC0415  a run imports it off its main thread
+
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
+            [python or sys.executable, str(CHILD), "--tensor-shapes"],
+            input=json.dumps(spec.to_json()) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=True,
+        )
+        answer = json.loads(done.stdout.splitlines()[-1])  # what a runtime prints comes before
+        shapes = {int(place): tuple(int(size) for size in shape) for place, shape in answer["shapes"]}
+        return RuntimeShapes(str(answer["runtime"]), shapes)
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
+        return None  # the caller has the shapes of the file, and reports the others as unknown

@@ -1,4 +1,4 @@
-"""What an engine is to its conductor: start, poll, stop, close; and what it may say."""
+"""The interface of an engine to its conductor: start, poll, stop, close; and the messages that it sends."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,35 +24,35 @@ class Loaded:
     version: str
     why: str  # why this runtime and no other
     providers: tuple[str, ...]
-    dropped_providers: tuple[str, ...]  # asked for, and silently left out by the runtime
+    dropped_providers: tuple[str, ...]  # requested, and silently left out by the runtime
     inputs: tuple[TensorInfo, ...]
     assumptions: tuple[str, ...]  # a sentence for each shape nobody gave
     init_ns: int | None  # None: a program had loaded it before it was watched
-    left: str = ""  # that an accelerator does not run all of it, in a sentence; "": not known before it runs
-    whole: bool = False  # they do: the runtime would not have taken the model otherwise
+    left: str = ""  # a sentence that an accelerator does not run all of it; "": unknown before it runs
+    whole: bool = False  # accelerators run all of it, or the runtime would have refused the model
 
     @property
     def dropped(self) -> str:
-        """In a sentence, which providers were asked for and are not there; "": none."""
+        """A sentence with the providers that were requested and are missing; "": none."""
         asked, have = ", ".join(self.dropped_providers), ", ".join(self.providers)
         return f"{asked} was asked for, but the runtime left it out and runs on {have}" if asked else ""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsSeen:
-    """Of a program that is watched: whose calls were seen so far."""
+    """The streams of a watched program whose calls were seen so far."""
 
-    names: tuple[str, ...]  # by number of stream: paths of models, or names that the program gives; "": not known
+    names: tuple[str, ...]  # by number of stream: paths of models, or names that the program gives; "": unknown
     sources: tuple[str, ...]  # how they are seen: "hook", "preload", "probe"
-    cost_ns: int | None  # what it costs the program to have one call timed; None: not known
-    threads: tuple[int | None, ...] = ()  # by stream, of its session; 0: as the runtime likes; None: not known
+    cost_ns: int | None  # what timing one call costs the program; None: unknown
+    threads: tuple[int | None, ...] = ()  # by stream, of its session; 0: the runtime's default; None: unknown
     inputs: tuple[str | None, ...] = ()  # by stream, of its first call, with their shapes
     deadline_ns: int | None = None  # of a frame, as the program declares it
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What an engine says of itself as a sensor would, such as the stages of a frame."""
+    """Samples that the engine reports as a sensor would, such as the stages of a frame."""
 
     sensor: str  # id: kind and label
     samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
@@ -60,12 +60,12 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """What the engine's process holds at a step of the run, told by itself."""
+    """The resident memory of the engine's process at the end of a step of the run."""
 
-    stage: str  # what it is taken at the end of: "interpreter", "runtime", "model", "first" or "steady"
+    stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     monotonic_ns: int
     rss_kib: int
-    anon_kib: int | None = None  # None: an old kernel does not say
+    anon_kib: int | None = None  # None: an old kernel does not report it
     file_kib: int | None = None
 
 
@@ -96,7 +96,7 @@ class ProfilerChosen:
 
     way: str  # in words; "": they are not
     reason: str  # why not at all, or why not in a better way
-    operators: tuple[Operator, ...] = ()  # of the run with which the way was tried: who runs them; its times say little
+    operators: tuple[Operator, ...] = ()  # of the run that tried the way: for their providers, not their times
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +108,32 @@ class BurstBegan:
 
 @dataclass(frozen=True, slots=True)
 class BurstTaken:
-    """Instrumented inferences came to their end; none of them is among the records."""
+    """A burst of instrumented inferences has ended; none of them is among the records."""
 
     monotonic_ns: int  # when it began
     duration_ns: int  # until inferences were measured again
     run_ns: tuple[int, ...]  # how long each instrumented inference took as a whole, of those in `operators`
     operators: tuple[Operator, ...]
     first_run: tuple[tuple[int, int], ...] = ()  # one inference: (place in `operators`, ns), in the order of running
-    threads: ThreadUse | None = None  # None: the runtime does not tell, or has one
+    threads: ThreadUse | None = None  # None: one thread, or the runtime does not report it
     left_out_ns: tuple[int, ...] = ()  # the same of those that others disturbed, which are not in `operators`
     disturbed: bool = False  # each was, or the whole burst: none is left out
     preempted: int = 0  # involuntary switches of the engine's threads in all of them
-    waited_ns: int | None = None  # of these threads for a CPU; None: not known
-    stolen_ns: int | None = None  # by a hypervisor, from all CPUs; None: not known
+    waited_ns: int | None = None  # of these threads for a CPU; None: unknown
+    stolen_ns: int | None = None  # by a hypervisor, from all CPUs; None: unknown
     plain_disturbed: bool = False  # others took from the inferences before it, which were not instrumented
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Of several streams, none has an inference to report that began before. Not told by an `Engine`."""
+    """No stream will report an inference that began before. An `Engine` does not pass this on."""
 
     monotonic_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class SlowInference:
-    """One that stands out, and what the kernel counted since shortly before it."""
+    """An inference that stands out, and what the kernel counted since shortly before it."""
 
     monotonic_ns: int  # when it began
     latency_ns: int
@@ -149,12 +149,12 @@ class Ended:
     """The loop came to its end: "runs", "duration" or "stop"."""
 
     reason: str
-    monotonic_ns: int  # when it said so, which is later than the end of the last inference
+    monotonic_ns: int  # when this was sent, which is later than the end of the last inference
 
 
 @dataclass(frozen=True, slots=True)
 class OfVariant:
-    """What one of the two engines of an A/B session says of itself."""
+    """A message of one of the two engines of an A/B session."""
 
     side: int  # 0 is A, 1 is B
     message: Loaded | StageMemory
@@ -162,14 +162,14 @@ class OfVariant:
 
 @dataclass(frozen=True, slots=True)
 class TurnsBegan:
-    """Both engines of an A/B session know when it is their turn."""
+    """Both engines of an A/B session have received their turns."""
 
     plan: Plan  # on CLOCK_MONOTONIC
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The engine says why it could not go on."""
+    """The engine could not go on, for the reason given."""
 
     stage: str  # "start", "runtime", "model", "input", "first": the user's; "inference", "engine": its own
     message: str
@@ -185,7 +185,7 @@ class Died:
     """The engine's process ended without a message."""
 
     cause: str
-    loading: bool  # it never came to its first inference
+    loading: bool  # it never reached its first inference
     last_words: str = ""  # the last line it wrote to stderr
 
 
@@ -218,7 +218,7 @@ class EngineUpdate:
 
 
 class Engine(Protocol):
-    """Runs one model once. After `Ended`, `Failed` or `Died` it says nothing more."""
+    """Runs one model once. After `Ended`, `Failed` or `Died` it sends nothing more."""
 
     isolation: str  # "process", "thread" or "program"
 
@@ -226,7 +226,7 @@ class Engine(Protocol):
         """Start the engine. Raises InputError where it cannot be started."""
 
     def poll(self) -> EngineUpdate:
-        """What came since the last poll, inferences in the order in which they began. Never waits."""
+        """Return what came since the last poll, inferences in the order in which they began. Never waits."""
 
     def stop(self) -> None:
         """Ask it to end after the inference in hand. Never waits."""

@@ -1,4 +1,4 @@
-"""What an engine is asked to run: everything it needs to know, as plain JSON values."""
+"""What an engine is to run: all that it needs, as plain JSON values."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class EngineSpec:
     providers: tuple[tuple[str, Mapping[str, str]], ...] = ()  # name, options
     delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # path, options
     xnnpack: bool = True  # False: a TFLite runtime goes without its default delegate
-    whole: bool = False  # whoever is asked for runs all of the model, or the engine refuses where it can tell
+    whole: bool = False  # the requested providers run all of the model, or the engine refuses it where it can see that
     inputs: Mapping[str, str] = field(default_factory=dict)  # input name, or "" for all: source
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
@@ -47,7 +47,7 @@ class EngineSpec:
 
     @property
     def requested(self) -> tuple[str, ...]:
-        """Who was asked to run the model, first choice first: providers, or paths of delegates."""
+        """The requested providers, or paths of delegates, first choice first."""
         return tuple(name for name, _ in (*self.providers, *self.delegates))
 
     def to_json(self) -> dict[str, Any]:

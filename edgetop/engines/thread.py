@@ -1,6 +1,6 @@
 """The same loop in a thread of the app, for small boards and debugging.
 
-It shares the app's GIL, memory and fate: p99 was measured 60 % too high beside a busy
+It shares the app's GIL and memory, and a crash ends both: p99 was measured 60 % too high beside a busy
 screen, so the child process is the default.
 """
 
@@ -68,7 +68,7 @@ class ThreadEngine:
     isolation = "thread"
 
     def __init__(self, spec: EngineSpec, capture: OutputCapture) -> None:
-        """`capture` holds the process's native output; what it catches is told as log lines."""
+        """`capture` holds the process's native output; what it catches becomes log lines."""
         self._spec = spec
         self._outlet = QueueOutlet()
         self._control = Control()

@@ -32,8 +32,8 @@ from edgetop.errors import InputError
 from edgetop.session.records import NO_INFERENCES, WARMUP, Inferences
 from edgetop.session.turns import SIDES, Plan
 
-UNDISTURBED = 0.1  # of the warm-up: what an inference takes that nobody else is in the way of
-LEAD_NS = 100_000_000  # in which both get to know their turns
+UNDISTURBED = 0.1  # quantile of the warm-up: what an undisturbed inference takes
+LEAD_NS = 100_000_000  # in which both receive their turns
 
 
 class TurnsEngine:
@@ -85,7 +85,7 @@ class TurnsEngine:
         return marked
 
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: PLR0911  a case a kind of message
-        """What is told of one engine as if there were one: process, phases and memory are those of the first."""
+        """The messages of one engine, as if there were only one: process, phases and memory are those of the first."""
         match message:
             case Reached():
                 self._reached_ns[side] = message.monotonic_ns
@@ -108,10 +108,10 @@ class TurnsEngine:
                 return [message] if all(self._ended[: self._started]) and (self._started == 2 or self._stopping) else []
             case RecordsLost():
                 return [message]
-        return []  # of bursts and slow inferences, which nothing is made of here
+        return []  # bursts and slow inferences, which an A/B session does not use
 
     def _go_on(self) -> list[Message]:
-        """The second engine when the first is warm, and the turns when both are."""
+        """Start the second engine when the first is warm, and the turns when both are."""
         if self._stopping or self._measuring:
             return []
         if self._started == 1 and self._ready[0]:
@@ -144,7 +144,7 @@ class TurnsEngine:
             engine.stop()
 
     def profile(self) -> None:
-        """Nothing: a burst within a turn would be in the way of what is compared."""
+        """Do nothing: a burst within a turn would disturb the comparison."""
 
     def close(self) -> None:
         for engine in self._engines:

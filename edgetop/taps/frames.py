@@ -1,7 +1,7 @@
-"""Joins the stages that a program reports into frames, and tells what else its calls say of themselves.
+"""Joins the stages that a program reports into frames, and makes sensor samples of them and of calls.
 
-Everything comes out as samples by sensor id, in ms, each at the begin of what it tells of: `stage/NAME`,
-`frame/total`, `frame/between` and `frame/queue` of each frame, `drop/frames`, and `call/...` of each stream.
+Everything is samples by sensor id, in ms, each at the begin of what it measures: `stage/NAME`, `frame/total`,
+`frame/between` and `frame/queue` of each frame, `drop/frames`, and `call/...` of each stream.
 """
 
 from collections import defaultdict
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.ring import Calls, Ring
 
-MOST_PARTS = 256  # of a frame: where its first stage does not come again by then, it was none (a load at the begin)
+MOST_PARTS = 256  # of a frame: without its first stage again by then, it was none (such as a load)
 MOST_STAGES, LONGEST_NAME = 32, 40
 INFERENCE = "inference"  # the stage of every call that is in no other
 HOLD_NS = 100_000_000  # calls and stages of a process may be in two rings, which are read one after the other
 THREAD_PATIENCE_NS = 10_000_000_000  # for another stage of a thread: servers have one for each request
 PATIENCE_NS = 2_000_000_000  # for another part of a frame that has a number
 
-FELT = "rate/call-run-queue-wait"
+RUN_QUEUE_WAIT = "rate/call-run-queue-wait"
 
 Floats = npt.NDArray[np.float64]
 Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) by sensor id
@@ -37,10 +37,10 @@ class Part:
     thread: tuple[int, int]
     is_stage: bool
 
-    @property
-    def order(self) -> tuple[int, int]:
-        """By their begins; of two that begin together the outer one comes first."""
-        return self.start_ns, -self.end_ns
+
+def _order(part: Part) -> tuple[int, int]:
+    """Sort parts by their begins; of two that begin together the outer one comes first."""
+    return part.start_ns, -part.end_ns
 
 
 class Frames:
@@ -52,7 +52,7 @@ class Frames:
         self.deadline_ns: int | None = None
 
     def add(self, reported: Sequence[tuple[Ring, Calls]]) -> None:
-        """Take in what each ring holds since the last time. A process may have two."""
+        """Add what was read from each ring. A process may have two."""
         for ring, calls in reported:
             of_thread = (calls["kind"] == layout.STAGE) & (calls["number"] == 0)
             for thread in np.unique(calls["thread"][of_thread]).tolist():
@@ -83,14 +83,14 @@ class Frames:
         return name if name in self._names else "other"
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Samples:
-        """Of the frames that are complete."""
+        """Return the samples of the frames that are complete."""
         samples: Samples = defaultdict(list)
         for thread, parts in list(self._by_thread.items()):
             is_done = is_over or (parts and max(part.end_ns for part in parts) < now_ns - THREAD_PATIENCE_NS)
-            parts.sort(key=lambda part: part.order)
+            parts.sort(key=_order)
             del parts[: next((place for place, part in enumerate(parts) if part.is_stage), 0)]
             while frame := _first_frame(parts, None if is_done else now_ns - HOLD_NS):
-                _tell(frame, samples, has_number=False)
+                _add_samples(frame, samples, has_number=False)
                 del parts[: len(frame)]
             if len(parts) > MOST_PARTS:
                 self._by_thread[thread] = parts[1:]
@@ -98,7 +98,7 @@ class Frames:
                 del self._by_thread[thread]
         for key, parts in list(self._by_number.items()):
             if is_over or max(part.end_ns for part in parts) < now_ns - PATIENCE_NS:
-                _tell(sorted(self._by_number.pop(key), key=lambda part: part.order), samples, has_number=True)
+                _add_samples(sorted(self._by_number.pop(key), key=_order), samples, has_number=True)
         if self._drops:
             samples["drop/frames"], self._drops = self._drops, []
         return samples
@@ -113,8 +113,8 @@ def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
     return parts[:end] if end is not None and parts[end].start_ns < until_ns else []
 
 
-def _tell(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
-    """Stages, what is between and what waited for another thread add up to the total."""
+def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
+    """Stages, the gaps between them and the waits for another thread add up to the total."""
     reached_ns, thread = frame[0].start_ns, frame[0].thread
     took_ns: defaultdict[str, int] = defaultdict(int)
     for part in frame:
@@ -131,14 +131,14 @@ def _tell(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
         samples[name].append((frame[0].start_ns, ns / 1e6))
 
 
-def noted(stream: int, calls: Calls) -> Samples:
-    """What the hook says of calls of one stream beside their times."""
+def call_samples(stream: int, calls: Calls) -> Samples:
+    """CPU time, waits and changed input shapes of the calls of one stream, where the hook measured them."""
     samples: Samples = {}
     took_ms, cpu_ms, waited_ms = _spent(calls)
     if len(took_ms):
-        told = {"cpu": cpu_ms, "off-cpu": took_ms - cpu_ms, "run-queue-wait": waited_ms}
-        newest_ns, known = int(calls["start_ns"].max()), {name: each for name, each in told.items() if len(each)}
-        samples = {f"call/{stream}-{name}": [(newest_ns, float(each.mean()))] for name, each in known.items()}
+        newest_ns = int(calls["start_ns"].max())
+        values = {"cpu": cpu_ms, "off-cpu": took_ms - cpu_ms, "run-queue-wait": waited_ms}
+        samples = {f"call/{stream}-{name}": [(newest_ns, float(ms.mean()))] for name, ms in values.items() if len(ms)}
     reshaped = (calls["flags"] & layout.RESHAPED) > 0
     if reshaped.any():
         latency_ms = (calls["end_ns"] - calls["start_ns"])[reshaped] / 1e6
@@ -148,10 +148,10 @@ def noted(stream: int, calls: Calls) -> Samples:
 
 
 def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
-    """Of the calls that the hook looked at: latency, CPU time of the thread, and how long that waited for a CPU, in ms.
+    """Of the calls that the hook measured: latency, CPU time of the thread, and how long that waited for a CPU, in ms.
 
-    The last is empty where the kernel does not tell. What it waited just before and after a call is in it as well, so
-    that no more than the thread was off the CPU counts.
+    The last is empty where the kernel keeps no account. It includes waits just before and after a call, so it is
+    limited to the time that the thread was off the CPU.
     """
     calls = calls[calls["cpu_us"] > 0]
     took_ms, cpu_ms = (calls["end_ns"] - calls["start_ns"]) / 1e6, calls["cpu_us"] / 1e3
@@ -160,7 +160,7 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
     return took_ms, cpu_ms, waited_ms
 
 
-def felt(calls: Calls) -> list[tuple[int, float]]:
+def run_queue_wait(calls: Calls) -> list[tuple[int, float]]:
     """The share of the time in calls in which they waited for a CPU, in ms a second. Of sessions of one thread."""
     took_ms, _, waited_ms = _spent(calls)
     if not len(waited_ms):

@@ -1,7 +1,7 @@
-"""What a running process has in its memory about its models: their names, and where pybind11 keeps a call.
+"""Reads the memory of a running process: the names of its models, and where pybind11 stores a call.
 
 Read from /proc/PID/mem (proc(5)), which needs the rights that uprobes need anyway. Nothing is written there. Layouts of
-libraries are looked for, not assumed: where they are others, a name stays unknown.
+libraries are searched for, not assumed: where they differ, a name stays unknown.
 """
 
 import os
@@ -26,7 +26,7 @@ class Memory:
         self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self, address: int, count: int) -> bytes:
-        """As much of it as is there."""
+        """Return up to `count` bytes, as many as are mapped."""
         try:
             return os.pread(self._fd, count, address) if address in USER_SPACE else b""
         except OSError:
@@ -44,7 +44,7 @@ class Memory:
 
 
 def frame_of(memory: Memory, hit: Hit) -> Frame | None:
-    """Where the caller of a method keeps its call; None: not on its stack, or in a layout that is not known."""
+    """Where the caller of a method stores its call; None: not on its stack, or in an unknown layout."""
     at = hit.argument - hit.stack_pointer
     if 0 < at < len(hit.stack) - CALL_WORDS * WORD:
         words = struct.unpack_from(f"<{CALL_WORDS}Q", hit.stack, at)
@@ -56,11 +56,11 @@ def frame_of(memory: Memory, hit: Hit) -> Frame | None:
 
 
 def model_of(memory: Memory, function: Function, session: int) -> str:
-    """The path of the model that this object runs; "": not known."""
+    """The path of the model that this object runs; "": unknown."""
     if function.is_method:  # a Python object, whose instance (pybind11/detail/common.h) has the session somewhere
         instance = memory.word(session + 2 * WORD)
-        found = (_path_in(memory, word) for word in memory.words(instance, INSTANCE_BYTES))
-        path = next(filter(None, found), "")
+        paths = (_path_in(memory, word) for word in memory.words(instance, INSTANCE_BYTES))
+        path = next(filter(None, paths), "")
     else:
         path = _path_in(memory, session) if function.runtime == "onnxruntime" else _mapped_by(memory, session)
     if path.startswith("/"):

@@ -1,8 +1,8 @@
-"""Makes calls of the hits of uprobes: which return belongs to which begin, in which of the watched processes.
+"""Pairs the hits of uprobes into calls: which return belongs to which begin, in which of the watched processes.
 
-Two ways to see the end of a call. A C function is given a return probe. A method that pybind11 calls is not: a C++
-exception could not pass it. There a plain breakpoint stands where the method returns to, which an exception goes past;
-other methods return to the same place, and the caller's frame tells which one it was.
+There are two ways to see the end of a call. A C function is given a return probe. A method that pybind11 calls is not:
+a C++ exception could not pass it. There a plain breakpoint stands where the method returns to, which an exception
+skips; other methods return to the same place, and the caller's frame shows which one it was.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ WORD = 8
 
 class Call(NamedTuple):
     start_ns: int
-    end_ns: int  # the same where it raised an exception: when is not known
+    end_ns: int  # equal to the start where it raised an exception, whose time is unknown
     pid: int
     tid: int
     session: int  # address of the object that runs the model
@@ -66,15 +66,13 @@ class Pairing:
     pids: set[int]  # whose calls count; children that they start join them
     begins: dict[int, Watch] = field(default_factory=dict)  # by number of the probe
     ends: dict[int, list[Watch]] = field(default_factory=dict)  # methods share theirs
-    parents: dict[int, int] = field(
-        default_factory=dict
-    )  # by process: what was forked, and still runs the same program
+    parents: dict[int, int] = field(default_factory=dict)  # by process that was forked and runs the same program
     executed: list[int] = field(default_factory=list)  # processes that began another program
     _open: dict[int, list[_Open]] = field(default_factory=dict)  # by thread, the outermost first
 
     def calls(self, events: Iterable[Event]) -> list[Call]:
-        """The calls that came to their end, of events in the order of their time."""
-        found: list[Call] = []
+        """Return the calls that ended, from events in the order of their time."""
+        ended: list[Call] = []
         for event in events:
             if isinstance(event, Forked):
                 self._open.pop(event.tid, None)  # numbers of threads are used again
@@ -88,23 +86,23 @@ class Pairing:
             elif event.pid not in self.pids:
                 continue
             elif watch := self.begins.get(event.probe):
-                self._begin(event, watch, found)
+                self._begin(event, watch, ended)
             elif watches := self.ends.get(event.probe):
-                self._end(event, watches, found)
-        return found
+                self._end(event, watches, ended)
+        return ended
 
-    def _begin(self, hit: Hit, watch: Watch, found: list[Call]) -> None:
+    def _begin(self, hit: Hit, watch: Watch, ended: list[Call]) -> None:
         open_ = self._open.setdefault(hit.tid, [])
         # A run of a method is in no other: one that seems open has raised, wherever on the stack that was.
-        self._unwind(open_, 2**64 if watch.frame else hit.stack_pointer, found)
+        self._unwind(open_, 2**64 if watch.frame else hit.stack_pointer, ended)
         words = watch.frame.words(hit.stack, 0) if watch.frame else (0, hit.argument)
         watch.calls += 1
         open_.append(_Open(hit, watch, words))
 
-    def _end(self, hit: Hit, watches: list[Watch], found: list[Call]) -> None:
+    def _end(self, hit: Hit, watches: list[Watch], ended: list[Call]) -> None:
         open_ = self._open.get(hit.tid, [])
         begun_at = hit.stack_pointer - self.popped
-        self._unwind(open_, begun_at - 1, found)
+        self._unwind(open_, begun_at - 1, ended)
         last = open_[-1] if open_ else None
         if last is None or last.hit.stack_pointer != begun_at or last.watch not in watches:
             watches[0].others += 1
@@ -117,17 +115,17 @@ class Pairing:
         if not open_:  # what a call calls is a part of it
             function = last.watch.function
             ok = not hit.result & function.status_mask
-            found.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.words[1], ok, function))
+            ended.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.words[1], ok, function))
 
     @staticmethod
-    def _unwind(open_: list[_Open], stack_pointer: int, found: list[Call]) -> None:
+    def _unwind(open_: list[_Open], stack_pointer: int, ended: list[Call]) -> None:
         """Frames at or below the stack pointer are gone: an exception has passed them."""
         while open_ and open_[-1].hit.stack_pointer <= stack_pointer:
             gone = open_.pop()
             if gone.watch.frame:
                 hit = gone.hit
-                found.append(Call(hit.at_ns, hit.at_ns, hit.pid, hit.tid, gone.words[1], False, gone.watch.function))
+                ended.append(Call(hit.at_ns, hit.at_ns, hit.pid, hit.tid, gone.words[1], False, gone.watch.function))
 
     def forget(self) -> None:
-        """Events were lost: no begin that is open can be trusted."""
+        """Drop all open begins: events were lost, so none can be trusted."""
         self._open.clear()

@@ -1,6 +1,6 @@
 """Breakpoints in the functions of running programs: uprobes by perf_event_open(2), in pure Python.
 
-A hit is written by the kernel into a buffer of its CPU, and carries CLOCK_MONOTONIC; who reads it is woken when the
+A hit is written by the kernel into a buffer of its CPU, and carries CLOCK_MONOTONIC; the reader is woken when the
 buffer is half full, and not by every hit, which would cost the program 34 us more. Breakpoints belong to a file: every
 process that has it mapped meets them. They go when the descriptors close, however their process ends.
 
@@ -183,7 +183,7 @@ class Probes:
         self._poll.poll(seconds * 1000)
 
     def read(self) -> list[Event]:
-        """What came since the last time, by time within each CPU."""
+        """Return the events since the last time, by time within each CPU."""
         return [event for _, memory in self._buffers.values() for event in self._parsed(_taken(memory))]
 
     def _parsed(self, data: bytes) -> Iterator[Event]:

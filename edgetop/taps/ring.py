@@ -31,12 +31,12 @@ SLOT = np.dtype(
 )
 Calls = npt.NDArray[np.void]  # of SLOT
 NO_CALLS: Calls = np.empty(0, SLOT)
-LONGEST_NS = 3600 * 10**9  # a call that says it took longer, or ended before it began, is none
+LONGEST_NS = 3600 * 10**9  # a call with a longer time, or one that ended before it began, is invalid
 
 
 @dataclass(frozen=True, slots=True)
 class CallName:
-    """Who makes a call: any of it may be empty."""
+    """The runtime and model of a call; each field may be empty."""
 
     runtime: str
     version: str
@@ -47,7 +47,7 @@ class CallName:
 class Ring:
     """One program's ring, from its first call on.
 
-    Raises ValueError where the file is no ring of a version that is known, OSError where it cannot be read.
+    Raises ValueError where the file is no ring of this version, OSError where it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,30 +70,26 @@ class Ring:
         self.source = layout.SOURCES[fields[6]] if fields[6] < len(layout.SOURCES) else ""
         self._slots = np.frombuffer(self._map, SLOT, layout.SLOTS, layout.HEADER_BYTES)
         self._position = 0  # of calls read or lost
-        self._whole = 0  # of calls that were whole when they were looked at the last time
+        self._whole = 0  # of calls that were whole at the last `find_whole`
         self.lost = 0  # overwritten before they were read
 
     @property
     def cost_ns(self) -> int:
-        """What it costs the program to have a call timed, by its own account; 0: not known."""
+        """What timing a call costs the program, by its own measurement; 0: unknown."""
         return int.from_bytes(self._map[layout.COST_AT : layout.COST_AT + 4], "little")
 
     def name(self, number: int) -> CallName:
-        """The name with that number; nothing is known of one that was not given."""
+        """The name with that number; an empty one where the number was not given out."""
         if number >= layout.NAMES:
             return CallName("", "", (), "")
         at = layout.NAMES_AT + number * layout.NAME_BYTES
         length = min(int.from_bytes(self._map[at : at + 2], "little"), layout.NAME_BYTES - 2)
         text = self._map[at + 2 : at + 2 + length].decode("utf-8", "replace")
         runtime, version, providers, model = (text.split("\t", 3) + [""] * 4)[:4]
-        return CallName(
-            runtime,
-            version,
-            tuple(name.removesuffix("ExecutionProvider") for name in providers.split(",") if name),
-            model,
-        )
+        names = tuple(name.removesuffix("ExecutionProvider") for name in providers.split(",") if name)
+        return CallName(runtime, version, names, model)
 
-    def look(self) -> None:
+    def find_whole(self) -> None:
         """Find which calls are whole by now; `read` takes them. Between the two a writer's stores become visible."""
         newest = self._slots["sequence"].astype(np.int64)  # one copy: 32,768 numbers
         if newest.max(initial=0) > self._position + layout.SLOTS:
@@ -110,18 +106,18 @@ class Ring:
         self._whole = self._position + count
 
     def read(self) -> Calls:
-        """The calls that `look` found and that are sound, in the order in which they ended."""
+        """Take the calls that `find_whole` found and that are valid, in the order in which they ended."""
         count = self._whole - self._position
         if count <= 0:
             return NO_CALLS
         places = (self._position + np.arange(count)) % layout.SLOTS
         calls = self._slots[places]
-        kept = calls["sequence"] == self._position + 1 + np.arange(count).astype(np.uint64)
-        self.lost += int(np.count_nonzero(~kept))  # overwritten while they were copied
+        intact = calls["sequence"] == self._position + 1 + np.arange(count).astype(np.uint64)
+        self.lost += int(np.count_nonzero(~intact))  # overwritten while they were copied
         self._position = self._whole
         took_ns = calls["end_ns"] - calls["start_ns"]
-        sound: Calls = calls[kept & (took_ns >= 0) & (took_ns < LONGEST_NS) & (calls["start_ns"] > 0)]
-        return sound
+        valid: Calls = calls[intact & (took_ns >= 0) & (took_ns < LONGEST_NS) & (calls["start_ns"] > 0)]
+        return valid
 
     def close(self) -> None:
         del self._slots

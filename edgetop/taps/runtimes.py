@@ -51,7 +51,7 @@ class Function:
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """Of files. Nothing where the process is gone, or another's business."""
+    """The mappings of files. Empty where the process is gone, or may not be read."""
     found = []
     with contextlib.suppress(OSError), Path(f"/proc/{pid}/maps").open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -90,7 +90,7 @@ def visible(pid: int, path: str) -> str:
 
 
 def functions(pid: int, path: str, maps: list[Mapping]) -> list[Function]:
-    """Those of one mapped file that run a model. Raises ValueError with the reason where none can be found."""
+    """The functions of a mapped file that run a model. Raises ValueError with the reason where there is none."""
     name = path.rpartition("/")[2]
     try:
         seen = visible(pid, path)

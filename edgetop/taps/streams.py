@@ -7,10 +7,10 @@ import numpy as np
 
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
-from edgetop.taps.frames import FELT, Samples, felt, noted
+from edgetop.taps.frames import RUN_QUEUE_WAIT, Samples, call_samples, run_queue_wait
 from edgetop.taps.ring import CallName, Calls, Ring
 
-MAX_STREAMS = 255  # what more there are share the last one
+MAX_STREAMS = 255  # any more share the last one
 WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # of a stream, from which its warm-up is recognised: whichever is less
 WARMUP_RATIO = 1.25  # to the median of the later half of these calls: above it, a call at the beginning is warm-up
 HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
@@ -20,8 +20,8 @@ HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
 class _Stream:
     name: CallName
     began_ns: int
-    recognised: bool = False
-    latencies_ns: list[int] = field(default_factory=list)  # until it is recognised
+    recognised: bool = False  # which of its first calls are its warm-up
+    latencies_ns: list[int] = field(default_factory=list)  # of these calls
 
 
 class Streams:
@@ -32,7 +32,7 @@ class Streams:
         self._threads: set[int] = set()
         self._longest_ns = 0  # of the calls so far, the older the less
         self._last_ns = 0  # begin of what was released last
-        self.load_ns: int | None = None  # how long the first model took to load; None: not seen
+        self.load_ns: int | None = None  # how long the first model took to load; None: unknown
         self._samples: Samples = {}
         self._threads_of: dict[tuple[int, int], int] = {}  # of a session, by ring and name in it; 0: by default
         self._inputs_of: dict[tuple[int, int], str] = {}  # of the first call, with their shapes
@@ -43,32 +43,32 @@ class Streams:
 
     @property
     def threads(self) -> tuple[int | None, ...]:
-        """By stream, on how many threads its session runs. 0: as the runtime likes; None: not known."""
+        """By stream, on how many threads its session runs. 0: the runtime's default; None: unknown."""
         return self._by_stream(self._threads_of)
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """By stream, the inputs of its first call with their shapes. None: not known."""
+        """By stream, the inputs of its first call with their shapes. None: unknown."""
         return self._by_stream(self._inputs_of)
 
-    def _by_stream(self, of: dict[tuple[int, int], Any]) -> tuple[Any, ...]:
-        known = {stream: of.get(key) for key, stream in self._numbers.items()}
-        return tuple(known.get(number) for number in range(len(self._streams)))
+    def _by_stream(self, values: dict[tuple[int, int], Any]) -> tuple[Any, ...]:
+        by_number = {stream: values.get(key) for key, stream in self._numbers.items()}
+        return tuple(by_number.get(number) for number in range(len(self._streams)))
 
     def take_samples(self) -> Samples:
-        """What the calls said of themselves since the last time, by sensor."""
+        """What the hook measured of calls since the last time, by sensor."""
         samples, self._samples = self._samples, {}
         return samples
 
     def add(self, ring: Ring, calls: Calls) -> None:
-        """Take calls in, as `Ring.read` gives them."""
+        """Add the calls that `Ring.read` returned."""
         loads = calls[calls["kind"] == layout.LOAD]
         if len(loads) and self.load_ns is None:
             self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
         for load in loads[loads["number"] > 0]:
             self._threads_of[id(ring), int(load["name"])] = int(load["number"]) - 1
-        for said in calls[calls["kind"] == layout.INPUTS]:
-            self._inputs_of[id(ring), int(said["number"])] = ring.name(int(said["name"])).model
+        for shapes in calls[calls["kind"] == layout.INPUTS]:
+            self._inputs_of[id(ring), int(shapes["number"])] = ring.name(int(shapes["name"])).model
         calls = calls[calls["kind"] == layout.CALL]
         if not len(calls):
             return
@@ -77,17 +77,19 @@ class Streams:
         inferences["latency_ns"] = calls["end_ns"] - calls["start_ns"]
         inferences["phase"] = np.where(calls["flags"] & layout.FIRST, FIRST, MEASURE)
         inferences["ok"] = calls["ok"] != 0
-        for number in np.unique(calls["name"]).tolist():
-            of_name = calls["name"] == number
-            stream = self._number(ring, number, int(calls["start_ns"][of_name].min()))
-            inferences["stream"][of_name] = stream
-            for sensor, samples in noted(stream, calls[of_name]).items():
-                self._samples.setdefault(sensor, []).extend(samples)
-            self._begin(self._streams[stream], inferences[of_name])
         names = np.unique(calls["name"]).tolist()
-        is_single = all(self._threads_of.get((id(ring), number)) == 1 for number in names)
-        if is_single and (samples := felt(calls)):
-            self._samples.setdefault(FELT, []).extend(samples)
+        for name in names:
+            of_name = calls["name"] == name
+            number = self._number(ring, name, int(calls["start_ns"][of_name].min()))
+            inferences["stream"][of_name], stream = number, self._streams[number]
+            for sensor, samples in call_samples(number, calls[of_name]).items():
+                self._samples.setdefault(sensor, []).extend(samples)
+            if not stream.recognised:
+                room = WARMUP_CALLS - len(stream.latencies_ns)
+                stream.latencies_ns += inferences[of_name]["latency_ns"][:room].tolist()
+        is_single = all(self._threads_of.get((id(ring), name)) == 1 for name in names)
+        if is_single and (samples := run_queue_wait(calls)):
+            self._samples.setdefault(RUN_QUEUE_WAIT, []).extend(samples)
         self._threads.update(np.unique(calls["thread"]).tolist()[:2])
         self._pending = np.concatenate([self._pending, inferences])
 
@@ -99,14 +101,8 @@ class Streams:
             self._numbers[key] = len(self._streams) - 1
         return self._numbers[key]
 
-    @staticmethod
-    def _begin(stream: _Stream, inferences: Inferences) -> None:
-        if not stream.recognised:
-            room = WARMUP_CALLS - len(stream.latencies_ns)
-            stream.latencies_ns.extend(inferences["latency_ns"][:room].tolist())
-
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
-        """Those before which none can have begun that is not here yet. `now_ns`: CLOCK_MONOTONIC."""
+        """Return the inferences before which none that is still missing can have begun. `now_ns`: CLOCK_MONOTONIC."""
         for number, stream in enumerate(self._streams):
             if not stream.recognised:
                 has_enough = len(stream.latencies_ns) >= WARMUP_CALLS or now_ns - stream.began_ns > WARMUP_NS

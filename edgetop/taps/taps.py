@@ -1,4 +1,4 @@
-"""All rings of one watched application: what comes out of them, as an engine tells it."""
+"""All rings of one watched application, read as the records and messages of an engine."""
 
 import contextlib
 from pathlib import Path
@@ -15,22 +15,21 @@ MAX_RINGS = 512  # processes, of which each has one or two
 class Taps:
     def __init__(self) -> None:
         self.folder: Path | None = None  # where the rings are; None: not yet
-        self.since_ns = 0  # what began earlier is none of the session's
+        self.since_ns = 0  # calls that began earlier do not count
         self.began_ns: int | None = None  # the first inference that was seen
         self._measured = 0
         self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
         self._lost = 0
         self._streams = Streams()
         self._frames = Frames()
-        self._told: StreamsSeen | None = None
+        self._reported: StreamsSeen | None = None
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
-        """What came since the last poll, and what is new. `is_over`: nobody writes any more."""
+        """The records and messages since the last poll. `is_over`: nobody writes any more."""
         messages: list[Message] = []
         self._read_rings(messages)
         records = self._streams.release(now_ns, is_over=is_over)
-        if self._streams.names:
-            messages += self._what_is_new()
+        messages += self._stream_news()
         if len(records) and self.began_ns is None:
             self.began_ns = int(records["t_ns"][0])
             messages += [PhaseBegan("first", self.began_ns), PhaseBegan("measure", self.began_ns)]
@@ -49,7 +48,7 @@ class Taps:
 
     @property
     def has_rings(self) -> bool:
-        """Somebody has begun to report."""
+        """Whether a process has begun to report."""
         return any(self._rings.values())
 
     def _read_rings(self, messages: list[Message]) -> None:
@@ -57,11 +56,11 @@ class Taps:
         with contextlib.suppress(OSError):
             for name in sorted(path.name for path in self.folder.iterdir()):
                 if name.endswith(".tap") and self._rings.get(name) is None and len(self._rings) < MAX_RINGS:
-                    with contextlib.suppress(ValueError, OSError):  # not whole yet; looked at again the next time
+                    with contextlib.suppress(ValueError, OSError):  # not complete yet; tried again the next time
                         self._rings[name] = Ring(self.folder / name)
         rings = [ring for ring in self._rings.values() if ring]
         for ring in rings:
-            ring.look()
+            ring.find_whole()
         read = [(ring, ring.read()) for ring in rings]
         reported = [(ring, calls[calls["start_ns"] >= self.since_ns]) for ring, calls in read]
         for ring, calls in reported:
@@ -71,26 +70,23 @@ class Taps:
             messages.append(RecordsLost(lost - self._lost))
             self._lost = lost
 
-    def _what_is_new(self) -> list[Message]:
-        """Of the streams, where anything is."""
-        streams, names, is_first = self._streams, self._streams.names, self._told is None
+    def _stream_news(self) -> list[Message]:
+        """What is known of the streams, where it has changed."""
+        streams, names = self._streams, self._streams.names
+        if not names:
+            return []
         rings = [ring for ring in self._rings.values() if ring and ring.source]
         sources = tuple(sorted({ring.source for ring in rings}))
         cost_ns, models = max((ring.cost_ns for ring in rings), default=0), tuple(name.model for name in names)
-        about = streams.threads, streams.inputs, self._frames.deadline_ns
-        seen = StreamsSeen(models, sources, cost_ns or None, *about)
-        if seen == self._told:
-            return []
-        self._told = seen
-        messages: list[Message] = [seen]
-        if is_first:
+        seen = StreamsSeen(models, sources, cost_ns or None, streams.threads, streams.inputs, self._frames.deadline_ns)
+        before, self._reported = self._reported, seen
+        if before is None:
             first, why = names[0], f"seen by {', '.join(sources)}"
-            runtime, load_ns = first.runtime or "unknown", self._streams.load_ns
-            messages += [
-                Loaded(runtime, first.version, why, first.providers, (), (), (), load_ns),
-                ProfilerChosen("", "the program runs its own sessions: edgetop ops MODEL profiles its model alone"),
-            ]
-        return messages
+            runtime = first.runtime or "unknown"
+            reason = "the program runs its own sessions: edgetop ops MODEL profiles its model alone"
+            loaded = Loaded(runtime, first.version, why, first.providers, (), (), (), streams.load_ns)
+            return [seen, loaded, ProfilerChosen("", reason)]
+        return [] if seen == before else [seen]
 
     def close(self) -> None:
         for ring in filter(None, self._rings.values()):

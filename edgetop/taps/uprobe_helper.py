@@ -3,7 +3,7 @@
     watch FOLDER PID
     survey SECONDS PID ...
 
-It says what it found as lines of JSON, and takes lines `pid N`. It ends when its standard input closes, and the probes
+It reports as lines of JSON, and takes lines `pid N`. It ends when its standard input closes, and the probes
 with it: the watched process never notices how its watcher ends.
 """
 
@@ -24,12 +24,12 @@ from edgetop.taps.runtimes import PYBIND, Function, functions, libraries, mappin
 
 WAIT_S = 0.2
 LATE_NS = 2_000_000  # an event younger than this may still have an older one behind it, on another CPU
-LOOK_S, LOOK_AGAIN_S = 1.0, 5.0  # for a runtime: until one is found, and later
+SCAN_S, RESCAN_S = 1.0, 5.0  # for runtimes: until there is one, and later
 LEARNING_BYTES = 4096  # of the stack
 CALIBRATION_ROUNDS, CALIBRATION_CALLS = 11, 100
 
 
-def say(**what: object) -> None:
+def report(**what: object) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
@@ -69,26 +69,26 @@ class Tap:
         self._ring = make_ring(folder, "uprobe")
         self._pid = pid
         self._pairing = Pairing(self._probes.popped, {pid})
-        self._seen: set[str] = set()  # paths that were looked into
-        self._learning: dict[int, Function] = {}  # methods whose caller is not known yet, by number of the probe
+        self._seen: set[str] = set()  # paths that were scanned
+        self._learning: dict[int, Function] = {}  # methods whose caller is unknown yet, by number of the probe
         self._sites: dict[tuple[str, int], int] = {}  # probes where methods return to
         self._names: dict[tuple[int, int], int] = {}  # in the ring, by process and object
         self._sessions: dict[str, int] = {}  # of each name, so far
         self._pending: list[perf.Event] = []
         self._numbers = iter(range(1, 2**31))
-        self._look_at_s = 0.0
-        self._told_cost_ns = 0
+        self._scan_at_s = 0.0
+        self._reported_cost_ns = 0
 
     def watch(self, pid: int) -> None:
-        """Another process, in the place of one that has ended."""
-        self._pid, self._look_at_s = pid, 0.0
+        """Watch another process, in the place of one that has ended."""
+        self._pid, self._scan_at_s = pid, 0.0
         self._pairing.pids = {pid}
         self._names, self._seen = {}, set()
 
-    def look(self) -> None:
-        """For runtimes that are mapped by now."""
+    def scan(self) -> None:
+        """Set probes in the runtimes that are mapped by now."""
         now_s = time.monotonic()
-        if now_s < self._look_at_s:
+        if now_s < self._scan_at_s:
             return
         maps = mappings(self._pid)
         for path in libraries(maps):
@@ -102,14 +102,14 @@ class Tap:
             try:
                 found = functions(self._pid, path, maps)
             except ValueError as error:
-                say(missing=str(error))
+                report(missing=str(error))
                 continue
             if found[0].path not in known:
                 for function in found:
                     self._set(function)
-            say(found=path, functions=[function.name for function in found])
+            report(found=path, functions=[function.name for function in found])
         has_some = self._pairing.begins or self._learning
-        self._look_at_s = now_s + (LOOK_AGAIN_S if has_some else LOOK_S)
+        self._scan_at_s = now_s + (RESCAN_S if has_some else SCAN_S)
 
     def _set(self, function: Function) -> None:
         begin, end = next(self._numbers), next(self._numbers)
@@ -123,7 +123,7 @@ class Tap:
         self._probes.add(begin, function.path, function.offset)
 
     def _learn(self, hit: perf.Hit) -> None:
-        """From the first call of a method: where it returns to, and what of its caller's frame tells calls apart."""
+        """Learn from a method's first call where it returns to, and what in its caller's frame tells calls apart."""
         function = self._learning.get(hit.probe)
         if function is None or hit.pid not in self._pairing.pids:
             return
@@ -134,7 +134,7 @@ class Tap:
         self._probes.remove(hit.probe)
         del self._learning[hit.probe]
         if frame is None or at is None:
-            say(missing=f"{function.name}: its caller is of a layout that is not known")
+            report(missing=f"{function.name}: its caller is of a layout that is not known")
             return
         site, watch = (function.path, hit.link - at.begin + at.offset), Watch(function, frame)
         if site not in self._sites:
@@ -146,7 +146,7 @@ class Tap:
         self._probes.add(begin, function.path, function.offset, stack_bytes=frame.stack_bytes)
 
     def step(self) -> None:
-        """Write down what came to its end by now."""
+        """Write the calls that have ended by now into the ring."""
         until_ns = time.monotonic_ns() - LATE_NS
         before = self._probes.lost
         self._pending += self._probes.read()
@@ -163,11 +163,11 @@ class Tap:
             self._ring.leave_out((lost + 1) // 2)
             calls = [call for call in calls if call.end_ns > call.start_ns]
         self._write(calls)
-        if abs((cost_ns := self._cost_ns()) - self._told_cost_ns) > self._told_cost_ns // 10:
-            self._told_cost_ns = cost_ns
+        if abs((cost_ns := self._cost_ns()) - self._reported_cost_ns) > self._reported_cost_ns // 10:
+            self._reported_cost_ns = cost_ns
             self._ring.has_cost(cost_ns)
         if self._pairing.executed:
-            self._look_at_s, self._seen = 0.0, set()
+            self._scan_at_s, self._seen = 0.0, set()
             self._names = {key: name for key, name in self._names.items() if key[0] not in self._pairing.executed}
             self._pairing.executed.clear()
 
@@ -190,7 +190,7 @@ class Tap:
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
 
     def _cost_ns(self) -> int:
-        """Of a call, the dearest of the functions in use. Where methods return to, others do as well."""
+        """The cost of a call of the most expensive function in use. Other methods return to the same place."""
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]
         if methods := [watch for watch in used if watch.frame]:
@@ -199,11 +199,11 @@ class Tap:
         return both
 
     def run(self) -> None:
-        """Until nobody listens any more."""
+        """Run until the standard input closes."""
         orders = sys.stdin.fileno()
         os.set_blocking(orders, False)
         while True:
-            self.look()
+            self.scan()
             self._probes.wait(WAIT_S, orders)
             self.step()
             with contextlib.suppress(BlockingIOError):
@@ -233,7 +233,7 @@ def survey(seconds: float, pids: list[int]) -> None:
         for event in probes.read():
             if isinstance(event, perf.Hit) and event.pid in calls:
                 calls[event.pid] += 1
-    say(calls_per_s={str(pid): count / (time.monotonic() - begin_s) for pid, count in calls.items()})
+    report(calls_per_s={str(pid): count / (time.monotonic() - begin_s) for pid, count in calls.items()})
 
 
 def main() -> None:
@@ -246,7 +246,7 @@ def main() -> None:
             return
         tap = Tap(first, int(rest[0]))
     except OSError as error:
-        say(refused=f"the kernel refused a uprobe: {error.strerror}")
+        report(refused=f"the kernel refused a uprobe: {error.strerror}")
         return
-    say(ready=True)
+    report(ready=True)
     tap.run()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.demo import model_path
-from edgetop.engines.reference import TIMEOUT_S, measure_shapes
+from edgetop.engines.process import SHAPES_S, measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
@@ -40,7 +40,7 @@ def totals(content, folder):
     path = folder / "model"
     path.write_bytes(content)
     spec = EngineSpec(str(path), model.format, shapes=given)
-    measure = partial(measure_shapes, spec, timeout_s=scaled(TIMEOUT_S))
+    measure = partial(measure_shapes, spec, timeout_s=scaled(SHAPES_S))
     found = inspected(model, given, measure).totals
     keys = ("macs", "macs_unknown", "flops", "flops_unknown", "bytes", "bytes_unknown", "folded")
     return {key: getattr(found, key) for key in keys}

@@ -26,7 +26,7 @@ def report(writer, kind, name, begin_ms, end_ms, frame=0):
 
 def released(reader, frames=None, *, is_over=True, now_ns=LATER):
     frames = frames or Frames()
-    reader.look()
+    reader.find_whole()
     frames.add([(reader, reader.read())])
     return {name: [ms for _, ms in each] for name, each in frames.release(now_ns, is_over=is_over).items()}
 

@@ -22,7 +22,7 @@ def reader(tmp_path, writer):
 
 
 def read(ring):
-    ring.look()
+    ring.find_whole()
     return ring.read()
 
 

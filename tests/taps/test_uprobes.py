@@ -52,7 +52,7 @@ class Attached:
         return np.array([line.split() for line in self.lines()[:-1] if line[0].isdigit()], np.int64)
 
     def read(self):
-        self.ring.look()
+        self.ring.find_whole()
         self.calls += self.ring.read().tolist()
         return len(self.calls)
 

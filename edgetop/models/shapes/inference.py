@@ -1,7 +1,7 @@
 """Works out the shape, dtype and, where small, the value of every tensor, operator by operator.
 
 A TFLite file holds the shapes itself. Those that it leaves open, or that inputs of other sizes change, only its
-runtime knows (`edgetop.engines.reference`).
+runtime knows (`edgetop.engines.process`).
 """
 
 import contextlib
