@@ -30,7 +30,7 @@ HEADER_BYTES = 20_480
 SLOTS = 32_768
 SLOT = struct.Struct("<QqqQHBBIII")  # sequence, start, end, thread, name, kind, ok, flags, CPU time in us, number
 SLOT_BYTES = SLOT.size
-_write, _ident = SLOT.pack_into, threading.get_ident  # found sooner than as attributes
+_write, _ident = SLOT.pack_into, threading.get_ident  # looked up faster than attributes
 COST_AT, NAME_COUNT_AT = 48, 52
 CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
@@ -82,7 +82,7 @@ class Ring:
         self._numbers[at >> 3] = sequence + 1
 
     def leave_out(self, count):
-        """Skip the numbers of that many calls, of which nothing is known: a reader counts them as lost."""
+        """Skip the numbers of that many lost calls: a reader counts them."""
         for _ in range(count):
             self._next()
 
@@ -92,12 +92,12 @@ class Ring:
 
 
 class Tap:
-    """The ring of this process, made when it is needed; a forked child gets one of its own."""
+    """The ring of this process, created at the first use; a forked child creates its own."""
 
     def __init__(self, source):
         self._source = source
         self.folder = getattr(sys, "_edgetop_tap", "") or os.environ.get(FOLDER, "")
-        self.made = None  # the ring, where it was needed already
+        self.made = None  # the ring, once it is created
         self.is_watched = bool(self.folder)
         if self.is_watched:
             os.register_at_fork(after_in_child=self._forget)
@@ -132,15 +132,15 @@ class _Timed:
         end = time.monotonic_ns()
         ring = _tap.ring
         if ring is not None:
-            known = (ring, self._kind, self._name) in _seen
+            is_first = (ring, self._kind, self._name) not in _seen
             _seen.add((ring, self._kind, self._name))
             name = ring.name("\t\t\t" + self._name)
-            ring.put(self._start, end, name, self._kind, error is None, 0 if known else FIRST, 0, self._frame)
+            ring.put(self._start, end, name, self._kind, error is None, FIRST if is_first else 0, 0, self._frame)
         return False
 
 
 class _Nothing:
-    """What is timed where nobody watches."""
+    """The context manager that does nothing, used where nobody watches."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """Times the inferences of a Python program that `edgetop watch` starts: Python imports this file by itself.
 
-It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and hands on to a
+It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and then runs a
 `sitecustomize` that the program has of its own. Only the standard library is imported; no error reaches the program.
 """
 
@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
 CALIBRATION_CALLS = 2_000
 CPU_EVERY_NS = 20_000_000
-SESSIONS_NAMED = 8  # of one model; what more there are share a name
+SESSIONS_NAMED = 8  # of one model; any more share a name
 
 
 def _load(name, path):
@@ -28,7 +28,7 @@ def _load(name, path):
 
 
 def _session_name(session):
-    """Asked once a session: runtime, version, providers and the model's path."""
+    """Runtime, version, providers and the model's path. Called once for each session."""
     version = sys.modules["onnxruntime"].__version__
     path = getattr(session, "_model_path", None) or ""
     return "\t".join(("onnxruntime", version, ",".join(session.get_providers()), os.path.abspath(path) if path else ""))
@@ -45,15 +45,15 @@ def _interpreter_name(runtime, package):
 
 
 def _threads(session, options):
-    """How many threads a session runs on; 0: as many as the runtime sees fit; -1: not known."""
+    """How many threads a session runs on; 0: the runtime's default; -1: unknown."""
     with contextlib.suppress(Exception):
         return int(session.get_session_options().intra_op_num_threads)
     given = options.get("num_threads")
     return given if isinstance(given, int) else -1
 
 
-class _Known:
-    """What is known of one session of the program; it is kept on the session."""
+class _SessionState:
+    """The state of one session of the program, stored on the session."""
 
     __slots__ = ("flags", "number", "ring", "shapes")
 
@@ -62,9 +62,9 @@ class _Known:
 
 
 def _waiting():
-    """A function for how long this thread has waited for a CPU so far, in ns; None: this cannot be asked here.
+    """A function that returns how long this thread has waited for a CPU so far, in ns; None: this is not available.
 
-    By ctypes, where the program has it (NumPy brings it): Python's own calls let go of the GIL, and a program with a
+    By ctypes, where the program has it (NumPy imports it): Python's own calls release the GIL, and a program with a
     busy thread would wait for it again.
     """
     ctypes = sys.modules.get("ctypes")
@@ -94,23 +94,23 @@ class _Wrapper:
         self._probe, self._tap, self._describe = probe, tap, describe
         self._sessions = {}  # of each model, so far
 
-    def _known(self, session):
-        """What is known of the session; None: there is no ring. It is made anew in a forked child."""
-        ring, known = self._tap.ring, getattr(session, "_edgetop", None)
-        if ring is None or (known is not None and known.ring is ring):
-            return known
+    def _state(self, session):
+        """The state of the session; None: there is no ring. It is made anew in a forked child."""
+        ring, state = self._tap.ring, getattr(session, "_edgetop", None)
+        if ring is None or (state is not None and state.ring is ring):
+            return state
         text = "\t\t\t"
         with contextlib.suppress(Exception):
             text = self._describe(session)
         others = self._sessions[text] = self._sessions.get(text, 0) + 1
         number = ring.name(f"{text}#{others}" if 1 < others <= SESSIONS_NAMED else text)
-        known = _Known(ring, number, self._probe.FIRST)
+        state = _SessionState(ring, number, self._probe.FIRST)
         with contextlib.suppress(Exception):
-            session._edgetop = known  # noqa: SLF001
-        return known
+            session._edgetop = state  # noqa: SLF001
+        return state
 
     def call(self, real):
-        """`real`, timed; now and then with the CPU time of its thread, and how long that waited for a CPU."""
+        """`real`, timed; every CPU_EVERY_NS also the CPU time of its thread, and how long that waited for a CPU."""
         now, cpu, waited, due = time.monotonic_ns, time.thread_time_ns, _waiting(), 0
         note = self._note
 
@@ -133,69 +133,69 @@ class _Wrapper:
                     used = cpu_us, 0 if used[0] is None else (waited() - used[0]) // 1000 + 1
                 note(start, end, ok, used, args, options)
 
-        return _as(real, timed)
+        return _like(real, timed)
 
     def _note(self, start, end, ok, used, args, options):
-        """Write a call down. `used`: in us, CPU time, and 1 and the time that was waited for a CPU; 0: not known."""
+        """Record a call. `used`: in us, its CPU time, and 1 more than the time that it waited for a CPU; 0: unknown."""
         try:
-            known = getattr(args[0], "_edgetop", None)
-            if known is None or known.ring is not self._tap.made:
-                known = self._known(args[0])
-                if known is None:
+            state = getattr(args[0], "_edgetop", None)
+            if state is None or state.ring is not self._tap.made:
+                state = self._state(args[0])
+                if state is None:
                     return
-            flags = known.flags
+            flags = state.flags
             if flags:
-                known.flags = 0
+                state.flags = 0
             feed = args[2] if len(args) > 2 else options.get("input_feed")
             if type(feed) is dict:
                 try:
                     shapes = [value.shape for value in feed.values()]
-                    if shapes != known.shapes:
-                        flags |= self._reshaped(known, feed, shapes)
+                    if shapes != state.shapes:
+                        flags |= self._reshaped(state, feed, shapes)
                 except AttributeError:  # a list, say
                     pass
             cpu_us = 0
             if used:
                 cpu_us, waited_us = used
                 flags |= min(waited_us, self._probe.MOST_WAITED) << self._probe.WAITED_SHIFT
-            known.ring.put(start, end, known.number, 1, ok, flags, cpu_us)
+            state.ring.put(start, end, state.number, 1, ok, flags, cpu_us)
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
 
-    def _reshaped(self, known, feed, shapes):
+    def _reshaped(self, state, feed, shapes):
         """The flag for an input that has another shape than in the call before. Those of the first are reported."""
-        before = known.shapes
+        before = state.shapes
         if not all(isinstance(shape, tuple) for shape in shapes):
             return 0
-        known.shapes = shapes
+        state.shapes = shapes
         if before is not None:
             return self._probe.RESHAPED
         sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(feed, shapes) if shape)
-        name = known.ring.name("\t\t\t" + ", ".join(sizes))
-        known.ring.put(1, 1, name, self._probe.INPUTS, number=known.number)
+        name = state.ring.name("\t\t\t" + ", ".join(sizes))
+        state.ring.put(1, 1, name, self._probe.INPUTS, number=state.number)
         return 0
 
     def callback(self, real):
-        """`run_async`: one inference ends when its callback is called."""
-        now, known_of, call = time.monotonic_ns, self._known, self._probe.CALL
+        """`run_async`, timed: an inference ends when its callback is called."""
+        now, state_of, call = time.monotonic_ns, self._state, self._probe.CALL
 
         def timed(session, output_names, input_feed, callback, *args, **options):
             start = now()
 
             def ended(results, user_data, error):
                 end = now()
-                known = known_of(session)
-                if known is not None:
-                    known.ring.put(start, end, known.number, call, 0 if error else 1, known.flags)
-                    known.flags = 0
+                state = state_of(session)
+                if state is not None:
+                    state.ring.put(start, end, state.number, call, 0 if error else 1, state.flags)
+                    state.flags = 0
                 return callback(results, user_data, error)
 
             return real(session, output_names, input_feed, ended, *args, **options)
 
-        return _as(real, timed)
+        return _like(real, timed)
 
     def load(self, real):
-        """The constructor: how long the model took to load."""
+        """The constructor, timed: how long the model took to load."""
         now = time.monotonic_ns
 
         def timed(session, *args, **options):
@@ -206,14 +206,15 @@ class _Wrapper:
                 model = args[0] if args else options.get("model_path") or options.get("path_or_bytes")
                 if isinstance(model, (str, os.PathLike)):
                     session._edgetop_model = os.fspath(model)  # noqa: SLF001
-                known = self._known(session)
-                if known is not None:
-                    known.ring.put(start, end, known.number, self._probe.LOAD, number=_threads(session, options) + 1)
+                state = self._state(session)
+                if state is not None:
+                    state.ring.put(start, end, state.number, self._probe.LOAD, number=_threads(session, options) + 1)
 
-        return _as(real, timed)
+        return _like(real, timed)
 
 
-def _as(real, timed):
+def _like(real, timed):
+    """`timed` with the name and documentation of `real`."""
     timed.__wrapped__ = real
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         with contextlib.suppress(AttributeError):
@@ -247,7 +248,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, name, path, target=None):
         if name == "multiprocessing.util":
-            return self._after(name, path, self._pass_on_to_workers)
+            return self._after(name, path, self._watch_workers)
         if name in RUNTIMES:
             return self._after(name, path, self._wrap)
         return None
@@ -279,20 +280,20 @@ class _Finder(importlib.abc.MetaPathFinder):
             self._tap.ring.has_cost(_cost(self._probe, self._tap))
 
     @staticmethod
-    def _pass_on_to_workers(_name, module):
+    def _watch_workers(_name, module):
         """Processes that `multiprocessing` starts anew (spawn, fork server) are workers of this program."""
         real = module.spawnv_passfds
 
         def spawnv_passfds(path, args, passfds):
-            with _brought():
+            with _hook_environment():
                 return real(path, args, passfds)
 
-        module.spawnv_passfds = _as(real, spawnv_passfds)
+        module.spawnv_passfds = _like(real, spawnv_passfds)
 
 
 @contextlib.contextmanager
-def _brought():
-    """While it lasts, what brought this file is in the environment."""
+def _hook_environment():
+    """Put the variables that load this file into the environment for the time of a `with` block."""
     before = {key: os.environ.get(key) for key in (*_ENVIRONMENT, "PYTHONPATH")}
     os.environ.update(_with_tap(os.environ))
     try:
@@ -311,13 +312,13 @@ def _with_tap(environment):
 
 
 def _stay_over_exec():
-    """This process is watched, also when it goes on with another program; the processes that it forks are not."""
+    """Watch this process also when it executes another program, but not the processes that it forks."""
     pid, execv, execve = os.getpid(), os.execv, os.execve
 
     def timed_execv(path, args):
         if os.getpid() != pid:
             return execv(path, args)
-        with _brought():
+        with _hook_environment():
             return execv(path, args)
 
     def timed_execve(path, args, env):
@@ -325,15 +326,15 @@ def _stay_over_exec():
             env = _with_tap(env) if os.getpid() == pid else env
         return execve(path, args, env)
 
-    os.execv, os.execve = _as(execv, timed_execv), _as(execve, timed_execve)
+    os.execv, os.execve = _like(execv, timed_execv), _like(execve, timed_execve)
 
 
 class _Idle:
-    """Stands for a session while the cost of a call is measured."""
+    """A dummy session, used while the cost of a call is measured."""
 
 
 def _cost(probe, tap):
-    """The median of what the wrapper adds to a call that does nothing, in ns; its records go to a ring that goes."""
+    """The median cost of the wrapper around a call that does nothing, in ns. Its records go to a temporary ring."""
     folder, now = tap.folder, time.monotonic_ns
 
     def nothing(_session, _names, _feed):
@@ -369,22 +370,22 @@ def _begin():
     if tap.is_watched:
         sys.meta_path.insert(0, _Finder(probe, tap))
         if not os.environ.get(CHILDREN):
-            _leave_no_trace()
+            _clean_environment()
             _stay_over_exec()
 
 
-def _leave_no_trace():
-    """Programs that this one starts are none of edgetop's business."""
+def _clean_environment():
+    """Remove the variables that load this file, so that programs which this one starts are not watched."""
     os.environ.pop("EDGETOP_TAP", None)
-    kept = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != HERE]
-    if kept:
-        os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != HERE]
+    if paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     else:
         os.environ.pop("PYTHONPATH", None)
 
 
-def _hand_on():
-    """To the `sitecustomize` that would have been imported without this one."""
+def _run_own_sitecustomize():
+    """Run the `sitecustomize` that would have been imported without this one."""
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
@@ -393,8 +394,8 @@ def _hand_on():
         spec.loader.exec_module(module)
 
 
-_ENVIRONMENT = {}  # what brought this file, beside its place in PYTHONPATH
+_ENVIRONMENT = {}  # the variables that load this file, beside PYTHONPATH
 if os.environ.get("EDGETOP_TAP"):
     with contextlib.suppress(Exception):
         _begin()
-_hand_on()
+_run_own_sitecustomize()

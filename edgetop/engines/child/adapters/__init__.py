@@ -22,41 +22,32 @@ RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
 
 
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
-    """An adapter for the model that is to run on these providers, and the sentence that says why this one.
+    """An adapter for a model that is to run on these providers, and the sentence that says why this one.
 
     `engine` is a name of RUNTIMES, or "auto" for the first installed one of the format.
-    Raises EngineError("runtime") where none is there or the one asked for is not.
+    Raises EngineError("runtime") where none is installed or the requested one is not.
     """
     if engine != "auto":
-        if not _installed(engine):
+        if not _is_installed(engine):
             raise EngineError("runtime", "%s is not installed for %s" % (engine, sys.executable), _install_hint(engine))
         return _adapter(engine, providers), "asked for"
     names = [name for name, runtime in RUNTIMES.items() if runtime[0] == model_format]
-    found = [name for name in names if _installed(name)]
-    if not found:
-        raise EngineError(
-            "runtime",
-            "no runtime for %s models is installed for %s" % (model_format, sys.executable),
-            _install_hint(names[0]),
-        )
-    name, why = _first_usable(found)
-    return _adapter(name, providers), why
-
-
-def _first_usable(found: List[str]) -> Tuple[str, str]:
-    """The first installed runtime that can work here, and what was passed over for it and why."""
+    installed = [name for name in names if _is_installed(name)]
+    if not installed:
+        text = "no runtime for %s models is installed for %s" % (model_format, sys.executable)
+        raise EngineError("runtime", text, _install_hint(names[0]))
     passed_over: List[str] = []
-    for name in found:
+    for place, name in enumerate(installed):
         reason = _adapter(name).unusable()
         if not reason:
-            others = found[found.index(name) + 1 :]
+            others = installed[place + 1 :]
             why = [*passed_over, "taken before %s" % ", ".join(others)] if others else passed_over
-            return name, "; ".join(why) or "the only one installed"
+            return _adapter(name, providers), "; ".join(why) or "the only one installed"
         passed_over.append("not %s: %s" % (name, reason))
-    return found[0], passed_over[0]
+    return _adapter(installed[0], providers), passed_over[0]
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     module = RUNTIMES[name][1]
     return module in sys.modules or importlib.util.find_spec(module) is not None
 
@@ -64,12 +55,16 @@ def _installed(name: str) -> bool:
 def _adapter(name: str, providers: Sequence[Any] = ()) -> Any:
     _, _, module, class_name, _ = RUNTIMES[name]
     if name == "litert" and any(provider.upper() != "CPU" for provider, _ in providers):
-        module, class_name = "litert_compiled", "CompiledLiteRt"  # an interpreter is what runs on the CPU
+        module, class_name = "litert_compiled", "CompiledLiteRt"  # on the CPU, an interpreter runs the model
     return getattr(importlib.import_module("." + module, __name__), class_name)()
 
 
+def _install_hint(name: str) -> str:
+    return "pip install 'edgetop[%s]', or name an interpreter that has it with --engine-python" % RUNTIMES[name][4]
+
+
 def open_helper(spec: Dict[str, Any], service: str) -> Any:
-    """A profiler in a helper process, in which the module `service` of `profilers` does it. Raises ProfilingError."""
+    """A profiler in a helper process, that uses the module `service` of `profilers`. Raises ProfilingError."""
     from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
 
     return Helper(spec, service)
@@ -91,7 +86,3 @@ def import_runtime(module: str) -> Any:
     except Exception as error:  # a library it needs is missing, numpy is of another version, and the like
         text = "%s is installed for %s, but cannot be imported: %s" % (module, sys.executable, one_line(error))
         raise EngineError("runtime", text, "name an interpreter where it works with --engine-python") from None
-
-
-def _install_hint(name: str) -> str:
-    return "pip install 'edgetop[%s]', or name an interpreter that has it with --engine-python" % RUNTIMES[name][4]

@@ -1,8 +1,8 @@
 """LiteRT's own accelerators: a compiled model on the GPU or the NPU. The timed call is `CompiledModel.run_by_index`.
 
-An accelerator alone is tried first: LiteRT refuses that where it cannot run every operator there, so that what is made
-runs there as a whole. With the CPU for the rest it runs anything, in silence on the CPU alone where there is no NPU,
-and says that it is "fully accelerated": so the NPU's library is looked at before.
+An accelerator alone is tried first: LiteRT refuses that where it cannot run every operator there, so that the compiled
+model runs there as a whole. With the CPU for the rest it runs anything, without a warning on the CPU alone where there
+is no NPU, and reports that it is "fully accelerated": so the NPU's library is checked before.
 
 API: ai_edge_litert/compiled_model.py, hardware_accelerator.py, environment.py and gpu_options.py of 2.3.0.
 """
@@ -26,7 +26,7 @@ from . import import_runtime, package_version
 KNOWN = ("CPU", "GPU", "NPU")
 LIBRARY_OPTIONS = ("dispatch_library_path", "compiler_plugin_path")  # of EnvironmentOptions: folders
 DISPATCH = "libLiteRtDispatch_*.so"
-# Where in LiteRT's source an error was handed on, which says nothing of it: "└ ERROR: [litert/runtime/x.cc:103]".
+# Where in LiteRT's source an error was passed on, which does not explain it: "└ ERROR: [litert/runtime/x.cc:103]".
 _PLACES = re.compile(r"(└ )?ERROR: \[[^\]]*\]")
 _DRIVERS = {"GPU": "it needs a GPU with a Vulkan or OpenCL driver: vulkaninfo and clinfo say whether there is one"}
 NOT_WHOLE = "ops are not accelerated"  # LiteRT's words where an accelerator has not every operator
@@ -46,50 +46,45 @@ class CompiledLiteRt:
         self._left = ""  # why the accelerators do not run all of it; "": they do
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Compile the model; `imported` is called when the runtime is there.
+        """Compile the model; `imported` is called when the runtime is imported.
 
-        Raises EngineError("input") where this build has not what was asked for, EngineError("model").
+        Raises EngineError("input") where this build cannot do what is requested, EngineError("model").
         """
         self._spec = spec
-        asked = _asked(spec)
+        asked = _accelerators(spec)
         if spec["delegates"]:
-            raise EngineError(
-                "input", "--delegate cannot be had with --provider %s: it takes an interpreter" % asked[0]
-            )
+            text = "--delegate cannot be had with --provider %s: it takes an interpreter" % asked[0]
+            raise EngineError("input", text)
         self._version = package_version("ai-edge-litert")
-        self._runtime = self._imported(asked)
-        imported()
-        self._environment = self._made_environment(asked)
         try:
-            self._model = self._compiled([name for name in asked if name != "CPU"])
-        except EngineError:
-            raise
-        except Exception as error:
-            if NOT_WHOLE not in str(error) or spec.get("whole"):
-                raise self._refused(asked, error) from None
-            text = "LiteRT %s has not every operator of the model for the %s: the rest, or all of it, runs on the CPU"
-            self._left = text % (self._version, asked[0])
-            self._model = self._with_the_cpu(asked)
-        self.inputs = self._tensors()
-
-    def _imported(self, asked: List[str]) -> Any:
-        try:
-            return import_runtime("ai_edge_litert.compiled_model")
+            self._runtime = import_runtime("ai_edge_litert.compiled_model")
         except EngineError as error:
             text = "--provider %s: ai-edge-litert %s has no accelerators of its own" % (asked[0], self._version)
             raise EngineError("input", text, error.message) from None
-
-    def _made_environment(self, asked: List[str]) -> Any:
-        folders = {
-            key: value for _, options in self._spec["providers"] for key, value in options.items()
-            if key in LIBRARY_OPTIONS
-        }  # fmt: skip
+        imported()
+        options = [option for _, options in spec["providers"] for option in options.items()]
+        folders = {key: value for key, value in options if key in LIBRARY_OPTIONS}
         if "NPU" in asked:
             _require_npu(folders.get("dispatch_library_path"), os.path.dirname(self._runtime.__file__))
         try:
-            return self._runtime.Environment.create(options=self._runtime.EnvironmentOptions(**folders))
+            self._environment = self._runtime.Environment.create(options=self._runtime.EnvironmentOptions(**folders))
+            self._compile(asked)
+        except EngineError:
+            raise
         except Exception as error:
             raise self._refused(asked, error) from None
+        self.inputs = self._tensors()
+
+    def _compile(self, asked: List[str]) -> None:
+        """For the accelerators alone, or with the CPU for the rest, where that is allowed."""
+        try:
+            self._model = self._compiled([name for name in asked if name != "CPU"])
+        except Exception as error:
+            if isinstance(error, EngineError) or NOT_WHOLE not in str(error) or self._spec.get("whole"):
+                raise
+            text = "LiteRT %s has not every operator of the model for the %s: the rest, or all of it, runs on the CPU"
+            self._left = text % (self._version, asked[0])
+            self._model = self._compiled([*dict.fromkeys([*asked, "CPU"])])
 
     def _compiled(self, accelerators: List[str]) -> Any:
         runtime = self._runtime
@@ -101,12 +96,6 @@ class CompiledLiteRt:
             gpu_options=runtime.GpuOptions(**_gpu_options(self._spec, runtime.GpuOptions())),
         )
         return runtime.CompiledModel.from_file(self._spec["model"], options=options, environment=self._environment)
-
-    def _with_the_cpu(self, asked: List[str]) -> Any:
-        try:
-            return self._compiled([*dict.fromkeys([*asked, "CPU"])])
-        except Exception as error:
-            raise self._refused(asked, error) from None
 
     def _refused(self, asked: List[str], error: Exception) -> EngineError:
         words = one_line(error)
@@ -156,10 +145,10 @@ class CompiledLiteRt:
         return adapter
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        yield self._no_profiler
+        def refuse() -> Any:
+            raise ProfilingError("LiteRT tells of no operators with --provider %s" % self._spec["providers"][0][0])
 
-    def _no_profiler(self) -> Any:
-        raise ProfilingError("LiteRT tells of no operators with --provider %s" % self._spec["providers"][0][0])
+        yield refuse
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
         taken, given = self._buffers
@@ -177,7 +166,7 @@ class CompiledLiteRt:
 
     def describe(self) -> Dict[str, Any]:
         rest = ["XNNPACK", "CPU"] if self._spec.get("xnnpack", True) else ["CPU"]
-        accelerators = [name for name in _asked(self._spec) if name != "CPU"]
+        accelerators = [name for name in _accelerators(self._spec) if name != "CPU"]
         return {
             "runtime": self.name,
             "version": self._version,
@@ -188,7 +177,7 @@ class CompiledLiteRt:
         }
 
 
-def _asked(spec: Dict[str, Any]) -> List[str]:
+def _accelerators(spec: Dict[str, Any]) -> List[str]:
     """Names in upper case, first choice first. Raises EngineError("input") for one that is unknown."""
     names = [name.upper() for name, _ in spec["providers"]]
     for (name, _), upper in zip(spec["providers"], names):

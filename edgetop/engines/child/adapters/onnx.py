@@ -48,7 +48,7 @@ class OnnxRuntime:
         return import_runtime("onnxruntime")
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the session; `imported` is called when the runtime is there.
+        """Create the session; `imported` is called when the runtime is imported.
 
         Raises EngineError("model") with ONNX Runtime's own words.
         """
@@ -71,7 +71,7 @@ class OnnxRuntime:
         usable = [(name, options) for name, options in asked if name in present and name != cpu] + [(cpu, {})]
         try:
             with warnings.catch_warnings():
-                # An absent provider is told below, from what the session has, not from this warning.
+                # An absent provider is reported below, from what the session has, not from this warning.
                 warnings.simplefilter("ignore", UserWarning)
                 self._session = onnxruntime.InferenceSession(spec["model"], options, providers=usable)
         except Exception as error:
@@ -102,7 +102,7 @@ class OnnxRuntime:
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), done)]
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """The ways to time operators, the best first, as functions that may refuse."""
+        """The ways to time operators, the best first, as functions that raise ProfilingError where they cannot."""
         yield self._run_profiler
         yield functools.partial(open_helper, self._spec, "onnx_session")
 
@@ -116,7 +116,7 @@ class OnnxRuntime:
         )
 
     def _shares_loops(self) -> bool:
-        """Whether operators run on several threads of ONNX Runtime's: an accelerator's hardly do."""
+        """Whether operators run on several threads of ONNX Runtime: an accelerator's hardly do."""
         is_on_cpu = self._session.get_providers() == ["CPU" + SUFFIX]
         return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1
 
@@ -137,17 +137,14 @@ def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> Lis
     """Full provider names with their options. Raises EngineError("input") for an unknown one."""
     known = {_short(name).lower(): name for name in onnxruntime.get_all_providers()}
     available = [_short(name) for name in onnxruntime.get_available_providers()]
-    found = []
+    full_names = []
     for name, options in asked:
         full = known.get(_short(name).lower())
         if full is None:
-            raise EngineError(
-                "input",
-                "--provider %s: ONNX Runtime knows no such provider" % name,
-                "this installation has %s" % ", ".join(available),
-            )
-        found.append((full, dict(options)))
-    return found
+            text = "--provider %s: ONNX Runtime knows no such provider" % name
+            raise EngineError("input", text, "this installation has %s" % ", ".join(available))
+        full_names.append((full, dict(options)))
+    return full_names
 
 
 def _short(name: str) -> str:

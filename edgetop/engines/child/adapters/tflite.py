@@ -23,7 +23,7 @@ from . import import_runtime, open_helper, package_version
 
 
 class _Interpreter:
-    """What the two packages have in common; they differ in name and import path."""
+    """The common part of the two packages, which differ in name and import path."""
 
     name = ""
     module = ""
@@ -43,7 +43,7 @@ class _Interpreter:
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the interpreter; `imported` is called when the runtime is there.
+        """Create the interpreter; `imported` is called when the runtime is imported.
 
         Raises EngineError("model") with the runtime's own words.
         """
@@ -63,15 +63,14 @@ class _Interpreter:
                 experimental_delegates=delegates or None,
                 **self.resolver(),
             )
-            details = self.interpreter.get_input_details()
+            self._details = _by_name(self.interpreter.get_input_details())
         except Exception as error:
             raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
-        self._details = _by_name(details)
         self.inputs = [_tensor(name, detail) for name, detail in self._details.items()]
         self._delegates = [path for path, _ in spec["delegates"]]
 
     def refuse_providers(self, providers: List[Any]) -> None:
-        """Raises EngineError("input") where any is asked for."""
+        """Raise EngineError("input") where any is requested."""
         if providers:
             text = "--provider %s: %s has no accelerators of its own" % (providers[0][0], self.name)
             raise EngineError("input", text, "give a TFLite model's --delegate, or --engine litert")
@@ -79,7 +78,7 @@ class _Interpreter:
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
         """The interpreter's argument that leaves XNNPACK out, where it is to be. Raises EngineError("input").
 
-        `has_default`: whether it may have the default delegate; None: as was asked for.
+        `has_default`: whether it may have the default delegate; None: as requested.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -97,7 +96,7 @@ class _Interpreter:
         return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
-        """The user's, made anew. Raises EngineError("input") where one cannot be loaded."""
+        """Load the user's delegates anew. Raises EngineError("input") where one cannot be loaded."""
         runtime = self.import_runtime()
         return [_load_delegate(runtime, path, options) for path, options in self._spec["delegates"]]
 
@@ -129,7 +128,7 @@ class _Interpreter:
         self.interpreter.allocate_tensors()
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """The ways to time operators, the best first, as functions that may refuse."""
+        """The ways to time operators, the best first, as functions that raise ProfilingError where they cannot."""
         for service in (self.profiler, "tflite_slices"):
             yield functools.partial(open_helper, dict(self._spec, engine=self.name), service)
 
@@ -153,25 +152,22 @@ class _Interpreter:
         return [[int(detail["index"]), [int(size) for size in detail["shape"]]] for detail in details]
 
     def describe(self) -> Dict[str, Any]:
+        executors = self._executors()
         return {
             "runtime": self.name,
             "version": self._version,
-            "providers": self._executors(),
-            "dropped_providers": self._dropped(),
+            "providers": executors,
+            "dropped_providers": self._delegates if executors == ["CPU"] else [],  # no operator was delegated
         }
 
-    def _dropped(self) -> List[str]:
-        """Return the user's delegates where no operator was delegated."""
-        return self._delegates if self._delegates and self._executors() == ["CPU"] else []
-
     def _executors(self) -> List[str]:
-        """Who runs operators: delegates that took a partition, and the CPU kernels."""
+        """The delegates that took a partition, and the CPU kernels."""
         default = ["XNNPACK"] if self._spec.get("xnnpack", True) else []
         try:
             names = [op["op_name"] for op in self.interpreter._get_ops_details()]  # noqa: SLF001
         except Exception:  # a private call: absent or changed in some version
             return [*self._delegates, "CPU"]
-        # Who took them is not told here. XNNPACK, the default, takes what the user's delegates left.
+        # Which delegate took them is not reported. XNNPACK, the default, takes what the user's delegates left.
         return [*self._delegates, *default, "CPU"] if "DELEGATE" in names else ["CPU"]
 
 
@@ -204,18 +200,15 @@ class TfliteRuntime(_Interpreter):
         return ""
 
     def _allocate(self) -> None:
+        # A delegate's device may be one process's alone, so that a helper cannot have it.
         if self._spec["delegates"] and self._spec.get("profile_every_ns"):
-            self._attach_profiler()
+            from ..profilers.tflite_interpreter import Attached  # noqa: PLC0415  only where it is needed
+
+            with contextlib.suppress(ProfilingError):  # a helper reports the same, with its reason
+                self._attached = Attached(self.interpreter, self.folder, self._version)
         super()._allocate()
         if self._attached:
             self._attached.detach()
-
-    def _attach_profiler(self) -> None:
-        """A delegate's device may be one process's alone, so that a helper cannot have it."""
-        from ..profilers.tflite_interpreter import Attached  # noqa: PLC0415  only where it is wanted
-
-        with contextlib.suppress(ProfilingError):  # as a helper will say too, with its reason
-            self._attached = Attached(self.interpreter, self.folder, self._version)
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         if self._attached:
@@ -225,7 +218,7 @@ class TfliteRuntime(_Interpreter):
 
 def _load_delegate(runtime: Any, path: str, options: Dict[str, str]) -> Any:
     try:
-        # Looked at before: where it fails in here, the runtime's object complains once more when it is deleted.
+        # Checked before: after a failure in `load_delegate`, the runtime's object raises once more when it is deleted.
         library = ctypes.CDLL(path)
         for function in ("tflite_plugin_create_delegate", "tflite_plugin_destroy_delegate"):
             getattr(library, function)
