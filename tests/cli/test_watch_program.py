@@ -154,14 +154,14 @@ def test_the_exit_status_of_the_program_is_handed_on(model, tmp_path):
     assert "the program ended with exit status 7" in document["verdict"]["words"]
 
 
-def test_a_crash_is_the_end_of_the_session_and_its_calls_are_there(model, tmp_path):
+def test_a_crash_ends_the_session_with_its_calls_recorded(model, tmp_path):
     done, document = watched(tmp_path, sys.executable, PROGRAMS / "two_sessions.py", model, 50, "crash")
     assert done.returncode == 128 + signal.SIGSEGV
     assert counted(document) == 100
     assert "SIGSEGV" in document["verdict"]["words"]
 
 
-def test_what_a_program_leaves_behind_is_told_and_that_nothing_was_seen(tmp_path):
+def test_remaining_processes_and_missing_calls_are_reported(tmp_path):
     done, document = watched(tmp_path, "sh", "-c", "sleep 5 > /dev/null 2>&1 & echo $!")
     said = {warning["code"]: warning["message"] for warning in document["warnings"]}
     assert said["left-behind"].endswith(f"goes on unseen: process {done.stderr.splitlines()[0]}")

@@ -308,13 +308,13 @@ def endless(implementation: Implementation, tmp_path: Path) -> Iterator[Engine]:
 # A run from its start to its end.
 
 
-def test_it_says_started_loaded_each_phase_and_ended_in_this_order(told: Told) -> None:
+def test_messages_are_started_loaded_phases_ended_in_order(told: Told) -> None:
     said = [message for message in told["plain"].said if not isinstance(message, StageMemory | SlowInference)]
     assert [type(message) for message in said] == [Started, Loaded, PhaseBegan, PhaseBegan, PhaseBegan, Ended]
     assert [message.phase for message in told["plain"].all(PhaseBegan)] == list(PHASES)
 
 
-def test_it_says_what_the_kernel_counted_around_inferences_that_took_long(told: Told) -> None:
+def test_slow_inferences_come_with_kernel_counters(told: Told) -> None:
     records = told["plain"].records
     found = told["plain"].all(SlowInference)
     assert found

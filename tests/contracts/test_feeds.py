@@ -142,7 +142,7 @@ def test_a_session_that_is_over_takes_no_orders(kind: str, tmp_path: Path) -> No
 
 
 @every_whole_feed
-def test_there_is_a_player_where_the_feed_can_be_played_and_nowhere_else(kind: str, tmp_path: Path) -> None:
+def test_only_a_playable_feed_has_a_player(kind: str, tmp_path: Path) -> None:
     feed = fed(kind, session(3), tmp_path)
     assert (feed.player is not None) == (Can.SEEK in feed.can) == (Can.SPEED in feed.can)
 
@@ -205,7 +205,7 @@ def test_what_it_is_asked_reaches_the_session(make: Make) -> None:
 
 
 @every_feed
-def test_a_reader_that_sleeps_long_misses_no_second_no_reading_and_no_event(make: Make) -> None:
+def test_a_reader_that_sleeps_long_misses_nothing(make: Make) -> None:
     feed, _ = make()
     given = session(3 * MAX_WAITING_BATCHES)
     for batch in given:

@@ -220,7 +220,7 @@ def test_operators_are_in_the_same_run_order_in_every_burst(session: Profiled) -
     assert len(orders) == 1
 
 
-def test_the_operators_add_up_to_an_inference_that_is_not_instrumented(session: Profiled) -> None:
+def test_operators_add_up_to_an_uninstrumented_inference(session: Profiled) -> None:
     fastest = np.sort(session.heard.in_phase("measure")["latency_ns"])
     sums = [sum(o.total_ns for o in burst.operators) / len(burst.run_ns) for burst in session.bursts]
     low, high = fastest[0] * 0.9, np.percentile(fastest, 75) * 1.1
@@ -274,25 +274,21 @@ def agree(all_profiled: Mapping[str, Profiled], tmp_path: Path) -> Callable[...,
 
 @MAKES_AN_ENVIRONMENT
 @pytest.mark.parametrize("other", [name for name in WAYS if name.startswith("onnxruntime-")])
-def test_ways_of_onnx_runtime_agree_on_the_five_largest_and_on_their_shares(
-    other: str, agree: Callable[..., bool]
-) -> None:
+def test_ways_of_onnx_runtime_agree_on_the_five_largest(other: str, agree: Callable[..., bool]) -> None:
     rungs = [(f"rung{i}", "MatMul") for i in range(BIGGEST)]
     assert agree("onnxruntime", other, lambda one, another: largest(one) == largest(another) == rungs)
 
 
 @MAKES_AN_ENVIRONMENT
 @pytest.mark.parametrize("other", [name for name in WAYS if name.startswith("tflite-runtime")])
-def test_the_tflite_runtimes_agree_on_the_five_largest_and_on_their_shares(
-    other: str, agree: Callable[..., bool]
-) -> None:
+def test_the_tflite_runtimes_agree_on_the_five_largest(other: str, agree: Callable[..., bool]) -> None:
     """They name them differently and may run branches in another order: alike are their type and what they take."""
     kinds = {"Fully Connected (NC, F32) GEMM"}
     assert agree("litert", other, lambda one, another: {kind for _, kind in largest(one) + largest(another)} == kinds)
 
 
 @MAKES_AN_ENVIRONMENT
-def test_the_estimate_agrees_with_the_profile_on_the_five_largest_and_on_their_shares(
+def test_the_estimate_agrees_on_the_five_largest(
     agree: Callable[..., bool],
 ) -> None:
     wide = [(f"wide{i}", "FULLY_CONNECTED") for i in range(BIGGEST)]
@@ -327,7 +323,7 @@ def helpers_of(engine: Engine) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children()]
 
 
-def test_a_helper_that_is_killed_ends_the_profile_and_not_the_session(helper_session: tuple[Engine, Heard]) -> None:
+def test_a_killed_helper_ends_profiling_and_not_the_session(helper_session: tuple[Engine, Heard]) -> None:
     engine, heard = helper_session
     (helper,) = helpers_of(engine)
     os.kill(helper, 9)

@@ -143,7 +143,7 @@ def test_every_implementation_is_held_to_this(tree: Path) -> None:
     assert set(implementations()) <= held
 
 
-def test_it_gives_a_value_or_a_gap_with_a_reason_for_each_sensor_each_time(sources: tuple[Source, ...]) -> None:
+def test_each_sensor_gives_a_value_or_a_gap_with_a_reason(sources: tuple[Source, ...]) -> None:
     for source in sources:
         for _ in range(3):
             try:
@@ -159,7 +159,7 @@ def test_units_are_those_of_the_kinds(sources: tuple[Source, ...]) -> None:
     assert all(info.unit == UNIT_OF_KIND[info.kind] for source in sources for info in source.sensors)
 
 
-def test_ids_are_a_kind_and_a_label_and_each_is_one_sensors_alone(sources: tuple[Source, ...]) -> None:
+def test_ids_are_a_kind_and_a_label_and_unique(sources: tuple[Source, ...]) -> None:
     ids = [info.id for source in sources if not getattr(source, "interval_s", None) for info in source.sensors]
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[a-z]+/[^/\n]+", given) for given in ids)

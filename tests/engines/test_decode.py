@@ -162,7 +162,7 @@ def test_what_came_before_nonsense_counts(nonsense: tuple[int, bytes]) -> None:
     assert "invalid data" in failed.message
 
 
-def test_a_stream_that_breaks_off_into_nonsense_counts_until_there() -> None:
+def test_a_stream_counts_up_to_where_it_becomes_invalid() -> None:
     stream = frames.pack_message(frames.LOST, {"count": 3}) + b"Traceback (most recent call last):"
     lost, failed = decode(frames.FrameReader().feed(stream)).messages
     assert lost == RecordsLost(3)

@@ -28,7 +28,7 @@ def test_at_the_end_nothing_is_held() -> None:
     assert settled(order, [5], ENDED) == [5, 10, 20]
 
 
-def test_a_stream_that_hangs_keeps_the_others_back_for_seconds_and_not_for_ever() -> None:
+def test_a_stream_that_hangs_holds_the_others_for_seconds_only() -> None:
     order = InOrder(2)
     assert settled(order, [0, PATIENCE_NS // 2]) == []
     assert settled(order, [PATIENCE_NS + 1]) == [0]

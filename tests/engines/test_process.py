@@ -78,7 +78,7 @@ def test_a_killed_engine_is_told_by_the_signal(number: signal.Signals, model: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_what_a_service_manager_sends_to_all_processes_ends_no_engine(number: signal.Signals, model: Path) -> None:
+def test_signals_of_a_service_manager_end_no_engine(number: signal.Signals, model: Path) -> None:
     with started(model) as engine:
         heard = hear_until_measuring(engine)
         assert engine.pid is not None
@@ -90,7 +90,7 @@ def test_what_a_service_manager_sends_to_all_processes_ends_no_engine(number: si
     assert heard.all(Died) == []
 
 
-def test_a_crash_in_native_code_leaves_its_python_stack_in_the_log(model: Path) -> None:
+def test_a_native_crash_leaves_its_python_stack_in_the_log(model: Path) -> None:
     with started(model) as engine:
         heard = hear_until_measuring(engine)
         assert engine.pid is not None
@@ -120,7 +120,7 @@ def test_records_of_a_killed_engine_are_all_there(model: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "loading"), [({"on_load": "os._exit(7)"}, True), ({"on_run": "os._exit(7)"}, False)], ids=["load", "run"]
 )
-def test_an_engine_that_leaves_by_itself_is_told_by_its_exit_status(
+def test_an_engine_that_exits_is_reported_with_its_status(
     where: dict[str, str], loading: bool, model: Path, tmp_path: Path
 ) -> None:
     died = heard_from(model, with_runtime(tmp_path, **where)).one(Died)
@@ -159,7 +159,7 @@ def test_too_little_memory_to_begin_with_is_a_dead_engine(kib: int, model: Path,
     assert failed.message.startswith("out of memory: ")
 
 
-def test_a_limit_of_memory_that_is_reached_later_is_a_dead_engine_too(model: Path, tmp_path: Path) -> None:
+def test_a_memory_limit_reached_later_is_a_dead_engine_too(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "runtime"
     folder.mkdir()
     fake_runtime(folder, on_run="self.kept = [*getattr(self, 'kept', ()), bytearray(50 << 20)]")
@@ -170,9 +170,7 @@ def test_a_limit_of_memory_that_is_reached_later_is_a_dead_engine_too(model: Pat
 
 
 @pytest.mark.parametrize("where", ["on_import", "on_load", "on_run"])
-def test_a_runtime_that_runs_out_of_memory_is_a_dead_engine_wherever_it_does(
-    where: str, model: Path, tmp_path: Path
-) -> None:
+def test_out_of_memory_is_a_dead_engine_at_any_stage(where: str, model: Path, tmp_path: Path) -> None:
     failed = heard_from(model, with_runtime(tmp_path, **{where: "raise RuntimeError('std::bad_alloc')"})).one(Failed)
     assert failed.stage == "engine"
     assert failed.message.startswith("out of memory: ")
@@ -254,7 +252,7 @@ def _written(path: Path, text: str) -> str:
     ],
     ids=["true", "false", "cat", "no numpy", "too old"],
 )
-def test_a_program_that_is_no_python_of_ours_is_the_users_mistake(
+def test_a_program_that_is_no_python_is_the_users_mistake(
     make: Callable[[Path], str], said: str, model: Path, tmp_path: Path
 ) -> None:
     python = make(tmp_path)
@@ -273,7 +271,7 @@ def test_a_runtime_that_cannot_be_imported_is_the_users_mistake(model: Path, tmp
     assert "libcudnn.so.9" in failed.message
 
 
-def test_a_program_that_talks_nonsense_is_stopped_and_what_it_said_before_counts(model: Path, tmp_path: Path) -> None:
+def test_invalid_output_stops_the_program_after_valid_output(model: Path, tmp_path: Path) -> None:
     body = "hello(); os.write(data, pack(1, 2) + b'Hello, I am not a frame'); time.sleep(1000)"
     with started(model, talker(tmp_path / "python", body)) as engine:
         heard = hear_out(engine)
@@ -289,7 +287,7 @@ def test_a_program_that_talks_nonsense_is_stopped_and_what_it_said_before_counts
 # What it may print.
 
 
-def test_what_it_prints_comes_as_lines_and_never_on_our_own_streams(
+def test_output_becomes_lines_and_never_reaches_our_streams(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
@@ -323,7 +321,7 @@ def test_a_flood_of_lines_runs_to_its_end(model: Path, tmp_path: Path) -> None:
     assert len(heard.in_phase("measure")) == 50
 
 
-def test_a_runtime_that_prints_much_between_two_polls_does_not_wait_for_them(model: Path, tmp_path: Path) -> None:
+def test_a_runtime_that_prints_much_does_not_wait_for_polls(model: Path, tmp_path: Path) -> None:
     """The screen polls four times a second: what is printed meanwhile must have room."""
     marker = tmp_path / "printed"
     body = f"""
@@ -442,7 +440,7 @@ Path(sys.argv[2]).write_text(type(last).__name__)
 """
 
 
-def test_it_runs_where_edgetop_was_started_without_standard_streams(model: Path, tmp_path: Path) -> None:
+def test_it_runs_without_standard_streams(model: Path, tmp_path: Path) -> None:
     """As a service manager may; the pipes then get the numbers that streams have."""
     said = tmp_path / "said"
     subprocess.run(

@@ -20,7 +20,7 @@ def model(tmp_path):
     return path
 
 
-def test_litert_tells_every_shape_also_those_that_follow_from_an_inference_alone(model):
+def test_litert_gives_shapes_that_follow_from_an_inference(model):
     told = measure_shapes(spec_for(model, shapes={"x": (3, 8)}))
     assert told.runtime.startswith("litert ")
     assert [told.shapes[place] for place in range(4)] == [(3, 8), (3, 8, 8), (5, 8), (3, 8, 5)]
@@ -42,7 +42,7 @@ def test_what_the_runtime_refuses_is_not_known(shapes, model):
     assert measure_shapes(spec_for(model, shapes=shapes)) is None
 
 
-def test_a_model_that_ends_the_process_and_an_interpreter_without_a_runtime_tell_nothing(model, tmp_path):
+def test_a_crash_or_a_missing_runtime_gives_no_shapes(model, tmp_path):
     (tmp_path / "broken.tflite").write_bytes(b"\x10\0\0\0TFL3" + bytes(64))
     assert measure_shapes(spec_for(tmp_path / "broken.tflite")) is None
     script = tmp_path / "python"

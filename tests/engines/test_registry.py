@@ -42,7 +42,7 @@ def test_an_engine_goes_by_more_than_one_name(name: str, model_format: str, cano
         ("onnx", "tflite", "use litert, tflite-runtime"),
     ],
 )
-def test_an_engine_that_does_not_fit_is_refused_with_one_that_does(name: str, model_format: str, said: str) -> None:
+def test_an_unfit_engine_is_refused_with_a_fit_one_named(name: str, model_format: str, said: str) -> None:
     with pytest.raises(InputError) as raised:
         engine_for(name, model_format)
     assert f"--engine {name}" in str(raised.value)

@@ -41,7 +41,7 @@ def test_its_process_is_the_apps(model: Path) -> None:
     assert heard.one(Started).pid == os.getpid()
 
 
-def test_what_its_runtime_prints_comes_as_lines_and_never_on_our_own_streams(
+def test_output_becomes_lines_and_never_reaches_our_streams(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "indices"
@@ -56,7 +56,7 @@ def test_what_its_runtime_prints_comes_as_lines_and_never_on_our_own_streams(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_screen_lends_it_the_interpreter_quickly_while_it_runs(model: Path) -> None:
+def test_the_switch_interval_is_short_while_it_runs(model: Path) -> None:
     before = sys.getswitchinterval()
     with engine_of(spec_for(model, runs=None)) as engine:
         engine.start()

@@ -64,7 +64,7 @@ def warm(*more: EngineUpdate) -> Scripted:
     return Scripted(said(Started(7, "3.11"), LOADED, records=WARM), said(STEADY), *more)
 
 
-def test_the_second_starts_when_the_first_is_warm_and_then_both_get_their_turns() -> None:
+def test_the_second_engine_starts_when_the_first_is_warm() -> None:
     first, second = warm(), warm()
     engine = in_turns(first, second)
     engine.start()
@@ -77,7 +77,7 @@ def test_the_second_starts_when_the_first_is_warm_and_then_both_get_their_turns(
     assert (first.turns, second.turns) == (began.plan.spans(0), began.plan.spans(1))
 
 
-def test_the_process_the_phases_and_the_model_are_those_of_the_first() -> None:
+def test_process_phases_and_model_are_of_the_first_engine() -> None:
     phase = PhaseBegan("measure", 0)
     engine = in_turns(warm(said(phase)), warm(said(phase)))
     engine.start()
@@ -86,7 +86,7 @@ def test_the_process_the_phases_and_the_model_are_those_of_the_first() -> None:
     assert [m.side for m in told if isinstance(m, OfVariant) and isinstance(m.message, Loaded)] == [0, 1]
 
 
-def test_inferences_come_in_the_order_in_which_they_began_and_say_whose_they_are() -> None:
+def test_inferences_come_in_order_with_their_side() -> None:
     """The records of the first come later than those of the second that began after them."""
     first = warm(said(), said(), said(Reached(200)), said(Reached(500), records=inferences([210, 220])))
     second = warm(said(records=inferences([300, 310])), said(Reached(400)))
@@ -137,7 +137,7 @@ def test_a_second_that_cannot_be_started_is_told() -> None:
     assert messages_of(polled(engine, 3))[-1] == Failed("start", "B: no such python")
 
 
-def test_inferences_too_long_for_the_time_are_refused_with_the_time_that_they_need() -> None:
+def test_inferences_too_long_for_the_time_are_refused() -> None:
     slow = inferences([1, 2], 2 * NS, WARMUP)
     engine = in_turns(Scripted(said(STEADY, records=slow)), Scripted(said(STEADY, records=slow)))
     engine.start()

@@ -31,7 +31,7 @@ def released(reader, frames=None, *, is_over=True, now_ns=LATER):
     return {name: [ms for _, ms in each] for name, each in frames.release(now_ns, is_over=is_over).items()}
 
 
-def test_a_frame_begins_with_the_stage_that_its_thread_began_with(program):
+def test_a_frame_begins_with_the_first_stage_of_its_thread(program):
     writer, reader = program
     for begin in (0, 40):
         report(writer, layout.STAGE, "capture", begin, begin + 5)
@@ -90,7 +90,7 @@ def test_what_is_done_once_at_the_beginning_is_no_frame(program):
     assert set(released(reader, frames)["frame/total"]) == {1}
 
 
-def test_stages_of_several_threads_are_joined_by_the_number_of_their_frame(program):
+def test_stages_of_several_threads_join_by_frame_number(program):
     writer, reader = program
     report(writer, layout.STAGE, "capture", 0, 5, frame=7)
     work = threading.Thread(target=report, args=(writer, layout.CALL, "model", 9, 19, 7))

@@ -66,7 +66,7 @@ def test_how_long_loading_took_is_no_inference():
     assert streams.load_ns == 250 * MS
 
 
-def test_how_long_loading_took_before_it_was_watched_is_not_known():
+def test_loading_before_watching_has_no_known_time():
     streams = Streams()
     streams.add(RING, calls(30, 10))
     streams.release(9_000 * MS)
@@ -103,12 +103,12 @@ def sampled(took_ms, cpu_ms, waited_ms=None, threads=1):
     return {name: each[0][1] for name, each in streams.take_samples().items()}
 
 
-def test_what_calls_wait_for_a_cpu_is_told_apart_from_other_waits():
+def test_waits_for_a_cpu_are_apart_from_other_waits():
     assert sampled([10, 20, 30], [5, 0, 15], [2, 0, 8]) == {
         "call/0-cpu": 10.0, "call/0-off-cpu": 10.0, "call/0-run-queue-wait": 5.0, "rate/call-run-queue-wait": 250.0,
     }  # fmt: skip
     assert sampled([10], [4]) == {"call/0-cpu": 4.0, "call/0-off-cpu": 6.0}  # where the kernel does not tell
 
 
-def test_the_waits_of_one_thread_do_not_speak_for_calls_on_several():
+def test_waits_are_not_reported_for_sessions_of_many_threads():
     assert "rate/call-run-queue-wait" not in sampled([10], [4], [2], threads=4)

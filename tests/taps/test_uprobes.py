@@ -110,7 +110,7 @@ def matched(one):
     return own[first:last], np.array(inside[first:last]), seen
 
 
-def test_each_call_is_seen_once_through_exceptions_forks_and_exec(onnx):
+def test_calls_are_seen_once_over_exceptions_forks_and_exec(onnx):
     if not CAN_SEE:
         assert "refused" in onnx.said[0]
         return

@@ -101,13 +101,13 @@ class Bench:
         return [round((t_ns - self.began) / SECOND, 1) for t_ns in self.profiler.began]
 
 
-def test_the_first_burst_comes_soon_and_then_one_after_each_period() -> None:
+def test_the_first_burst_comes_soon_then_one_each_period() -> None:
     bench = Bench()
     bench.measure(35)
     assert bench.began_s == [FIRST_AFTER_NS / SECOND + s for s in (0, 10, 20, 30)]
 
 
-def test_the_first_burst_waits_until_it_may_take_what_it_took_when_it_was_tried() -> None:
+def test_the_first_burst_waits_until_it_is_affordable() -> None:
     bench = Bench(every_ns=SECOND, tried_ns=50 * MS)
     bench.measure(7)
     assert bench.began_s == [round(5.0 * RESERVE + 0.01, 1)]  # the loop looks up every 20 ms
@@ -142,7 +142,7 @@ def test_a_burst_that_takes_long_makes_the_pause_after_it_longer() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("every_s", [1, 10, 60])
 @pytest.mark.parametrize("infer_ms", [0.2, 1, 20, 50, 99, 300])
-def test_bursts_never_take_more_than_their_part_of_the_time_since_the_first_one(infer_ms: float, every_s: int) -> None:
+def test_bursts_never_exceed_their_share_of_the_time(infer_ms: float, every_s: int) -> None:
     infer_ns = int(infer_ms * MS)
     tried_ns = infer_ns + (max(SETTLE_NS, infer_ns) if infer_ns < SETTLE_BELOW_NS else 0)
     bench = Bench(every_s * SECOND, tried_ns, infer_ns=infer_ns, takes_ns=infer_ns, fills=True)
@@ -162,7 +162,7 @@ def test_a_burst_comes_before_a_runtime_has_noted_too_many_loops() -> None:
     assert bench.began_s == [1.0, 5.1, 9.2]
 
 
-def test_a_burst_that_is_asked_for_has_the_time_that_its_period_gives_however_early() -> None:
+def test_a_requested_burst_has_the_time_of_a_period() -> None:
     bench = Bench(every_ns=1000 * SECOND, fills=True, takes_ns=MS)
     bench.measure(0.5)
     bench.control.profile_requested = True
@@ -182,7 +182,7 @@ def test_only_a_long_burst_is_announced_when_it_begins() -> None:
 @pytest.mark.parametrize(
     ("infer_ns", "settling"), [(MS // 10, SETTLE_RUNS), (MS, SETTLE_NS // MS), (20 * MS, 1), (300 * MS, 0)]
 )
-def test_inferences_that_a_burst_disturbs_are_not_counted_however_long_they_take(infer_ns: int, settling: int) -> None:
+def test_inferences_after_a_burst_are_not_counted(infer_ns: int, settling: int) -> None:
     bench = Bench(every_ns=1000 * SECOND, infer_ns=infer_ns, takes_ns=infer_ns)
     records = bench.measure(2)
     assert bench.calls - len(records) == settling
@@ -225,7 +225,7 @@ def test_a_failed_burst_is_not_tried_again_at_once() -> None:
 @pytest.mark.parametrize(
     ("error", "tries"), [(RuntimeError("bad"), MAX_FAILURES_IN_A_ROW), (ProfilingError("it is gone"), 1)]
 )
-def test_where_it_cannot_go_on_it_says_so_once_and_the_session_does(error: Exception, tries: int) -> None:
+def test_a_failed_profiler_reports_once_and_the_session_goes_on(error: Exception, tries: int) -> None:
     bench = Bench(error=error)
     bench.measure(60)
     assert len(bench.profiler.began) == tries
@@ -257,14 +257,14 @@ def chosen(*makes: Callable[[], object], every_ns: int = SECOND) -> tuple[Bursts
     return bursts, [json.loads(payload) for _, payload in outlet.take()]
 
 
-def test_the_first_way_that_works_is_taken_and_why_not_a_better_one_is_told() -> None:
+def test_the_first_working_way_is_used_with_the_reasons() -> None:
     bursts, told = chosen(refuses, lambda: Profiler(Clock()), refuses)
     assert bursts
     shown = [["conv", "Conv", "CPU", 1, 3 * MS]]  # by the run with which it was tried
     assert told == [{"way": "a test", "reason": "too old", "operators": shown}]
 
 
-def test_a_way_that_fails_or_tells_of_nothing_when_it_is_tried_is_closed_and_not_taken() -> None:
+def test_a_way_that_fails_when_tried_is_closed_and_not_used() -> None:
     nothing = Profile()
     nothing.begin_run(1)
     crashing, silent = Profiler(Clock(), error=ValueError("layout")), Profiler(Clock())
@@ -298,7 +298,7 @@ def described(*runs: tuple[int, int, Interference | None]) -> dict[str, Any]:
     return profile.describe()
 
 
-def test_runs_from_which_others_took_do_not_count_and_those_that_took_longer_by_themselves_do() -> None:
+def test_only_disturbed_runs_are_left_out() -> None:
     found = described((100, 60, Interference(0, 1)), (150, 60, Interference(2, 40)), (900, 850, Interference(0, 0)))
     assert found == {
         "run_ns": [100, 900],
@@ -311,7 +311,7 @@ def test_runs_from_which_others_took_do_not_count_and_those_that_took_longer_by_
     }
 
 
-def test_where_others_took_from_each_run_all_are_told_and_that_it_is_so() -> None:
+def test_all_disturbed_runs_are_reported_as_disturbed() -> None:
     found = described((100, 60, Interference(1, 50)), (120, 60, Interference(1, 60)))
     assert (found["run_ns"], found["left_out_ns"], found["disturbed"]) == ([100, 120], [], True)
     assert found["operators"][0] == ["conv", "Conv", "CPU", 2, 120]

@@ -242,7 +242,7 @@ def test_failures_are_told_once_a_second_however_many_there_are() -> None:
     assert [said["message"] for said in bench.said] == ["no luck with 0", "no luck with 1000", "no luck with 2000"]
 
 
-def test_a_first_inference_that_fails_ends_it_in_the_runtimes_words() -> None:
+def test_a_failed_first_inference_ends_it_with_the_reason() -> None:
     bench = Bench(fails_at(0))
     with pytest.raises(EngineError, match=r"^the first inference failed: no luck with 0$") as raised:
         bench.loop.repeat(frames.PHASE_FIRST, runs=1)
@@ -378,7 +378,7 @@ def test_no_inference_is_begun_that_is_due_at_the_end() -> None:
     assert bench.clock.now == begin + SECOND
 
 
-def test_a_delay_is_between_the_end_and_the_next_start_and_is_no_wait() -> None:
+def test_a_delay_is_from_end_to_next_start_and_no_wait() -> None:
     bench = Bench(takes_ns=3 * MS, pace=lambda: Closed(delay_ns=7 * MS))
     bench.measure(runs=4)
     assert np.diff(bench.collect()["t_ns"]).tolist() == [10 * MS] * 3
@@ -470,7 +470,7 @@ def test_a_queue_is_as_long_after_a_profile_as_before() -> None:
     assert profiled.collect()["wait_ns"].tolist() == plain.collect()["wait_ns"].tolist()
 
 
-def test_the_minima_of_a_warm_up_are_met_back_to_back_and_steadiness_at_the_pace() -> None:
+def test_a_warm_up_is_back_to_back_and_steadiness_is_paced() -> None:
     bench = Bench(takes_ns=MS, pace=at_rate(10))
     begin = bench.clock.now
     warm_up(bench.loop, 50, 0, until_steady=False)
@@ -487,7 +487,7 @@ def slows_at(number: int, bench_of: list["Bench"]) -> Callable[[int], None]:
     return model
 
 
-def test_a_slow_inference_of_the_measurement_is_told_with_what_the_kernel_counted() -> None:
+def test_a_slow_inference_is_reported_with_kernel_counters() -> None:
     benches: list[Bench] = []
     benches.append(Bench(slows_at(150, benches)))
     bench = benches[0]
@@ -499,7 +499,7 @@ def test_a_slow_inference_of_the_measurement_is_told_with_what_the_kernel_counte
     assert int(str(told["span_ns"])) >= 81 * MS
 
 
-def test_slow_inferences_of_the_warm_up_and_failed_ones_are_not_told() -> None:
+def test_slow_warm_up_and_failed_inferences_are_not_reported() -> None:
     bench = Bench(takes_ns=50 * MS)
     bench.loop.repeat(frames.PHASE_WARMUP, runs=10)
     bench.collect()
@@ -510,7 +510,7 @@ def test_slow_inferences_of_the_warm_up_and_failed_ones_are_not_told() -> None:
     assert bench.slow == []
 
 
-def test_a_phase_is_announced_right_before_its_first_inference_and_lasts_from_then_on() -> None:
+def test_a_phase_begins_right_before_its_first_inference() -> None:
     """What is prepared before, and telling of the phase, take none of its time."""
     bench, announced = Bench(takes_ns=MS), []
 
@@ -525,7 +525,7 @@ def test_a_phase_is_announced_right_before_its_first_inference_and_lasts_from_th
     assert len(records) == 10
 
 
-def test_a_phase_that_is_stopped_before_it_begins_is_not_announced() -> None:
+def test_a_phase_stopped_before_its_begin_is_not_announced() -> None:
     bench, announced = Bench(), []
     bench.control.stop_requested = True
     assert bench.loop.repeat(frames.PHASE_MEASURE, announce=lambda: announced.append(1)) == "stop"

@@ -118,7 +118,7 @@ SEND = st.tuples(st.just("send"), st.integers(0, 9))
 @BOTH
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.one_of(FLUSH, FLUSH, READ, SEND), max_size=40), st.sampled_from([2000, 10_000, 1 << 20]))
-def test_every_record_comes_in_order_or_is_told_to_be_lost_in_its_place(
+def test_every_record_comes_in_order_or_is_reported_lost(
     opened: Opened,
     steps: list[tuple[str, int]],
     max_waiting: int,

@@ -13,13 +13,13 @@ MS = 1_000_000
 
 
 @pytest.mark.slow
-def test_no_error_adds_up_over_a_day_at_a_rate_whose_period_is_no_whole_number() -> None:
+def test_a_fractional_period_adds_no_error_over_a_day() -> None:
     (start,) = islice(fixed_starts(30), 30 * 86_400, 30 * 86_400 + 1)
     assert start == 86_400 * NS
 
 
 @pytest.mark.parametrize("rate_hz", [0.5, 30, 5_000])
-def test_poisson_arrivals_come_at_the_rate_with_exponential_pauses(rate_hz: float) -> None:
+def test_poisson_arrivals_have_exponential_pauses(rate_hz: float) -> None:
     """Mean and standard deviation of an exponential distribution are equal."""
     pauses = np.diff(list(islice(poisson_starts(rate_hz, [1, 0]), 20_000))) / NS * rate_hz
     assert pauses.mean() == pytest.approx(1, abs=0.03)

@@ -65,9 +65,7 @@ def phases(heard: Heard) -> list[str]:
     return [began.phase for began in heard.all(PhaseBegan)]
 
 
-def test_it_rests_between_the_first_inference_and_the_warm_up_where_that_is_asked_for(
-    model: Path, tmp_path: Path
-) -> None:
+def test_an_idle_rest_is_between_first_inference_and_warm_up(model: Path, tmp_path: Path) -> None:
     rest_ns = 150_000_000
     heard = run_whole(ProcessEngine(spec_for(model, idle_ns=rest_ns), with_runtime(tmp_path)))
     assert phases(heard) == ["first", "idle", "warmup", "measure"]

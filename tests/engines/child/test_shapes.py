@@ -66,7 +66,7 @@ def test_a_shape_wins_over_the_batch_and_the_batch_over_the_file(tmp_path: Path)
     assert resolve(IMAGE, asked={"image": [1, 3, 5, 5]}, batch=4, sources=sources)[0] == {"image": [1, 3, 5, 5]}
 
 
-def test_a_resizable_model_may_have_even_its_fixed_dimensions_changed() -> None:
+def test_a_resizable_model_may_change_fixed_dimensions() -> None:
     resizable = Tensor("x", [1, 8], "float32", resizable=True)
     assert resolve(resizable, batch=4) == ({"x": [4, 8]}, [])
     assert resolve(resizable, asked={"x": [2, 9]}) == ({"x": [2, 9]}, [])
@@ -94,7 +94,7 @@ def test_a_batch_that_no_input_can_have_is_refused() -> None:
         resolve(FIXED, SCALAR, batch=4)
 
 
-def test_inputs_whose_first_dimension_is_fixed_keep_it_when_another_takes_the_batch() -> None:
+def test_fixed_first_dimensions_stay_when_another_takes_a_batch() -> None:
     assert resolve(TOKENS, FIXED, batch=4)[0] == {"tokens": [4, 128], "fixed": [1, 8]}
 
 
@@ -110,7 +110,7 @@ def test_a_batch_reaches_a_state_through_the_name_they_share() -> None:
     assert resolve(IMAGE, STATE, batch=4)[0]["state"] == [2, 4, 128]
 
 
-def test_an_assumed_size_of_a_named_dimension_is_the_same_in_every_input() -> None:
+def test_a_named_dimension_is_assumed_alike_in_every_input() -> None:
     shapes, assumptions = resolve(IMAGE, Tensor("mask", ["H", "W"], "float32"))
     assert shapes["mask"] == [224, 224]
     assert len(assumptions) == 1
@@ -120,9 +120,7 @@ def test_an_assumed_size_of_a_named_dimension_is_the_same_in_every_input() -> No
 @given(
     st.lists(st.one_of(st.integers(0, 9), st.none(), st.just("N")), max_size=5), st.one_of(st.none(), st.integers(1, 9))
 )
-def test_a_resolved_shape_has_a_number_for_each_dimension_and_keeps_those_the_model_fixes(
-    declared: list[int | str | None], batch: int | None
-) -> None:
+def test_a_resolved_shape_has_numbers_and_keeps_fixed_ones(declared: list[int | str | None], batch: int | None) -> None:
     tensor = Tensor("x", declared, "float32", resizable=True)
     shapes, assumptions = resolve(tensor, batch=batch)
     shape = shapes["x"]

@@ -61,7 +61,7 @@ def test_the_slowest_of_a_window_is_told_when_it_is_over() -> None:
     run.end()
 
 
-def test_a_spike_is_told_among_many_that_are_alike_and_they_are_not() -> None:
+def test_a_spike_is_reported_among_many_alike() -> None:
     run = Run()
     for _ in range(6_000):
         run.infer(10 * MS)

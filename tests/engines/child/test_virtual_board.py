@@ -50,7 +50,7 @@ def bind(feeds: object) -> virtual_board.Call:
     return lambda: feeds
 
 
-def test_an_engine_without_a_virtual_board_runs_what_the_runtime_gave() -> None:
+def test_without_a_virtual_board_the_runtimes_call_is_used() -> None:
     assert virtual_board.on_board(bind, None) is bind
 
 
@@ -111,7 +111,7 @@ def test_a_leak_keeps_so_much_an_inference_and_ends_at_its_limit(page: Page) -> 
     assert kept == [1000, 2000, 2000, 2000]
 
 
-def test_what_the_calls_of_several_inputs_leak_is_counted_together(page: Page) -> None:
+def test_leaks_of_calls_of_several_inputs_add_up(page: Page) -> None:
     page.integers[LEAK_BYTES], page.integers[LEAK_LIMIT] = 1000, 10_000
     board = virtual_board.VirtualBoard(page)
     for feeds in range(20):

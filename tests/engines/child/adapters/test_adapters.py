@@ -60,9 +60,7 @@ def test_the_only_runtime_there_is_is_taken(monkeypatch: pytest.MonkeyPatch, tmp
     assert (adapter.name, why) == ("litert", "the only one installed")
 
 
-def test_of_several_runtimes_the_first_is_taken_and_the_others_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_first_runtime_is_used_and_the_others_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     installed(monkeypatch, tmp_path, "ai_edge_litert", "tflite_runtime")
     adapter, why = choose("auto", "tflite")
     assert (adapter.name, why) == ("litert", "taken before tflite-runtime")
@@ -75,7 +73,7 @@ def test_the_runtime_that_is_asked_for_is_taken(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize("engine", ["auto", "litert"])
-def test_without_a_runtime_the_interpreter_is_named_and_how_to_get_one(
+def test_a_missing_runtime_names_interpreter_and_remedy(
     engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     installed(monkeypatch, tmp_path)
@@ -104,12 +102,12 @@ def test_a_provider_goes_by_its_short_name_too(name: str, onnx: Path) -> None:
     assert (loaded.providers, loaded.dropped_providers) == (("CPU",), ())
 
 
-def test_a_provider_this_onnxruntime_was_built_without_is_told_and_not_hidden(onnx: Path) -> None:
+def test_a_provider_that_is_not_built_in_is_reported(onnx: Path) -> None:
     loaded = run(onnx, providers=(("CUDA", {"device_id": "0"}), ("CPU", {}))).one(Loaded)
     assert (loaded.providers, loaded.dropped_providers) == (("CPU",), ("CUDA",))
 
 
-def test_a_provider_that_does_not_exist_is_refused_with_those_that_do(onnx: Path) -> None:
+def test_an_unknown_provider_is_refused_with_the_valid_ones(onnx: Path) -> None:
     failed = run(onnx, providers=(("CUDDA", {}),)).one(Failed)
     assert "--provider CUDDA" in failed.message
     assert "CPU" in failed.advice
@@ -133,18 +131,14 @@ def test_a_library_that_is_no_delegate_is_refused(tflite: Path) -> None:
     ("threads", "providers", "shares"),
     [(2, ["CPU"], True), (0, ["CPU"], True), (1, ["CPU"], False), (2, ["CUDA", "CPU"], False)],
 )
-def test_onnx_runtimes_own_threads_share_the_work_of_a_model_that_is_on_the_cpu_alone(
-    threads: int, providers: list[str], shares: bool
-) -> None:
+def test_threads_share_loops_only_on_the_cpu(threads: int, providers: list[str], shares: bool) -> None:
     adapter = OnnxRuntime()
     adapter._spec = {"threads": threads}
     adapter._session = SimpleNamespace(get_providers=lambda: [f"{name}ExecutionProvider" for name in providers])
     assert adapter._shares_loops() is (shares and len(os.sched_getaffinity(0)) > 1)
 
 
-def test_a_fast_model_with_several_threads_is_not_profiled_in_the_session_that_is_measured(
-    onnx: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fast_threaded_model_is_profiled_in_a_helper(onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_runs, "FAST_NS", 10**18)  # it is fast, whatever this machine takes for it
     heard = run(onnx, threads=2, runs=1, profile_every_ns=10**9)
     chosen = heard.one(ProfilerChosen)
@@ -172,7 +166,7 @@ def provider(name: str, **options: str) -> tuple[tuple[str, dict[str, str]], ...
         (provider("CPU", frob="1"), "--provider CPU: takes no options"),
     ],
 )
-def test_an_accelerator_or_an_option_that_litert_has_not_is_bad_input(
+def test_an_unknown_litert_accelerator_or_option_is_refused(
     tflite: Path, tmp_path: Path, providers: Any, words: str
 ) -> None:
     if providers[0][0] == "NPU":
@@ -182,9 +176,7 @@ def test_an_accelerator_or_an_option_that_litert_has_not_is_bad_input(
     assert words in failed.message
 
 
-def test_an_npu_without_a_library_that_can_be_loaded_is_refused_though_litert_would_say_nothing(
-    tflite: Path, tmp_path: Path
-) -> None:
+def test_an_npu_without_a_loadable_library_is_refused(tflite: Path, tmp_path: Path) -> None:
     none = failure(tflite, providers=provider("NPU", dispatch_library_path=str(tmp_path)))
     assert none.is_input_error
     assert "has no library of an NPU" in none.message
@@ -199,7 +191,7 @@ def npu_library(folder: Path) -> Path:
     return folder
 
 
-def test_what_an_accelerator_does_not_run_whole_is_run_with_the_cpu_and_said(tflite: Path, tmp_path: Path) -> None:
+def test_a_partly_accelerated_model_says_that_the_cpu_helps(tflite: Path, tmp_path: Path) -> None:
     asked = provider("NPU", dispatch_library_path=str(npu_library(tmp_path)))
     heard = run(tflite, engine="litert", runs=3, providers=asked, profile_every_ns=10**9)
     loaded = heard.one(Loaded)
@@ -213,11 +205,11 @@ def test_what_an_accelerator_does_not_run_whole_is_run_with_the_cpu_and_said(tfl
     assert "has not every operator of the model for it" in whole.message
 
 
-def test_the_cpu_is_an_accelerator_of_litert_that_an_interpreter_is(tflite: Path) -> None:
+def test_the_cpu_provider_of_litert_is_an_interpreter(tflite: Path) -> None:
     assert run(tflite, engine="litert", runs=3, providers=provider("cpu")).one(Loaded).providers[-1] == "CPU"
 
 
-def test_xnnpack_can_be_left_out_and_is_not_among_those_who_run_operators_then(tmp_path: Path) -> None:
+def test_without_xnnpack_it_is_not_among_the_providers(tmp_path: Path) -> None:
     path = tmp_path / "mobile.tflite"
     path.write_bytes(tflite_models.tflite_mobile())
     assert run(path, engine="litert", runs=3).one(Loaded).providers == ("XNNPACK", "CPU")

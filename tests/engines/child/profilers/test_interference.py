@@ -26,7 +26,7 @@ MS = 1_000_000
         (Interference(1, None), 1000, False),
     ],
 )
-def test_what_disturbs_is_what_others_took_beside_the_time_of_the_inference(
+def test_interference_is_relative_to_the_inference_time(
     interference: Interference, run_ms: int, disturbs: bool
 ) -> None:
     assert interference.disturbs(run_ms * MS) is disturbs
@@ -63,7 +63,7 @@ def test_a_process_that_takes_the_cpu_is_seen() -> None:
     assert Interference(interference.preempted, None).disturbs(SLICE_NS)
 
 
-def test_what_a_hypervisor_gave_to_others_is_a_time_or_is_not_known(tmp_path: object) -> None:
+def test_stolen_time_is_a_time_or_unknown(tmp_path: object) -> None:
     now = stolen_ns()
     assert now is None or now >= 0
     assert stolen_ns(f"{tmp_path}/none") is None

@@ -87,7 +87,7 @@ def test_bursts_in_a_row_do_not_take_each_others_traces(profiler: RunProfiler) -
     assert all(found <= {1, 2} and len(found) == 1 for found in calls)
 
 
-def test_of_a_session_with_threads_the_first_run_is_thrown_away_for_what_it_tells_of_others(
+def test_with_threads_the_first_run_is_thrown_away(
     session: onnxruntime.InferenceSession,
 ) -> None:
     runs = []
@@ -109,7 +109,7 @@ def test_of_a_session_with_threads_the_first_run_is_thrown_away_for_what_it_tell
     assert len(runs) == tried + 3
 
 
-def test_a_fast_model_with_threads_is_refused_before_its_session_is_profiled() -> None:
+def test_a_fast_model_with_threads_is_refused_early() -> None:
     with pytest.raises(ProfilingError, match=r"an inference takes 0\.\d\d ms, in which it would show"):
         RunProfiler(onnxruntime, lambda _: None, has_threads=True)
 

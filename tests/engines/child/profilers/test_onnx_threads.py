@@ -35,7 +35,7 @@ def described(*runs: list[dict[str, Any]], interference: tuple[Interference | No
     return profile.describe()
 
 
-def test_waits_are_added_up_over_operators_and_runs_and_the_worst_operator_is_named() -> None:
+def test_waits_are_summed_and_the_worst_operator_is_named() -> None:
     run = [node("a", 10, stats(0, wait=1)), node("b", 20, stats(0, wait=6))]
     assert described(run, run)["threads"] == {
         "count": 2, "all_ns": 60 * US, "wait_ns": 14 * US, "moves": 0, "most": "b", "most_ns": 12 * US,
@@ -76,7 +76,7 @@ def test_runs_that_something_disturbed_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("told", ["", None, "core 3", {"main_thread": {}}, {"main_thread": 5, "sub_threads": []}, [1]])
-def test_where_it_is_not_told_or_in_another_way_operators_are_told_all_the_same(told: object) -> None:
+def test_operators_do_not_depend_on_thread_statistics(told: object) -> None:
     found = described([node("a", 10, told)])
     assert "threads" not in found
     assert found["operators"] == [["a", "Conv", "CPU", 1, 10 * US]]
@@ -110,7 +110,7 @@ def test_the_real_runtime_tells_it_of_single_runs(threads: int, count: int | Non
 
 @pytest.mark.slow
 @real
-def test_what_the_real_runtime_noted_between_bursts_is_not_told_of_a_burst() -> None:
+def test_loops_recorded_between_bursts_are_not_of_a_burst() -> None:
     session, feeds = laddered(2)
     profiler = RunProfiler(onnxruntime, lambda run_options: session.run(None, feeds, run_options))
     profiler.burst(Allowance(0, lambda: False))

@@ -75,7 +75,7 @@ def test_a_name_that_looks_like_sizes_of_blocks_is_left_alone() -> None:
     assert event["name"] == '"block_size": [1, 2]_kernel_time'
 
 
-def test_what_runs_several_times_in_one_inference_is_one_operator_with_so_many_calls() -> None:
+def test_a_kernel_that_runs_often_is_one_operator_with_calls() -> None:
     assert operators(node("body", 10, 5), node("body", 20, 6)) == [["body", "Conv", "CPU", 2, 11_000]]
 
 

@@ -16,7 +16,7 @@ def operators(*events: tuple[Any, ...]) -> list[list[object]]:
     return found
 
 
-def test_what_is_in_the_delegate_and_what_fell_back_are_told_apart() -> None:
+def test_delegated_and_fallen_back_operators_are_told_apart() -> None:
     inside = (INSIDE_DELEGATE, "Convolution (NHWC, F32) GEMM", 0, 0, 5_000)
     assert operators(INVOKE, (OPERATOR, "SPLIT_V", 3, 0, 700), inside) == [
         ["split_v3", "SPLIT_V", "CPU", 1, 700],
@@ -31,7 +31,7 @@ def test_a_delegate_that_tells_of_nothing_inside_is_one_operator() -> None:
     assert operators((DELEGATE, "TfLiteXNNPackDelegate", 9, 0, 4_000))[0][2] == "XNNPACK"
 
 
-def test_a_delegate_that_tells_of_its_inside_does_not_count_twice() -> None:
+def test_a_delegate_that_reports_its_inside_counts_once() -> None:
     found = operators((DELEGATE, "TfLiteXNNPackDelegate", 9, 0, 4_000), (INSIDE_DELEGATE, "Add", 0, 0, 3_000))
     assert [row[4] for row in found] == [3_000]
 
@@ -51,7 +51,7 @@ def test_other_events_are_none_of_operators() -> None:
     assert operators(INVOKE, (32, "Invoke", -1, 0, 4_294_967_296)) == []
 
 
-def test_of_two_delegates_the_one_that_tells_of_nothing_inside_counts_too() -> None:
+def test_a_second_delegate_without_inside_events_counts_too() -> None:
     found = operators((OPERATOR, "EdgeTpuDelegate", 9, 0, 4_000), (INSIDE_DELEGATE, "Add", 0, 0, 300))
     assert [(row[2], row[4]) for row in found] == [("EdgeTpu", 4_000), ("XNNPACK", 300)]
 

@@ -65,7 +65,7 @@ class Interpreter:
         return [{"index": 0, "outputs": [4]}, {"index": 1, "outputs": [5]}, {"index": 2, "outputs": []}]
 
 
-def test_an_operator_is_called_as_what_it_writes_or_else_as_its_type_and_place() -> None:
+def test_an_operator_is_named_by_its_output_or_type_and_place() -> None:
     name_of = names_of(Interpreter())
     assert [name_of(i, "ADD") for i in range(4)] == ["probabilities", "ADD:1", "ADD:2", "ADD:3"]
     assert names_of(object())(3, "ADD") == "ADD:3"

@@ -44,7 +44,7 @@ def test_operators_one_after_the_other_give_what_the_model_gives() -> None:
     )
 
 
-def test_what_comes_from_constants_alone_belongs_to_those_who_use_it() -> None:
+def test_constant_operators_belong_to_their_users() -> None:
     """The model's first operator makes floats of a bias, which both convolutions have."""
     assert [part.operators for part in parts(TfliteFile(tflite_models.tflite_mixed()))] == [
         [0, 1],
