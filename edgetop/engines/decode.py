@@ -114,10 +114,7 @@ class InOrder:
         self._reached_ns = max([self._reached_ns, *reached])
         is_over = any(isinstance(message, Ended | Failed | Died) for message in update.messages)
         messages = tuple(message for message in update.messages if not isinstance(message, Reached))
-        return EngineUpdate(self._released(update.records, is_over=is_over), messages)
-
-    def _released(self, records: Inferences, *, is_over: bool) -> Inferences:
-        pending = np.concatenate([self._pending, records])
+        pending = np.concatenate([self._pending, update.records])
         pending = pending[np.argsort(pending["t_ns"], kind="stable")]
         if is_over or not len(pending):
             cut = len(pending)
@@ -125,8 +122,7 @@ class InOrder:
             until_ns = max(self._reached_ns, int(pending["t_ns"][-1]) - PATIENCE_NS)
             cut = max(int(np.searchsorted(pending["t_ns"], until_ns)), len(pending) - MAX_PENDING)
         self._pending = pending[cut:]
-        released: Inferences = pending[:cut]
-        return released
+        return EngineUpdate(pending[:cut], messages)
 
 
 # What a runtime prints from native code, as lines: they become events, and never reach the screen.

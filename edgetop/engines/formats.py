@@ -66,19 +66,17 @@ def _identify(file: BinaryIO, size: int) -> str | None:
     head = file.read(8)
     if head[4:8] == b"TFL3":
         return "tflite"
-    if head[4:8] == b"ORTM" or (size and _is_onnx(file)):
+    if head[4:8] == b"ORTM":
         return "onnx"
-    return None
-
-
-def _is_onnx(file: BinaryIO) -> bool:
-    """Whether the file is, from end to end, fields of a ModelProto, and all those that a model must have."""
+    if not size:
+        return None
+    # ONNX: from end to end fields of a ModelProto, and all those that a model must have.
     missing, data = set(_REQUIRED), memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
         for field, value in fields(data, Budget()):
             if field not in (_NUMBERS if isinstance(value, int) else _MESSAGES):
-                return False
+                return None
             missing.discard(field)
     except MalformedError:
-        return False
-    return not missing
+        return None
+    return None if missing else "onnx"

@@ -177,7 +177,12 @@ class ProcessEngine:
             return
         os.close(self._control_fd)
         self._control_fd = -1
-        self._wait_or_kill(self._process)
+        try:
+            self._process.wait(self._close_timeout_s)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable: in a driver's call
+                self._process.wait(self._close_timeout_s)
         self._close_pipes()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream
@@ -188,14 +193,6 @@ class ProcessEngine:
             if fd >= 0:
                 os.close(fd)
         self._control_fd = self._data_fd = -1
-
-    def _wait_or_kill(self, process: "subprocess.Popen[bytes]") -> None:
-        try:
-            process.wait(self._close_timeout_s)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable: in a driver's call
-                process.wait(self._close_timeout_s)
 
     def _kill(self) -> None:
         """The child and, where `--engine-python` is a wrapper that waits for one, the interpreter too."""

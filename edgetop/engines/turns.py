@@ -66,23 +66,18 @@ class TurnsEngine:
         messages: list[Message] = []
         for side in range(self._started):
             update = self._engines[side].poll()
-            records.append(self._marked(side, update.records))
+            marked: Inferences = update.records.copy()
+            marked["variant"] = side
+            records.append(marked)
+            warm = marked[marked["phase"] == WARMUP]
+            if len(warm):
+                self._latency_ns[side] = int(np.quantile(warm["latency_ns"], UNDISTURBED))
             for message in update.messages:
                 messages += self._passed_on(side, message)
         messages += self._go_on()
         if any(isinstance(message, Failed | Died) for message in messages):
             messages = [message for message in messages if not isinstance(message, Ended)]
         return self._in_order(np.concatenate(records), tuple(messages))
-
-    def _marked(self, side: int, records: Inferences) -> Inferences:
-        if not len(records):
-            return records
-        marked: Inferences = records.copy()
-        marked["variant"] = side
-        warm = marked[marked["phase"] == WARMUP]
-        if len(warm):
-            self._latency_ns[side] = int(np.quantile(warm["latency_ns"], UNDISTURBED))
-        return marked
 
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: PLR0911  a case a kind of message
         """The messages of one engine, as if there were only one: process, phases and memory are those of the first."""

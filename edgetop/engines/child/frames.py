@@ -67,7 +67,13 @@ class FrameReader:
         position = 0
         try:
             while len(self._pending) - position >= HEADER.size:
-                kind, length = _checked_header(self._pending, position)
+                magic, version, kind, length = HEADER.unpack_from(self._pending, position)
+                if magic != MAGIC:
+                    raise FrameError("not an engine's frame: %r" % bytes(self._pending[position : position + 8]))
+                if version != VERSION:
+                    raise FrameError("engine frames of version %d, this edgetop reads %d" % (version, VERSION))
+                if length > MAX_PAYLOAD:
+                    raise FrameError("a frame of %d bytes is too long to be true" % length)
                 end = position + HEADER.size + length
                 if end > len(self._pending):
                     break
@@ -75,14 +81,3 @@ class FrameReader:
                 position = end
         finally:
             del self._pending[:position]
-
-
-def _checked_header(data: bytearray, position: int) -> Tuple[int, int]:
-    magic, version, kind, length = HEADER.unpack_from(data, position)
-    if magic != MAGIC:
-        raise FrameError("not an engine's frame: %r" % bytes(data[position : position + 8]))
-    if version != VERSION:
-        raise FrameError("engine frames of version %d, this edgetop reads %d" % (version, VERSION))
-    if length > MAX_PAYLOAD:
-        raise FrameError("a frame of %d bytes is too long to be true" % length)
-    return kind, length

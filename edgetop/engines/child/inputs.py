@@ -51,6 +51,9 @@ class Tensor:
         dim = self.shape[position]
         return self.resizable or not is_known(dim) or dim == size
 
+    def fits(self, shape: Sequence[int]) -> bool:
+        return len(shape) == len(self.shape) and all(self.accepts(i, size) for i, size in enumerate(shape))
+
     def describe(self) -> Dict[str, Any]:
         return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype.name}
 
@@ -83,8 +86,7 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
     if source in GENERATED:
         return None
     shape: List[int] = list(read_array(_paths(source)[0], tensor.name).shape)
-    fits = len(shape) == len(tensor.shape) and all(tensor.accepts(i, dim) for i, dim in enumerate(shape))
-    return list(shape) if fits else None
+    return list(shape) if tensor.fits(shape) else None
 
 
 def resolve_shapes(
@@ -99,8 +101,11 @@ def resolve_shapes(
     refuse_unknown_names(asked, tensors, "--shape")
     wanted: Dict[str, List[Dim]] = {}
     for tensor in tensors:
-        given = _checked_shape(tensor, asked[tensor.name]) if tensor.name in asked else None
-        wanted[tensor.name] = list(given or shape_of_source(tensor, sources) or tensor.shape)
+        shape = asked.get(tensor.name)
+        if shape is not None and not tensor.fits(shape):
+            text = "--shape %s:%s does not fit the model's %s"
+            raise EngineError("input", text % (tensor.name, ",".join(map(str, shape)), format_shape(tensor.shape)))
+        wanted[tensor.name] = list(shape or shape_of_source(tensor, sources) or tensor.shape)
     if batch is not None:
         _set_batch([tensor for tensor in tensors if tensor.name not in asked], wanted, batch)
     sizes = _named_sizes(tensors, wanted)
@@ -114,15 +119,6 @@ def resolve_shapes(
             )
         shapes[tensor.name] = shape
     return shapes, assumptions
-
-
-def _checked_shape(tensor: Tensor, shape: List[int]) -> List[int]:
-    if not (len(shape) == len(tensor.shape) and all(tensor.accepts(i, size) for i, size in enumerate(shape))):
-        given = ",".join(map(str, shape))
-        raise EngineError(
-            "input", "--shape %s:%s does not fit the model's %s" % (tensor.name, given, format_shape(tensor.shape))
-        )
-    return shape
 
 
 def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: int) -> None:

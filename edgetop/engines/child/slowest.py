@@ -27,10 +27,6 @@ ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
 
 
-def report_share(windows: int) -> float:
-    return min(MOST, max(LEAST, ENOUGH / max(windows, 1)))
-
-
 Counted = Tuple[int, int, int, int, Optional[int]]  # when; preempted, major and minor faults, waited ns
 
 
@@ -93,7 +89,7 @@ class Slowest:
         slowest, self._candidate = self._candidate, None
         self._windows += 1
         if slowest is None:
-            share = report_share(self._windows)
+            share = min(MOST, max(LEAST, ENOUGH / self._windows))
             self._threshold_ns *= RISE ** (-share / (1 - share))
             return
         self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else slowest["latency_ns"] / RISE

@@ -73,7 +73,12 @@ def _write(
             arrays = [(name, np.asarray(array), scale, zero) for name, array, scale, zero in outputs]
             numeric = [output for output in arrays if output[1].dtype.kind in "fiub"]
             size += sum(output[1].nbytes for output in numeric)
-            _refuse_too_large(wanted, size if hashes else size * wanted, len(hashes))
+            expected = size if hashes else size * wanted
+            if expected > MAX_BYTES:
+                fitting = len(hashes) or max(1, int(wanted * MAX_BYTES / expected))
+                text = "--keep-outputs %d: they take %s bytes or more, and %s is the most"
+                text = text % (wanted, format(expected, ","), format(MAX_BYTES, ","))
+                raise EngineError("input", text, "keep fewer: --keep-outputs %d" % fitting)
             if not hashes:
                 others = [output[0] for output in arrays if output[1].dtype.kind not in "fiub"]
                 about = _about(spec, adapter, numeric, others)
@@ -102,13 +107,6 @@ def _about(spec: Dict[str, Any], adapter: Any, numeric: List[Any], left_out: Lis
 def _add(archive: Any, name: str, array: Any) -> None:
     with archive.open(name + ".npy", "w", force_zip64=True) as member:
         np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
-
-
-def _refuse_too_large(wanted: int, size: int, done: int) -> None:
-    if size > MAX_BYTES:
-        fitting = max(1, done or int(wanted * MAX_BYTES / size))
-        text = "--keep-outputs %d: they take {:,} bytes or more, and {:,} is the most".format(size, MAX_BYTES) % wanted
-        raise EngineError("input", text, "keep fewer: --keep-outputs %d" % fitting)
 
 
 def _feeds(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import signal
 import time
 from typing import Any, Callable, List, Optional
@@ -98,7 +99,9 @@ class VirtualBoard:
             if integers[LEAK_BYTES]:
                 self._leak(integers[LEAK_BYTES], integers[LEAK_LIMIT])
             if integers[CRASH]:
-                _crash()
+                # As by a bad pointer in native code, but with no core file on the user's disk.
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                os.kill(os.getpid(), signal.SIGSEGV)
             return outputs
 
         return run
@@ -107,11 +110,3 @@ class VirtualBoard:
         if self._leaked_bytes + count <= at_most:
             self._leaked.append(b"\x01" * count)  # written to: memory that is only asked for is not held
             self._leaked_bytes += count
-
-
-def _crash() -> None:
-    """Die as by a bad pointer in native code, but leave no core file on the user's disk."""
-    import resource  # noqa: PLC0415  few engines ever crash
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.kill(os.getpid(), signal.SIGSEGV)

@@ -97,8 +97,19 @@ class _Interpreter:
 
     def load_delegates(self) -> List[Any]:
         """Load the user's delegates anew. Raises EngineError("input") where one cannot be loaded."""
-        runtime = self.import_runtime()
-        return [_load_delegate(runtime, path, options) for path, options in self._spec["delegates"]]
+        runtime, loaded = self.import_runtime(), []
+        for path, options in self._spec["delegates"]:
+            try:
+                # Checked before: after a failure in `load_delegate`, the runtime's object raises once more when it is
+                # deleted.
+                library = ctypes.CDLL(path)
+                for function in ("tflite_plugin_create_delegate", "tflite_plugin_destroy_delegate"):
+                    getattr(library, function)
+                loaded.append(runtime.load_delegate(path, dict(options)))
+            except Exception as error:
+                text = "--delegate %s: cannot be loaded: %s" % (path, one_line(error))
+                raise EngineError("input", text) from None
+        return loaded
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
         """Give the inputs their shapes and allocate. Raises EngineError where the model refuses."""
@@ -214,17 +225,6 @@ class TfliteRuntime(_Interpreter):
         if self._attached:
             yield lambda: self._attached
         yield from super().profilers()
-
-
-def _load_delegate(runtime: Any, path: str, options: Dict[str, str]) -> Any:
-    try:
-        # Checked before: after a failure in `load_delegate`, the runtime's object raises once more when it is deleted.
-        library = ctypes.CDLL(path)
-        for function in ("tflite_plugin_create_delegate", "tflite_plugin_destroy_delegate"):
-            getattr(library, function)
-        return runtime.load_delegate(path, dict(options))
-    except Exception as error:
-        raise EngineError("input", "--delegate %s: cannot be loaded: %s" % (path, one_line(error))) from None
 
 
 def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:

@@ -8,11 +8,12 @@ is the time in which a hypervisor ran somebody else, in ticks (proc(5)).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 DISTURBED = 0.02  # of an inference's time, waited by a process that was preempted, or stolen from the system
 # A thread that sleeps until there is work waits a little each time it is woken: without being preempted, it takes this.
@@ -83,19 +84,16 @@ def _counted() -> Tuple[int, Dict[str, int]]:
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
     waited: Dict[str, int] = {}
-    for task in _tasks() if is_main else [str(threading.get_native_id())]:
+    tasks = [str(threading.get_native_id())]
+    if is_main:
+        with contextlib.suppress(OSError):
+            tasks = os.listdir(TASKS)
+    for task in tasks:
         try:
             with open("%s/%s/schedstat" % (TASKS, task), "rb") as file:
                 ran, ns = file.read().split()[:2]
         except (OSError, ValueError):
-            continue  # it has ended between two looks, or there is no such file
+            continue  # it has ended meanwhile, or there is no such file
         if int(ran):  # "0 0 0" where the kernel keeps no account
             waited[task] = int(ns)
     return resource.getrusage(who).ru_nivcsw, waited
-
-
-def _tasks() -> List[str]:
-    try:
-        return os.listdir(TASKS)
-    except OSError:
-        return []

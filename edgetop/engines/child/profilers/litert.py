@@ -83,7 +83,8 @@ class Service:
         if not self._has_xnnpack:
             self._cpu_options += "kernel_mode = %d\n" % BUILTIN
         self._library = Library(path)
-        self._model = self._library.model(spec["model"])
+        environment, path = self._library.environment, os.fsencode(spec["model"])
+        self._model = self._library.made("LiteRtCreateModelFromFile", environment, path)
         self._run: Run
 
     def make_ready(self) -> None:
@@ -95,7 +96,8 @@ class Service:
         profile = Profile()
         try:
             while allowance.takes_another():
-                self._run.start_profiling()
+                self._library.call("LiteRtResetProfiler", self._run.profiler)
+                self._library.call("LiteRtStartProfiler", self._run.profiler)
                 profile.timed(self._run.run)
                 events = self._run.events()
                 require_sense(events, profile.run_ns[-1])
@@ -142,9 +144,6 @@ class Library:
         self.call(name, *arguments, ctypes.byref(result))
         return result
 
-    def model(self, path: str) -> Any:
-        return self.made("LiteRtCreateModelFromFile", self.environment, os.fsencode(path))
-
 
 class Run:
     """A compiled model with its profiler and buffers, until `close`."""
@@ -159,7 +158,7 @@ class Run:
         self._add_options(options, "runtime_options_string", "enable_profiling = true\n")
         self._add_options(options, "xnnpack", cpu_options)
         self._compiled = library.made("LiteRtCreateCompiledModel", library.environment, model, options)
-        self._profiler = library.made("LiteRtCompiledModelGetProfiler", self._compiled)
+        self.profiler = library.made("LiteRtCompiledModelGetProfiler", self._compiled)
         signature = library.made("LiteRtGetModelSignature", model, _SIZE(0))
         self._inputs = self._tensors(signature, "Input")
         self._outputs = self._tensors(signature, "Output")
@@ -179,13 +178,10 @@ class Run:
         for i in range(count):
             tensor = library.made("LiteRtGetSignature%sTensorByIndex" % side, signature, _SIZE(i))
             kind = library.made("LiteRtGetRankedTensorType", tensor, of=_TensorType)
-            wanted = library.made(
-                "LiteRtGetCompiledModel%sBufferRequirements" % side, self._compiled, _SIZE(0), _SIZE(i)
-            )
-            buffer = library.made(
-                "LiteRtCreateManagedTensorBufferFromRequirements", library.environment, ctypes.byref(kind), wanted
-            )
-            buffers[i] = buffer
+            needs = "LiteRtGetCompiledModel%sBufferRequirements" % side
+            wanted = library.made(needs, self._compiled, _SIZE(0), _SIZE(i))
+            create = "LiteRtCreateManagedTensorBufferFromRequirements"
+            buffers[i] = buffer = library.made(create, library.environment, ctypes.byref(kind), wanted)
             self._buffers.append(buffer)
         return buffers
 
@@ -204,28 +200,16 @@ class Run:
             self._library.call("LiteRtUnlockTensorBuffer", _P(buffer))
 
     def run(self) -> None:
-        count = len(self._inputs), len(self._outputs)
-        self._library.call(
-            "LiteRtRunCompiledModel",
-            self._compiled,
-            _SIZE(0),
-            _SIZE(count[0]),
-            self._inputs,
-            _SIZE(count[1]),
-            self._outputs,
-        )
-
-    def start_profiling(self) -> None:
-        self._library.call("LiteRtResetProfiler", self._profiler)
-        self._library.call("LiteRtStartProfiler", self._profiler)
+        inputs, outputs = (_SIZE(len(self._inputs)), self._inputs), (_SIZE(len(self._outputs)), self._outputs)
+        self._library.call("LiteRtRunCompiledModel", self._compiled, _SIZE(0), *inputs, *outputs)
 
     def events(self) -> List[Event]:
-        """Of what has run since the profiler was started, which is stopped."""
+        """Stop the profiler, and return the events since its start."""
         library = self._library
-        library.call("LiteRtStopProfiler", self._profiler)
-        count = library.made("LiteRtGetNumProfilerEvents", self._profiler, of=ctypes.c_int)
+        library.call("LiteRtStopProfiler", self.profiler)
+        count = library.made("LiteRtGetNumProfilerEvents", self.profiler, of=ctypes.c_int)
         events = (_Event * count.value)()
-        library.call("LiteRtGetProfilerEvents", self._profiler, count, events)
+        library.call("LiteRtGetProfilerEvents", self.profiler, count, events)
         return [
             Event(e.type, (e.tag or b"").decode("utf-8", "replace"), e.index, e.graph, e.elapsed_us * 1000)
             for e in events

@@ -175,13 +175,14 @@ class Service:
 
     def make_ready(self) -> None:
         """Raises ProfilingError where the interpreter is not one that is known."""
-        invoke = bound(self._adapter, self._spec, self._attach)
+
+        def attach() -> None:
+            version = self._adapter.describe()["version"]
+            self._profiler = InterpreterProfiler(self._adapter.interpreter, self._package, version)
+
+        invoke = bound(self._adapter, self._spec, attach)
         for _ in range(WARMUP_RUNS):
             invoke()
-
-    def _attach(self) -> None:
-        version = self._adapter.describe()["version"]
-        self._profiler = InterpreterProfiler(self._adapter.interpreter, self._package, version)
 
     def burst(self, allowance: Allowance) -> Profile:
         try:
