@@ -124,7 +124,10 @@ class WatchedProgram:
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
         if self._log:
             messages += self._log.read()
-            self._bound_output()
+            # Empty edgetop's own file when it has grown large; what was read of it is in the events.
+            if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
+                os.ftruncate(self._log_fd, 0)
+                os.lseek(self._log_fd, 0, os.SEEK_SET)
         if status is not None and is_over:
             messages.append(self._ended(status))
         elif status is None:
@@ -167,12 +170,6 @@ class WatchedProgram:
             return f"{loaded}, no call yet"
         advice = "" if self.spec.preload else "; a C program needs a C compiler here: apt install gcc"
         return f"{loaded}, but no call came through a way that is watched{advice}"
-
-    def _bound_output(self) -> None:
-        """Empty edgetop's own file when it has grown large; what was read of it is in the events."""
-        if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
-            os.ftruncate(self._log_fd, 0)
-            os.lseek(self._log_fd, 0, os.SEEK_SET)
 
     def _ended(self, status: int) -> Message:
         self._over = True

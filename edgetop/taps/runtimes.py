@@ -117,12 +117,14 @@ def _located(pid: int, path: str, maps: list[Mapping], *, is_method: bool) -> li
         sites = (one.path[: one.path.index(f"/{site}/") + len(site) + 1]
                  for one in maps for site in SITES if f"/{site}/" in one.path)  # fmt: skip
         words = ["python", path, *dict.fromkeys(visible(pid, site) for site in sites)]
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    pairs = (variable.decode("utf-8", "replace").partition("=") for variable in variables)
     done = subprocess.run(  # noqa: S603  our own program
         [interpreter, "-I", "-S", "-B", "-c", LOCATE.read_text("utf-8"), *words],
         check=False,
         capture_output=True,
         timeout=LOCATE_S,
-        env=_library_path(pid),
+        env={name: value for name, _, value in pairs if name == "LD_LIBRARY_PATH"},
         cwd="/",
         **_as_user_of(pid),
     )
@@ -134,12 +136,6 @@ def _located(pid: int, path: str, maps: list[Mapping], *, is_method: bool) -> li
         Function("onnxruntime", str(answer["version"]), name, path, int(offset), is_method=is_method)
         for name, offset in answer["offsets"].items()
     ]
-
-
-def _library_path(pid: int) -> dict[str, str]:
-    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    pairs = (one.decode("utf-8", "replace").partition("=") for one in variables)
-    return {name: value for name, _, value in pairs if name == "LD_LIBRARY_PATH"}
 
 
 def _as_user_of(pid: int) -> dict[str, Any]:
