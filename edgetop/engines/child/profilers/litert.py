@@ -83,8 +83,8 @@ class Service:
         if not self._has_xnnpack:
             self._cpu_options += "kernel_mode = %d\n" % BUILTIN
         self._library = Library(path)
-        environment, path = self._library.environment, os.fsencode(spec["model"])
-        self._model = self._library.made("LiteRtCreateModelFromFile", environment, path)
+        model = os.fsencode(spec["model"])
+        self._model = self._library.made("LiteRtCreateModelFromFile", self._library.environment, model)
         self._run: Run
 
     def make_ready(self) -> None:
