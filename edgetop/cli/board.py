@@ -56,7 +56,7 @@ class BoardInUse(Protocol):
 
     def engine_started(self, pid: int) -> None: ...
 
-    def live(self, tell: Callable[[str], None]) -> None:
+    def start(self, tell: Callable[[str], None]) -> None:
         """Time passes from now on; `tell` takes what happens to the board, from any thread. Again: another `tell`."""
 
 
@@ -76,7 +76,7 @@ class FileBoard:
     def engine_started(self, pid: int) -> None:
         """It knows by itself."""
 
-    def live(self, tell: Callable[[str], None]) -> None:
+    def start(self, tell: Callable[[str], None]) -> None:
         """It does by itself."""
 
 
@@ -94,7 +94,7 @@ def open_board(options: Options) -> Iterator[BoardInUse]:
         options["speed"],
         ambient_c=options["ambient"],
         cpus=options["engine_cpus"] or (),
-        kept=options.get("board_state"),
+        state_file=options.get("board_state"),
     )
     with contextlib.ExitStack() as stack:
         try:
@@ -112,7 +112,7 @@ def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | 
     if target_c is None:
         return None
     say = partial(print_text, err=True, ascii_only=bool(options["ascii_only"]))
-    board.live(lambda text: say(f"edgetop: {text}"))
+    board.start(lambda text: say(f"edgetop: {text}"))
     say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
 
     shown_s = time.monotonic()

@@ -9,7 +9,7 @@ from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import ALIASES, EngineSpec, engine_for
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
-from edgetop.runner.roofline import Measured, default_path, keep, measure
+from edgetop.runner.roofline import Measured, default_path, measure, store
 from edgetop.session.ceilings import DTYPE
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
@@ -26,7 +26,7 @@ def measure_ceilings(options: Mapping[str, Any], board: Board) -> list[Measured]
         raise InputError(*map(str, tried[:1]))
     try:
         for measured in found:
-            keep(measured, default_path())
+            store(measured, default_path())
     except OSError as error:
         raise InputError(f"{default_path()}: cannot be written: {error.strerror}") from None
     return found

@@ -100,7 +100,7 @@ def _ceilings(
     """The stored ones with --no-roofline, or where measuring fails."""
     assert profiled.loaded
     path = roofline.default_path()
-    kept = roofline.kept(roofline.kind_of(board, profiled.loaded, spec), path)
+    kept = roofline.stored(roofline.kind_of(board, profiled.loaded, spec), path)
     if options["no_roofline"]:
         return kept
     try:
@@ -109,5 +109,5 @@ def _ceilings(
         print_text(f"edgetop: {error}", err=True)
         return kept
     with contextlib.suppress(OSError):  # the next one measures it again
-        roofline.keep(measured, path)
+        roofline.store(measured, path)
     return measured.ceilings

@@ -46,7 +46,7 @@ from edgetop.recording.registry import write_outcome
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
-from edgetop.runner.roofline import default_path, kept
+from edgetop.runner.roofline import default_path, stored
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
@@ -189,7 +189,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     engine = program or _delegating(
         _engine(options, request.keeping(spec, folder), stack, on_board, folder), options, spec
     )
-    session_state = SessionState(manifest, spec, clock, partial(kept, path=default_path()))
+    session_state = SessionState(manifest, spec, clock, partial(stored, path=default_path()))
     _tell_what_was_asked(session_state, options, model)
     if options["monitor_cpus"]:
         os.sched_setaffinity(0, options["monitor_cpus"])
@@ -216,7 +216,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
         measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
     )
     feed.connect(conductor)
-    board.live(partial(session_state.add_event, "virtual-board", "info", "virtual board"))
+    board.start(partial(session_state.add_event, "virtual-board", "info", "virtual board"))
     if recorder:
         control_endpoint.open(recorder.handle, conductor, session_state)
     session = successors.session = LiveSession(conductor, feed, recorder.handle if recorder else None, session_state)

@@ -20,7 +20,7 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """What a cool-down came to."""
+    """The result of a cool-down."""
 
     target_c: float
     seconds: float
@@ -48,16 +48,16 @@ def cool_down(
     longest_s: float,
     clock: Clock,
     pause: Callable[[float], object],
-    tell: Callable[[Heat], None] = lambda _: None,
+    report: Callable[[Heat], None] = lambda _: None,
 ) -> Cooldown:
     """Wait until the hottest zone of `found` is at `target_c` or below, at most `longest_s`.
 
-    `pause` waits so many seconds; `tell` gets what was read before each pause. A virtual board must live by then.
+    `pause` waits so many seconds; `report` gets what was read before each pause. A virtual board must run by then.
     """
     began_ns = clock.monotonic_ns()
     while True:
         heat, seconds = hottest(found), (clock.monotonic_ns() - began_ns) / 1e9
         if heat is None or heat.celsius <= target_c or seconds >= longest_s:
             return Cooldown(target_c, seconds if heat else 0.0, heat)
-        tell(heat)
+        report(heat)
         pause(min(POLL_S, longest_s - seconds))

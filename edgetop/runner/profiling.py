@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from edgetop.engines.protocol import (
     BurstTaken,
@@ -31,7 +30,7 @@ PROFILE_EVERY_NS = 1_000_000_000_000
 BETWEEN_BURSTS = 20  # un-instrumented inferences, or ...
 BETWEEN_BURSTS_NS = 1_000_000_000  # ... as many as there are in this time
 # An inference that began so long after a burst was asked for comes after it; where no burst came, it failed.
-HEEDED_AFTER_NS = 250_000_000
+ANSWERED_AFTER_NS = 250_000_000
 MAX_BURSTS_A_RUN = 4  # where bursts fail, or bring hardly anything, there is an end
 MOST_TIMES = 3  # as many as are needed, where other processes disturb most of them
 POLL_S = 0.01
@@ -39,7 +38,7 @@ POLL_S = 0.01
 
 @dataclass(slots=True)
 class Profiled:
-    """What came of it."""
+    """The result so far."""
 
     loaded: Loaded | None = None
     chosen: ProfilerChosen | None = None
@@ -52,9 +51,14 @@ class Profiled:
         return sum(map(len, self.records))
 
     @property
+    def undisturbed(self) -> list[BurstTaken]:
+        """Bursts with inferences from which other processes took nothing."""
+        return [burst for burst in self.taken if not burst.disturbed]
+
+    @property
     def bursts(self) -> list[BurstTaken]:
-        """Those that count: with inferences from which others took nothing, or all where there is no such burst."""
-        return [burst for burst in self.taken if not burst.disturbed] or self.taken
+        """Those that count: the undisturbed ones, or all where there is none."""
+        return self.undisturbed or self.taken
 
     @property
     def runs(self) -> int:
@@ -62,33 +66,21 @@ class Profiled:
         return sum(len(burst.run_ns) for burst in self.bursts)
 
     @property
-    def undisturbed(self) -> int:
-        return sum(len(burst.run_ns) for burst in self.taken if not burst.disturbed)
-
-    @property
     def all_runs(self) -> int:
         return sum(len(burst.run_ns) + len(burst.left_out_ns) for burst in self.taken)
 
-    def has(self, runs: int) -> bool:
-        """So many, and in as many bursts as it takes."""
-        bursts = [burst for burst in self.taken if not burst.disturbed]
-        return self.undisturbed >= runs and len(bursts) >= _least_bursts(runs)
-
-    def is_too_many(self, runs: int) -> bool:
-        """Where other processes disturb most of them, there is an end."""
-        return self.all_runs >= MOST_TIMES * runs and len(self.taken) >= MOST_TIMES * _least_bursts(runs)
-
-    @property
-    def latencies_ns(self) -> npt.NDArray[np.int64]:
-        """Of the inferences that were not instrumented and did not fail."""
-        records = np.concatenate([NO_INFERENCES, *self.records])
-        latencies: npt.NDArray[np.int64] = records["latency_ns"].astype(np.int64)
-        return latencies
+    def is_enough(self, runs: int) -> bool:
+        """So many undisturbed ones in as many bursts as it takes; or too many, where other processes disturb most."""
+        least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1  # fewer inferences than shares need come in one
+        has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts
+        is_too_many = self.all_runs >= MOST_TIMES * runs and len(self.taken) >= MOST_TIMES * least_bursts
+        return has_all or is_too_many
 
     @property
     def p50_ns(self) -> float | None:
-        latencies = self.latencies_ns
-        return float(np.median(latencies)) if len(latencies) else None
+        """Of the inferences that were not instrumented and did not fail."""
+        records = np.concatenate([NO_INFERENCES, *self.records])
+        return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
     def run_ns(self) -> float | None:
@@ -103,24 +95,19 @@ class Profiled:
         return plain_ns(np.concatenate([NO_INFERENCES, *self.records]), burst.monotonic_ns)
 
 
-def _least_bursts(runs: int) -> int:
-    """Fewer inferences than shares need to settle are had in one."""
-    return LEAST_BURSTS if runs >= LEAST_RUNS else 1
-
-
 class Profiling:
-    """One engine, listened to until there is enough."""
+    """Polls one engine until there is enough."""
 
     def __init__(
         self,
         engine: Engine,
-        told: Callable[[Profiled], None] = lambda _: None,
+        report: Callable[[Profiled], None] = lambda _: None,
         pause: Callable[[float], None] = time.sleep,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`told` is called with what there is so far. `clock_ns`: CLOCK_MONOTONIC, as the engine's."""
+        """`report` gets the result so far. `clock_ns`: CLOCK_MONOTONIC, as the engine's."""
         self._engine = engine
-        self._told = told
+        self._report = report
         self._pause = pause
         self._clock_ns = clock_ns
         self.profiled = Profiled()
@@ -133,11 +120,11 @@ class Profiling:
         self._engine.start()
         try:
             while not self.profiled.is_measuring:
-                self._listen()
+                self._poll()
             for _ in range(MAX_BURSTS_A_RUN * runs):
                 self._measure()
                 self._burst()
-                if self.profiled.has(runs) or self.profiled.is_too_many(runs):
+                if self.profiled.is_enough(runs):
                     break
             self._measure()
         finally:
@@ -146,7 +133,7 @@ class Profiling:
             raise InputError("operators cannot be timed here: every instrumented inference failed", "edgetop help ops")
         return self.profiled
 
-    def _listen(self) -> Inferences:
+    def _poll(self) -> Inferences:
         """What came of measured inferences."""
         update = self._engine.poll()
         for message in update.messages:
@@ -154,22 +141,22 @@ class Profiling:
         records = measured(update.records)
         if len(records):
             self.profiled.records.append(records)
-        self._told(self.profiled)
+        self._report(self.profiled)
         self._pause(POLL_S)
         return records
 
     def _measure(self) -> None:
         enough, until_ns = self.profiled.measured + BETWEEN_BURSTS, self._clock_ns() + BETWEEN_BURSTS_NS
         while self.profiled.measured < enough and not (self._clock_ns() > until_ns and self.profiled.measured):
-            self._listen()
+            self._poll()
 
     def _burst(self) -> None:
         """Have one, and wait for it. It may fail, and then none comes."""
-        had, heeded_ns = len(self.profiled.taken), self._clock_ns() + HEEDED_AFTER_NS
+        had, answered_ns = len(self.profiled.taken), self._clock_ns() + ANSWERED_AFTER_NS
         self._engine.profile()
         while len(self.profiled.taken) == had:
-            records = self._listen()
-            if len(records) and records["t_ns"][-1] > heeded_ns:
+            records = self._poll()
+            if len(records) and records["t_ns"][-1] > answered_ns:
                 return
 
 

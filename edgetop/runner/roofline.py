@@ -1,4 +1,4 @@
-"""Measures what a board can do at most with a runtime, and keeps it for later runs of the same kind.
+"""Measures what a board can do at most with a runtime, and stores it for later runs of the same kind.
 
 The file is edgetop's own: what is damaged or not understood in it is measured again, never an error.
 """
@@ -25,7 +25,7 @@ from edgetop.session.operators import OperatorInfo
 
 RUNS = 12
 WARMUP_RUNS = 3
-MAX_KEPT = 64  # kinds of run; the ones measured longest ago go
+MAX_STORED = 64  # kinds of run; the ones measured longest ago go
 VERSION = 1
 
 
@@ -48,46 +48,29 @@ class Kind:
 
 
 def kind_of(board: Board, loaded: Loaded, spec: EngineSpec) -> Kind:
-    return Kind(
-        board=board.model,
-        cpu=board.cpu,
-        power_mode=board.power_mode,
-        runtime=loaded.runtime,
-        version=loaded.version,
-        providers=loaded.providers,
-        threads=spec.threads,
-        cpus=spec.cpus,
-    )
-
-
-def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> "Measured":
-    """Run the probe as `spec` would run its model. Takes about two seconds. Raises EdgetopError."""
-    probe = replace(
-        spec,
-        model=str(probe_path(spec.format)),
-        batch=None,
-        inputs={},
-        shapes={},
-        warmup_runs=WARMUP_RUNS,
-        warmup_ns=0,
-        warmup_until_steady=False,
-        runs=None,
-        duration_ns=None,
-        profile_every_ns=PROFILE_EVERY_NS,
-        whole=False,
-    )
-    try:
-        profiled = Profiling(engine_for(probe)).run(RUNS)
-    except EdgetopError as error:
-        raise InputError(f"the ceilings cannot be measured: {error}") from None
-    assert profiled.loaded
-    return Measured(kind_of(board, profiled.loaded, spec), _ceilings(profiled, probe, format_utc(clock.utc())))
+    runtime = (loaded.runtime, loaded.version, loaded.providers)
+    return Kind(board.model, board.cpu, board.power_mode, *runtime, spec.threads, spec.cpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     kind: Kind
     ceilings: Ceilings
+
+
+def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
+    """Run the probe as `spec` would run its model. Takes about two seconds. Raises EdgetopError."""
+    probe = replace(
+        spec, model=str(probe_path(spec.format)), batch=None, inputs={}, shapes={}, warmup_runs=WARMUP_RUNS,
+        warmup_ns=0, warmup_until_steady=False, runs=None, duration_ns=None, profile_every_ns=PROFILE_EVERY_NS,
+        whole=False,
+    )  # fmt: skip
+    try:
+        profiled = Profiling(engine_for(probe)).run(RUNS)
+    except EdgetopError as error:
+        raise InputError(f"the ceilings cannot be measured: {error}") from None
+    assert profiled.loaded
+    return Measured(kind_of(board, profiled.loaded, spec), _ceilings(profiled, probe, format_utc(clock.utc())))
 
 
 def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
@@ -116,16 +99,16 @@ def default_path() -> Path:
     return recordings_home() / "roofline.json"
 
 
-def kept(kind: Kind, path: Path) -> Ceilings | None:
+def stored(kind: Kind, path: Path) -> Ceilings | None:
     """What was measured last for such a run."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 
 
-def keep(measured: Measured, path: Path) -> None:
+def store(measured: Measured, path: Path) -> None:
     """Raises OSError where it cannot be written."""
     kind = measured.kind.to_json()
-    entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_KEPT :]
+    entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
     content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=".roofline-")

@@ -1,8 +1,9 @@
-"""What a session was measured under: how warm the board was as it began, who else ran, and what the engine was given.
+"""The conditions of a session: how warm the board was as it began, who else ran, and what the engine was given.
 
 Without these a figure cannot be compared. Each is read once, or while it is at hand anyway.
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +13,10 @@ from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS
 
-SURVEY_FIRST_NS, SURVEY_MOST_NS = 10 * NS, 600 * NS  # who else runs is looked up then, and at twice the time each
-LATE_NS = 5 * NS  # of a sensor that had told nothing before measuring began, the first reading until then counts
+SURVEY_FIRST_NS, SURVEY_MOST_NS = 10 * NS, 600 * NS  # other processes are measured then, and at twice the time each
+LATE_NS = 5 * NS  # of a sensor without a reading before measuring began, the first one until then counts
 
-# sched(7), "Scheduling policies"; a number that is none of these is told as it is.
+# sched(7), "Scheduling policies"; a number that is none of these is shown as it is.
 _POLICIES = {getattr(os, name): name for name in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR")}
 _REAL_TIME = ("SCHED_FIFO", "SCHED_RR")
 
@@ -25,11 +26,11 @@ class Surroundings:
         self._pid: int | None = None
         self._process_surveys: tuple[SurveysProcesses, ...] = ()
         self._began_ns: int | None = None
-        self._sensors = 0  # how many are known
+        self._sensors = 0  # how many there are
         self._ids: dict[int, str] = {}  # of the sensors of temperature, by their place
         self._temperatures: dict[str, float] = {}
         self._scheduler: str | None = None
-        self._constraints = Constraints()
+        self._cpus: float | None = None  # on how many it may run
         self._background: tuple[BackgroundProcess, ...] = ()
         self._survey_due_ns = 0
 
@@ -51,15 +52,20 @@ class Surroundings:
         for source in self._process_surveys:
             source.begin_survey()
         if self._pid is not None:
-            self._scheduler, self._constraints = _scheduler(self._pid), Constraints(cpus=_cpus(self._pid))
+            self._scheduler, self._cpus = _scheduler(self._pid), None
+            with contextlib.suppress(OSError):
+                self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
     def sensed(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
         """The last reading before the phase begins counts; where there was none, the first soon after."""
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
             self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind == "temp"}
-        if self._began_ns is not None and len(readings):
-            self._survey_by(int(readings["t_ns"].max()), self._began_ns)
+        now_ns = int(readings["t_ns"].max()) if len(readings) else 0
+        if self._began_ns is not None and len(readings) and now_ns >= self._survey_due_ns:
+            # Now and then, for the session that is killed: it cannot at its end.
+            self._background = self.background()
+            self._survey_due_ns = now_ns + min(now_ns - self._began_ns, SURVEY_MOST_NS)
         if self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS):
             return
         for t_ns, place, value in readings.tolist():
@@ -68,20 +74,14 @@ class Surroundings:
                 self._temperatures[self._ids[place]] = value
 
     def constraints(self, before: Constraints) -> Constraints:
-        return replace(before, cpus=self._constraints.cpus)
+        return replace(before, cpus=self._cpus)
 
     def methodology(self, before: Methodology) -> Methodology:
-        """With what is known by now; as it was, until measuring has begun."""
+        """With what was measured by now; as it was, until measuring has begun."""
         if self._began_ns is None:
             return before
         return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,
                        background=self._background)  # fmt: skip
-
-    def _survey_by(self, t_ns: int, began_ns: int) -> None:
-        """Look up now and then who else runs, for the session that is killed: it cannot at its end."""
-        if t_ns >= self._survey_due_ns:
-            self._background = self.background()
-            self._survey_due_ns = t_ns + min(t_ns - began_ns, SURVEY_MOST_NS)
 
     def background(self) -> tuple[BackgroundProcess, ...]:
         """Who else took how much of a core on average since the phase began, the most first."""
@@ -99,13 +99,5 @@ def _scheduler(pid: int) -> str | None:
         if policy in _REAL_TIME:
             return f"{policy}, priority {os.sched_getparam(pid).sched_priority}"
         return f"{policy}, nice {os.getpriority(os.PRIO_PROCESS, pid)}"
-    except OSError:
-        return None
-
-
-def _cpus(pid: int) -> float | None:
-    """How many CPUs it may run on."""
-    try:
-        return float(len(os.sched_getaffinity(pid)))
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""What jetson-stats knows and sysfs does not tell an ordinary user, by a program of its own.
+"""What jetson-stats measures and sysfs does not show to an ordinary user, by a program of its own.
 
 jetson-stats is optional and never imported here: it is AGPL, its import changes the start
 method of multiprocessing, `start()` can wait for ever and its data can repeat
@@ -44,8 +44,8 @@ class Helper:
         self._now = now
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
-        self._heard_at_s = 0.0
-        self._has_spoken = False
+        self._answered_at_s = 0.0
+        self._has_answered = False
         self._retry_at_s, self._retry_s = 0.0, LEAST_RETRY_S
         self._why_not = ""
         self._lock = threading.Lock()  # a read may be in hand where a session ends
@@ -54,23 +54,20 @@ class Helper:
     def news(self) -> dict[str, Any] | Gap:
         """The newest answer since the last call, or why there is none."""
         with self._lock:
-            return Gap("the session is over") if self._is_closed else self._news()
+            if self._is_closed:
+                return Gap("the session is over")
+            if self._process is None:
+                if self._now() < self._retry_at_s:
+                    return Gap(self._why_not)
+                self._start()
+            lines = self._lines()
+            return self._take(lines[-1]) if lines else self._silence()
 
     def close(self) -> None:
         """End it with all that it started."""
         with self._lock:
             self._is_closed = True
             self._end()
-
-    def _news(self) -> dict[str, Any] | Gap:
-        if self._process is None:
-            if self._now() < self._retry_at_s:
-                return Gap(self._why_not)
-            self._start()
-        lines = self._lines()
-        if lines:
-            return self._take(lines[-1])
-        return self._silence()
 
     def _end(self) -> None:
         process, self._process, self._pending = self._process, None, b""
@@ -91,7 +88,7 @@ class Helper:
 
     def _start(self) -> None:
         """In a group of its own; it ends by itself where its standard input is closed, and so with edgetop."""
-        self._heard_at_s, self._has_spoken = self._now(), False
+        self._answered_at_s, self._has_answered = self._now(), False
         self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and our own file
             self._command,
             stdin=subprocess.PIPE,
@@ -114,25 +111,24 @@ class Helper:
         return whole
 
     def _take(self, line: bytes) -> dict[str, Any] | Gap:
-        try:
+        answer = None
+        with contextlib.suppress(ValueError):
             answer = json.loads(line)
-        except ValueError:
-            answer = None
         if not isinstance(answer, dict):
             return self._give_up("it does not speak as its program here does")
         if "error" in answer:
             return self._give_up(" ".join(str(answer["error"]).split())[:200])
-        self._heard_at_s, self._has_spoken, self._retry_s = self._now(), True, LEAST_RETRY_S
+        self._answered_at_s, self._has_answered, self._retry_s = self._now(), True, LEAST_RETRY_S
         return answer
 
     def _silence(self) -> Gap:
         assert self._process
-        silent_s = self._now() - self._heard_at_s
+        silent_s = self._now() - self._answered_at_s
         if self._process.poll() is not None or len(self._pending) > MAX_LINE_BYTES:
             return self._give_up("its program ended without a word")
-        if silent_s > (SILENT_TIMEOUT_S if self._has_spoken else START_TIMEOUT_S):
+        if silent_s > (SILENT_TIMEOUT_S if self._has_answered else START_TIMEOUT_S):
             return self._give_up(f"it said nothing for {silent_s:.0f} s")
-        return Gap("jetson-stats has no news" if self._has_spoken else "jetson-stats is starting")
+        return Gap("jetson-stats has no news" if self._has_answered else "jetson-stats is starting")
 
     def _give_up(self, why: str) -> Gap:
         """For now: the next attempt comes after a pause that doubles."""
@@ -144,7 +140,7 @@ class Helper:
 
 
 class JetsonStats:
-    """The engine's part of the GPU's memory, which debugfs tells to root alone.
+    """The engine's part of the GPU's memory, which debugfs shows to root alone.
 
     Its load of the GPU and of the memory controller are not taken: where a driver does not
     tell them it says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
@@ -158,6 +154,7 @@ class JetsonStats:
         self._helper = helper
         self._pid = pid
         self._uptime_s: object = None
+        self.close = helper.close
 
     def read(self) -> Values:
         answer = self._helper.news()
@@ -168,9 +165,6 @@ class JetsonStats:
         if self._uptime_s is None or self._uptime_s == before:
             return [Gap("jetson-stats repeats what it said before")]
         return [accelerator_mib(answer, self._pid)]
-
-    def close(self) -> None:
-        self._helper.close()
 
 
 def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
@@ -185,7 +179,7 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 
 def discover_engine(pid: int, root: Root) -> Found:
-    """What a Jetson's files do not tell. A captured board has no service to ask."""
+    """Where a Jetson's files do not show it. A captured board has no service to ask."""
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
     python = interpreter()

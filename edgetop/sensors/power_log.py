@@ -81,21 +81,18 @@ class PowerLog:
 
     def _lines(self) -> Iterator[bytes]:
         """The next whole lines, each taken from the piece only when it is asked for."""
-        piece = self._piece()
-        if len(piece) > LINE_BYTES and b"\n" not in piece:
-            raise ValueError(f"no line ends within {LINE_BYTES} bytes: not a {self._spec.format} log")
-        return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
-
-    def _piece(self) -> bytes:
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
             if status.st_ino != self._inode or status.st_size < self._position:  # another file, or written anew
                 self._begin_anew()
                 self._inode = status.st_ino
-            return os.pread(fd, PIECE_BYTES, self._position)
+            piece = os.pread(fd, PIECE_BYTES, self._position)
         finally:
             os.close(fd)
+        if len(piece) > LINE_BYTES and b"\n" not in piece:
+            raise ValueError(f"no line ends within {LINE_BYTES} bytes: not a {self._spec.format} log")
+        return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
     def _take(self, line: str, bins: "list[_Bin]") -> None:
         if self._layout is None:
@@ -134,17 +131,13 @@ def is_tegrastats(path: Path) -> bool:
 
 
 def _first_line(path: Path) -> str:
-    """Nothing where there is none yet; what is wrong with it, the first read says."""
+    """Empty where there is none yet; what is wrong with it, the first read says."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb", buffering=0) as file:
+            return (file.read(LINE_BYTES) or b"").partition(b"\n")[0].decode("utf-8", "replace")
     except OSError:
         return ""
-    try:
-        return os.pread(fd, LINE_BYTES, 0).partition(b"\n")[0].decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
 
 
 @dataclass(frozen=True, slots=True)

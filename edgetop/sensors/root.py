@@ -261,7 +261,7 @@ def is_compatible(root: Root, prefix: str) -> bool:
 # In a capture, `commands/` holds the standard output of each, in a file named by the command line with spaces as `_`;
 # beside it, ending in `.exit`, the exit status where that is not 0. Nothing of a capture is ever executed.
 
-COMMANDS = "commands"
+COMMAND_FOLDER = "commands"
 TIMEOUT_S = 2.0
 MAX_BYTES = 256 * 1024
 
@@ -283,7 +283,7 @@ def run_command(root: Root, *argv: str, timeout_s: float = TIMEOUT_S) -> Output:
     """
     if root.is_host:
         return _run(argv, timeout_s)
-    path = f"{COMMANDS}/{file_name(argv)}"
+    path = f"{COMMAND_FOLDER}/{file_name(argv)}"
     text = root.read_text(path)
     return Output(text, root.read_int(f"{path}.exit") if root.exists(f"{path}.exit") else 0)
 

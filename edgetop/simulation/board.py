@@ -28,7 +28,7 @@ from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import Scenario
 
 TICK_S = 0.2
-KEPT_EVERY_NS = 1_000_000_000
+SAVE_EVERY_NS = 1_000_000_000
 SETTLED_S = 3600.0  # simulated, after which a board at rest is no cooler than before
 LONGEST_STEP_S = 1.0  # longer ones are of a machine that slept
 # The engine's use of the CPU is averaged over so long: a gap of a tenth of a second, which the scheduler of a
@@ -43,7 +43,7 @@ Report = Callable[[str], None]
 
 
 class VirtualBoard:
-    """Open as a context: within it the files are there, and from `live` on it warms up."""
+    """Open as a context: within it the files are there, and from `start` on it warms up."""
 
     def __init__(
         self,
@@ -54,18 +54,18 @@ class VirtualBoard:
         cpus: Sequence[int] = (),
         place: Path | None = None,
         clock: Clock | None = None,
-        kept: Path | None = None,
+        state_file: Path | None = None,
     ) -> None:
         """`speed`: simulated seconds in a real one. `cpus`: where the engine runs, for what competes with it.
 
-        `kept`: a file with its heat, by which it is the same board from one session to the next.
+        `state_file`: holds its heat, by which it is the same board from one session to the next.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
         self._place = place
         self._clock = clock or SystemClock()
         self.machine = new_machine(scenario, ambient_c)
-        self._kept, self._kept_at_ns = kept, 0
+        self._state_file, self._saved_at_ns = state_file, 0
         self._family = FAMILIES[scenario.family]
         self._engine: File | None = None  # its /proc/PID/stat
         self._cpu_s = 0.0
@@ -76,8 +76,8 @@ class VirtualBoard:
         self._thread = threading.Thread(target=self._tick, name="virtual board", daemon=True)
 
     def __enter__(self) -> "VirtualBoard":  # noqa: PYI034  Self is in typing from Python 3.11 on
-        if self._kept:
-            self.machine = _resumed(self.machine, self._kept, self._speed, self._clock)
+        if self._state_file:
+            self.machine = _resumed(self.machine, self._state_file, self._speed, self._clock)
         place = self._place or home()
         remove_abandoned(place)
         self._folder = BoardFolder(place)
@@ -103,7 +103,7 @@ class VirtualBoard:
             self._thread.join()
         if self._rival:
             self._rival.close()
-        self._keep()
+        self._save()
         self._folder.remove()
 
     def identity(self) -> Board:
@@ -120,8 +120,8 @@ class VirtualBoard:
     def engine_started(self, pid: int) -> None:
         self._engine = HOST.file(f"proc/{pid}/stat")
 
-    def live(self, report: Report) -> None:
-        """Begin to live, and report in words what happens. `report` is called from the board's thread.
+    def start(self, report: Report) -> None:
+        """Start, and report in words what happens. `report` is called from the board's thread.
 
         Called again, only another takes the reports from now on.
         """
@@ -149,21 +149,21 @@ class VirtualBoard:
         self.machine = was.after(min(real_s, LONGEST_STEP_S), self._speed, busy)
         self._act()
         self._folder.write(self._family.files(self.machine))
-        if now_ns - self._kept_at_ns > KEPT_EVERY_NS:
-            self._keep()
+        if now_ns - self._saved_at_ns > SAVE_EVERY_NS:
+            self._save()
         if self.machine.is_troubled != was.is_troubled:
             self._report(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         """Write how warm it is, for the next session on it."""
-        self._kept_at_ns = self._clock.monotonic_ns()
-        if self._kept:
+        self._saved_at_ns = self._clock.monotonic_ns()
+        if self._state_file:
             heat = self.machine.heat
             now = self._clock.utc().timestamp()
             state = {"utc_s": now, "die_c": heat.die.rise_c, "sink_c": heat.sink.rise_c, "fan": self.machine.fan}
-            new = self._kept.with_suffix(".new")
+            new = self._state_file.with_suffix(".new")
             new.write_text(json.dumps(state))
-            new.replace(self._kept)
+            new.replace(self._state_file)
 
     def _engine_cpu_s(self) -> float:
         if self._engine is None:
@@ -174,20 +174,20 @@ class VirtualBoard:
         return self._cpu_s - before
 
     def _act(self) -> None:
-        """Let what is wrong with the board befall the engine."""
+        """Apply the board's trouble to the engine."""
         machine, scenario = self.machine, self._scenario
         self._page.doubles[page.SLOWDOWN] = machine.slowdown
         self._page.integers[page.LEAK_BYTES] = scenario.leaks_bytes if machine.is_troubled else 0
         self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
         if self._rival:
-            self._rival.compete(machine.is_competed_with)
+            self._rival.compete(machine.is_troubled and scenario.competes)
 
 
-def _resumed(machine: Machine, kept: Path, speed: float, clock: Clock) -> Machine:
-    """The board as it was left, having rested since; as long at rest as it takes to settle, where nothing is kept."""
+def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
+    """The board as it was left, having rested since; as long at rest as it takes to settle, where nothing was saved."""
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        state = json.loads(kept.read_text())
+        state = json.loads(state_file.read_text())
         die, sink = (
             replace(stage, rise_c=float(state[key]))
             for stage, key in ((machine.heat.die, "die_c"), (machine.heat.sink, "sink_c"))
@@ -198,7 +198,7 @@ def _resumed(machine: Machine, kept: Path, speed: float, clock: Clock) -> Machin
 
 
 def marked(found: Found) -> Found:
-    """The sensors, each of which says of itself that it is simulated. What a virtual board has not, nobody can mend."""
+    """The sensors, each marked as simulated, and nothing missing: nobody can mend what a virtual board lacks."""
     readers = (source for source in found.sources if isinstance(source, Reader))
     return Found(
         tuple(replace(each, sensors=tuple(replace(s, simulated=True) for s in each.sensors)) for each in readers)

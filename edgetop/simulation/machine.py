@@ -41,10 +41,6 @@ class Heat:
             sink=self.sink.after(seconds, watts, sink_resistance_k_w),
         )
 
-    def settled(self, watts: float, sink_resistance_k_w: float) -> "Heat":
-        """As after an infinite time."""
-        return self.after(math.inf, watts, sink_resistance_k_w)
-
     def celsius(self, ambient_c: float) -> float:
         return ambient_c + self.die.rise_c + self.sink.rise_c
 
@@ -120,7 +116,9 @@ class Hardware:
 
     def cold(self) -> Heat:
         """Idle for long, with a fan that runs."""
-        return Heat(die=Stage(12.0), sink=Stage(120.0), die_resistance_k_w=0.5).settled(self.idle_w, SINK_K_W[2])
+        return Heat(die=Stage(12.0), sink=Stage(120.0), die_resistance_k_w=0.5).after(
+            math.inf, self.idle_w, SINK_K_W[2]
+        )
 
 
 # Clocks: what an Orin Nano and a Pi 5 offer. The trip is that of RK3588's device tree (rk3588-base.dtsi): NVIDIA's
@@ -207,10 +205,6 @@ class Machine:
         return self.is_troubled and self.scenario.supply_sags
 
     @property
-    def is_competed_with(self) -> bool:
-        return self.is_troubled and self.scenario.competes
-
-    @property
     def clock_mhz(self) -> float:
         """What the CPU runs at."""
         if self.is_under_voltage:
@@ -227,13 +221,13 @@ class Machine:
         return self.hardware.fastest_mhz / (self.clock_mhz * (1 - self._share_lost)) - 1
 
     @property
-    def _share_lost(self) -> float:
-        """Of the work that could be done, what over-current events cost."""
-        return min(1.0, self._over_current_hz * EVENT_S) * (1 - EVENT_CLOCK)
-
-    @property
     def _over_current_hz(self) -> float:
         return self.scenario.over_current_hz if self.is_troubled else 0.0
+
+    @property
+    def _share_lost(self) -> float:
+        """The share of the work that over-current events cost."""
+        return min(1.0, self._over_current_hz * EVENT_S) * (1 - EVENT_CLOCK)
 
     @property
     def cpu_w(self) -> float:

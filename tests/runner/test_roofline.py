@@ -1,4 +1,4 @@
-"""Ceilings are measured through the runtime, kept by what they hold for, and nothing in their file can do harm."""
+"""Ceilings are measured through the runtime, stored by kind of run, and nothing in their file can do harm."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import InputError
 from edgetop.roofline_models import probe_path
-from edgetop.runner.roofline import MAX_KEPT, Kind, Measured, keep, kept, measure
+from edgetop.runner.roofline import MAX_STORED, Kind, Measured, measure, store, stored
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Board
 from tests.support.built_models import probe
@@ -21,9 +21,9 @@ ROOF = Ceilings(1e11, 1e10, "2026-11-21T10:00:00Z")
 
 def test_what_is_kept_is_found_for_the_same_kind_of_run_alone(tmp_path: Path) -> None:
     path = tmp_path / "state" / "roofline.json"
-    assert kept(KIND, path) is None
-    keep(Measured(KIND, ROOF), path)
-    assert kept(KIND, path) == ROOF
+    assert stored(KIND, path) is None
+    store(Measured(KIND, ROOF), path)
+    assert stored(KIND, path) == ROOF
     for other in (
         {"threads": 1},
         {"version": "1.30"},
@@ -31,28 +31,28 @@ def test_what_is_kept_is_found_for_the_same_kind_of_run_alone(tmp_path: Path) ->
         {"power_mode": "15W"},
         {"providers": ("CUDA",)},
     ):
-        assert kept(replace(KIND, **other), path) is None  # type: ignore[arg-type]
+        assert stored(replace(KIND, **other), path) is None  # type: ignore[arg-type]
     assert [entry.name for entry in path.parent.iterdir()] == ["roofline.json"]
 
 
 def test_the_newest_measurement_counts_and_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "roofline.json"
-    for threads in range(MAX_KEPT + 3):
-        keep(Measured(replace(KIND, threads=threads), ROOF), path)
+    for threads in range(MAX_STORED + 3):
+        store(Measured(replace(KIND, threads=threads), ROOF), path)
     newer = replace(ROOF, flops_per_s=2e11)
-    keep(Measured(replace(KIND, threads=9), newer), path)
-    assert kept(replace(KIND, threads=9), path) == newer
-    assert kept(replace(KIND, threads=0), path) is None
-    assert path.read_text().count('"kind"') == MAX_KEPT
+    store(Measured(replace(KIND, threads=9), newer), path)
+    assert stored(replace(KIND, threads=9), path) == newer
+    assert stored(replace(KIND, threads=0), path) is None
+    assert path.read_text().count('"kind"') == MAX_STORED
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1, "ceilings": [3, {"kind": null}]}', "[" * 100_000])
 def test_a_damaged_file_is_no_ceilings_and_is_written_anew(tmp_path: Path, content: str) -> None:
     path = tmp_path / "roofline.json"
     path.write_text(content)
-    assert kept(KIND, path) is None
-    keep(Measured(KIND, ROOF), path)
-    assert kept(KIND, path) == ROOF
+    assert stored(KIND, path) is None
+    store(Measured(KIND, ROOF), path)
+    assert stored(KIND, path) == ROOF
 
 
 @pytest.mark.parametrize("model_format", ["onnx", "tflite"])

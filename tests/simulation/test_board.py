@@ -139,7 +139,7 @@ def test_it_is_marked_wherever_it_shows_and_what_is_real_is_not(stage: Open) -> 
 
 def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
     with VirtualBoard(SCENARIOS["contention"], 20.0, cpus=[CPU], place=tmp_path) as board:
-        board.live(print)
+        board.start(print)
         assert board._rival
         pid = board._rival.pid
         assert len(list(tmp_path.glob(f"{PREFIX}*"))) == 1
@@ -152,7 +152,7 @@ def test_one_whose_files_cannot_be_written_any_more_says_so_and_stands_still(tmp
     told: list[str] = []
     with VirtualBoard(SCENARIOS["thermal"], 20.0, place=tmp_path) as board:
         shutil.rmtree(tmp_path)
-        board.live(told.append)
+        board.start(told.append)
         wait_until(lambda: not board._thread.is_alive())
     assert told[-1] == "the virtual board stands still: its files cannot be written (No such file or directory)"
 
@@ -168,7 +168,7 @@ def test_it_is_as_warm_as_the_last_session_left_it_and_has_cooled_since(tmp_path
     clock, kept = ManualClock(), tmp_path / "board.json"
 
     def board() -> VirtualBoard:
-        return VirtualBoard(SCENARIOS["healthy"], 20.0, place=tmp_path, clock=clock, kept=kept)
+        return VirtualBoard(SCENARIOS["healthy"], 20.0, place=tmp_path, clock=clock, state_file=kept)
 
     with board() as first:
         at_rest = first.machine.celsius

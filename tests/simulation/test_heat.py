@@ -1,5 +1,7 @@
 """Heat: what physics says of it, whatever the numbers are."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ def test_without_power_it_is_as_warm_as_the_air() -> None:
 @settings(deadline=None, max_examples=30)
 def test_in_the_end_it_is_above_the_air_by_power_times_resistance(watts: float, resistance: float) -> None:
     expected = pytest.approx(25 + watts * (0.5 + resistance))
-    assert cold().settled(watts, resistance).celsius(25.0) == expected
+    assert cold().after(math.inf, watts, resistance).celsius(25.0) == expected
     assert cold().after(1e6, watts, resistance).celsius(25.0) == expected
 
 
@@ -34,7 +36,7 @@ def test_after_its_time_constant_a_stage_is_at_63_percent() -> None:
 @given(WATTS, RESISTANCE, SECONDS, SECONDS)
 @settings(deadline=None, max_examples=50)
 def test_two_steps_are_as_good_as_one(watts: float, resistance: float, one_s: float, other_s: float) -> None:
-    begin = cold().settled(3.0, 2.0)
+    begin = cold().after(math.inf, 3.0, 2.0)
     split = begin.after(one_s, watts, resistance).after(other_s, watts, resistance)
     assert split.celsius(0) == pytest.approx(begin.after(one_s + other_s, watts, resistance).celsius(0), abs=1e-6)
 

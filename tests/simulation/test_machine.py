@@ -93,7 +93,7 @@ def test_what_befalls_the_engine_leaves_the_board_healthy(name: str) -> None:
     told = list(session_state(name))
     assert any(machine.is_troubled for machine in told)
     assert all(machine.slowdown == 0 for machine in told)
-    assert any(machine.is_competed_with for machine in told) == (name == "contention")
+    assert any(machine.is_troubled and machine.scenario.competes for machine in told) == (name == "contention")
 
 
 @given(st.sampled_from(sorted(SCENARIOS)), st.floats(0.5, 1000), st.lists(st.floats(0.01, 1.0), max_size=60))

@@ -14,8 +14,8 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +23,7 @@ from edgetop import __version__
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.protocol import begin_call
-from edgetop.sensors.root import COMMANDS as FOLDER
-from edgetop.sensors.root import UNREADABLE, Root, file_name, run_command
+from edgetop.sensors.root import COMMAND_FOLDER, UNREADABLE, Root, file_name, run_command
 
 MAX_FILE_BYTES = 1 << 20
 MAX_BYTES = 32 << 20
@@ -32,7 +31,6 @@ MAX_FILES = 20_000
 FILE_DEADLINE_S = 1.0
 DEADLINE_S = 60.0
 
-_Read = Callable[[str], bytes]  # raises OSError: TimeoutError where the file blocks
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # what the kernel calls its files
 _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
@@ -46,15 +44,6 @@ class Capture:
     notes: tuple[str, ...]  # what could not be taken, and why
 
 
-@dataclass(slots=True)
-class _Taken:
-    files: dict[str, bytes] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)  # target relative to the root
-    refused: dict[str, str] = field(default_factory=dict)  # path -> name of the error
-    notes: list[str] = field(default_factory=list)
-    private_paths: set[str] = field(default_factory=set)
-
-
 class _Enough(Exception):  # noqa: N818  no error: it ends the walk
     """The capture as a whole is as long or as large as it may be."""
 
@@ -66,78 +55,114 @@ def collect(
     file_deadline_s: float = FILE_DEADLINE_S,
     deadline_s: float = DEADLINE_S,
 ) -> Capture:
-    """Everything wanted that is there. Never raises for what a board does; its notes tell."""
-    private, taken = Private(root), _Taken()
-    read = _reader(root, file_deadline_s, time.monotonic() + deadline_s)
+    """Everything wanted that is there. Never raises for what a board does; its notes say what is missing."""
+    walk = _Walk(root, file_deadline_s, time.monotonic() + deadline_s)
     try:
         for path in paths() if wanted is None else wanted:
-            _take(root, read, private, taken, "", path)
+            walk.take("", path)
     except _Enough as enough:
-        taken.notes.append(f"{enough}: what would have come after is missing")
-    _take_commands(root, taken)
-    return _finished(private, taken)
+        walk.notes.append(f"{enough}: what would have come after is missing")
+    walk.take_commands()
+    return walk.finished()
 
 
-def _take(root: Root, read: _Read, private: Private, taken: _Taken, folder: str, rest: tuple[str, ...]) -> None:
-    """What matches `rest` below `folder`, which is a path without links."""
-    pattern, *deeper = rest
-    names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
-    for name in names:
-        path = f"{folder}/{name}" if folder else name
-        real = root.resolve(path)
-        if real is None:
-            continue
-        if _OF_A_PROCESS.match(f"{real}/"):  # /proc/net leads through /proc/self: nobody's number is kept
-            real = path
-        if not all(_PLAIN_NAME.fullmatch(part) for part in real.split("/")):
-            taken.notes.append(f"{folder}: a name in it is not one the kernel gives, and was left out")
-        elif private.is_in_path(f"{path} {real}"):
-            taken.private_paths.add(path)
-        else:
-            if real != path:
-                taken.links[path] = real
-            if deeper:
-                _take(root, read, private, taken, real, tuple(deeper))
+class _Walk:
+    """What was taken of a board so far."""
+
+    def __init__(self, root: Root, file_deadline_s: float, until_s: float) -> None:
+        self._root = root
+        self._file_deadline_s, self._until_s = file_deadline_s, until_s
+        self._private = Private(root)
+        self._files: dict[str, bytes] = {}
+        self._links: dict[str, str] = {}  # target relative to the root
+        self._refused: dict[str, str] = {}  # path -> name of the error
+        self._private_paths: set[str] = set()
+        self.notes: list[str] = []
+
+    def take(self, folder: str, rest: tuple[str, ...]) -> None:
+        """What matches `rest` below `folder`, which is a path without links."""
+        (pattern, *deeper), root = rest, self._root
+        names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
+        for name in names:
+            path = f"{folder}/{name}" if folder else name
+            real = root.resolve(path)
+            if real is None:
+                continue
+            if _OF_A_PROCESS.match(f"{real}/"):  # /proc/net leads through /proc/self: no process number is stored
+                real = path
+            if not all(_PLAIN_NAME.fullmatch(part) for part in real.split("/")):
+                self.notes.append(f"{folder}: a name in it is not one the kernel gives, and was left out")
+            elif self._private.is_in_path(f"{path} {real}"):
+                self._private_paths.add(path)
             else:
-                _take_file(root, read, private, taken, real)
+                if real != path:
+                    self._links[path] = real
+                if deeper:
+                    self.take(real, tuple(deeper))
+                else:
+                    self._take_file(real)
 
+    def _take_file(self, path: str) -> None:
+        if path in self._files:
+            return
+        if not self._root.is_file(path):
+            self.notes.append(f"{path}: not a regular file")
+            return
+        if len(self._files) >= MAX_FILES or sum(map(len, self._files.values())) >= MAX_BYTES:
+            raise _Enough("the capture is as large as it may be")
+        try:
+            content = self._read(path)
+        except OSError as error:
+            name = errno.errorcode.get(error.errno or 0, "EIO")
+            self._refused[path] = name
+            self._files[path] = b""
+            self.notes.append(f"{path}: {name}, {error.strerror or error}")
+            return
+        if path in FILTERS:
+            content = FILTERS[path](content.decode("utf-8", "replace")).encode()
+        self._files[path] = self._private.scrub(content)
 
-def _take_file(root: Root, read: _Read, private: Private, taken: _Taken, path: str) -> None:
-    if path in taken.files:
-        return
-    if not root.is_file(path):
-        taken.notes.append(f"{path}: not a regular file")
-        return
-    if len(taken.files) >= MAX_FILES or sum(map(len, taken.files.values())) >= MAX_BYTES:
-        raise _Enough("the capture is as large as it may be")
-    try:
-        content = read(path)
-    except OSError as error:
-        name = errno.errorcode.get(error.errno or 0, "EIO")
-        taken.refused[path] = name
-        taken.files[path] = b""
-        taken.notes.append(f"{path}: {name}, {error.strerror or error}")
-        return
-    if path in FILTERS:
-        content = FILTERS[path](content.decode("utf-8", "replace")).encode()
-    taken.files[path] = private.scrub(content)
-
-
-def _reader(root: Root, deadline_s: float, until_s: float) -> _Read:
-    """Reads each file on a thread of its own, which is abandoned with a file that blocks."""
-
-    def read(path: str) -> bytes:
-        if time.monotonic() > until_s:
+    def _read(self, path: str) -> bytes:
+        """On a thread of its own, which is abandoned with a file that blocks. Raises OSError, then TimeoutError."""
+        if time.monotonic() > self._until_s:
             raise _Enough("the board took as long to read as it may")
         try:
-            answer = begin_call(partial(_content, root, path), "capture").get(timeout=deadline_s)
+            answer = begin_call(partial(_content, self._root, path), "capture").get(timeout=self._file_deadline_s)
         except queue.Empty:
-            raise TimeoutError(errno.ETIMEDOUT, f"blocked for {deadline_s:g} s and was left out") from None
+            why = f"blocked for {self._file_deadline_s:g} s and was left out"
+            raise TimeoutError(errno.ETIMEDOUT, why) from None
         if isinstance(answer, OSError):
             raise answer
         return answer
 
-    return read
+    def take_commands(self) -> None:
+        for argv in COMMANDS:
+            path = f"{COMMAND_FOLDER}/{file_name(argv)}"
+            if self._root.is_host and shutil.which(argv[0]) is None:
+                continue
+            try:
+                output = run_command(self._root, *argv)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                self.notes.append(f"{' '.join(argv)}: {error}")
+                continue
+            self._files[path] = self._private.scrub((output.text + "\n").encode())
+            if output.exit_status:
+                self._files[f"{path}.exit"] = f"{output.exit_status}\n".encode()
+
+    def finished(self) -> Capture:
+        files, notes = dict(self._files), self.notes
+        if self._refused:
+            files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(self._refused.items())).encode()
+        if count := len(self._private_paths):
+            notes = [*notes, f"{count} paths were left out: their names hold an address or a serial number"]
+        # A link that leads to nothing taken would lead nowhere.
+        there = {parent for path in files for parent in _and_parents(path)}
+        leading = {path: real for path, real in self._links.items() if real in there}
+        links = {path: os.path.relpath(real, Path(path).parent) for path, real in leading.items()}
+        scrubbed = [self._private.scrub(note.encode(errors="replace")).decode() for note in notes]
+        return Capture(dict(sorted(files.items())), dict(sorted(links.items())), tuple(dict.fromkeys(scrubbed)))
 
 
 def _content(root: Root, path: str) -> bytes | OSError:
@@ -145,43 +170,6 @@ def _content(root: Root, path: str) -> bytes | OSError:
         return root.read_bytes(path, MAX_FILE_BYTES)
     except OSError as error:
         return error
-
-
-def _take_commands(root: Root, taken: _Taken) -> None:
-    for argv in COMMANDS:
-        path = f"{FOLDER}/{file_name(argv)}"
-        if root.is_host and shutil.which(argv[0]) is None:
-            continue
-        try:
-            output = run_command(root, *argv)
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            taken.notes.append(f"{' '.join(argv)}: {error}")
-            continue
-        taken.files[path] = (output.text + "\n").encode()
-        if output.exit_status:
-            taken.files[f"{path}.exit"] = f"{output.exit_status}\n".encode()
-
-
-def _finished(private: Private, taken: _Taken) -> Capture:
-    files = {
-        path: private.scrub(content) if path.startswith(FOLDER) else content for path, content in taken.files.items()
-    }
-    if taken.refused:
-        files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(taken.refused.items())).encode()
-    if taken.private_paths:
-        count = len(taken.private_paths)
-        taken.notes.append(f"{count} paths were left out: their names hold an address or a serial number")
-    links = {path: os.path.relpath(real, Path(path).parent) for path, real in _leading(taken.links, files).items()}
-    notes = tuple(dict.fromkeys(private.scrub(note.encode(errors="replace")).decode() for note in taken.notes))
-    return Capture(dict(sorted(files.items())), dict(sorted(links.items())), notes)
-
-
-def _leading(links: Mapping[str, str], files: Iterable[str]) -> dict[str, str]:
-    """The links that lead to something taken: the others would lead nowhere."""
-    there = {parent for path in files for parent in _and_parents(path)}
-    return {path: real for path, real in links.items() if real in there}
 
 
 def _and_parents(path: str) -> list[str]:
