@@ -77,7 +77,7 @@ def test_exactly_the_sensors_that_it_has_are_found_and_read(board: str) -> None:
 
 
 @pytest.mark.parametrize("board", BOARDS)
-def test_the_total_and_its_parts_are_told_and_never_counted_twice(board: str) -> None:
+def test_the_total_and_its_parts_never_count_twice(board: str) -> None:
     found = sensors_of(board)
     roles = {sensor: info.role for sensor, (info, _) in found.items() if info.role is not None}
     assert roles == expected(board).get("roles", {})
@@ -106,7 +106,7 @@ def test_only_the_trips_that_throttle_or_shut_down_are_told(board: str) -> None:
 
 
 @pytest.mark.parametrize("board", BOARDS)
-def test_of_the_cooling_devices_those_that_slow_the_computation_are_told_apart(board: str) -> None:
+def test_cooling_devices_that_throttle_are_marked(board: str) -> None:
     found = {sensor for sensor, (info, _) in sensors_of(board).items() if info.throttles}
     assert found == told(board, "throttling")
 
@@ -125,7 +125,7 @@ def private_texts(tree: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("board", BOARDS)
-def test_nothing_that_tells_one_board_from_its_like_is_in_the_manifest(board: str) -> None:
+def test_nothing_in_the_manifest_identifies_a_single_board(board: str) -> None:
     private = private_texts(HERE / board / "tree")
     sensors = tuple(info for info, _ in sensors_of(board).values())
     manifest = replace(begun(ManualClock(), sensors=sensors), board=read_board(root_of(board)))

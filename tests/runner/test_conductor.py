@@ -206,7 +206,7 @@ class HeldUp(ScriptedEngine):
         return update
 
 
-def test_what_came_while_edgetop_itself_was_held_up_is_not_said_to_be_missing() -> None:
+def test_what_came_while_edgetop_hung_is_not_missing() -> None:
     engine = HeldUp()
     session = Session(engine=engine)
     engine.clock = session.clock
@@ -214,7 +214,7 @@ def test_what_came_while_edgetop_itself_was_held_up_is_not_said_to_be_missing() 
     assert session.sink.batches[-1].until_ns == 250 * MS
 
 
-def test_the_manifest_comes_with_the_first_batch_and_with_each_change() -> None:
+def test_the_manifest_comes_first_and_with_each_change() -> None:
     session = Session(said(), said(), said(records=inferences([ORIGIN], phase=FIRST)), said())
     session.step(4)
     assert [batch.manifest is not None for batch in session.sink.batches] == [True, False, True, False]
@@ -247,7 +247,7 @@ def test_what_follows_from_a_batch_is_recorded_with_it(tmp_path: Path) -> None:
     steps=st.lists(st.integers(1, 700 * MS), min_size=1, max_size=60),
     cuts=st.lists(st.integers(0, 60), max_size=8),
 )
-def test_however_the_records_come_in_the_seconds_are_those_of_all_of_them(steps: list[int], cuts: list[int]) -> None:
+def test_seconds_do_not_depend_on_how_records_arrive(steps: list[int], cuts: list[int]) -> None:
     starts = ORIGIN + np.cumsum(steps)
     records = inferences(starts, 1000 + np.arange(len(starts)) % 7)
     pieces = np.split(records, sorted(min(cut, len(records)) for cut in cuts))
@@ -286,7 +286,7 @@ def test_a_session_that_comes_to_its_end_is_kept(tmp_path: Path, reason: str) ->
 
 
 @pytest.mark.parametrize("stage", ["start", "runtime", "model", "input", "first"])
-def test_what_the_user_gave_and_cannot_be_used_leaves_no_recording(tmp_path: Path, stage: str) -> None:
+def test_unusable_input_leaves_no_recording(tmp_path: Path, stage: str) -> None:
     failed = Failed(stage, "model.onnx: cannot be read", "give another")
     session = Session(said(), said(failed), recorder=recorder_in(tmp_path))
     outcome = session.play()
@@ -309,9 +309,7 @@ def test_what_the_user_gave_and_cannot_be_used_leaves_no_recording(tmp_path: Pat
         ),
     ],
 )
-def test_an_engine_that_dies_ends_the_session_and_keeps_the_recording(
-    tmp_path: Path, last: Failed | Died, words: str
-) -> None:
+def test_an_engine_that_dies_leaves_the_recording(tmp_path: Path, last: Failed | Died, words: str) -> None:
     records = inferences([ORIGIN + MS, ORIGIN + 2 * MS])
     session = Session(said(MEASURING), said(last, records=records), recorder=recorder_in(tmp_path))
     outcome = session.play()
@@ -380,7 +378,7 @@ def test_a_stop_before_anything_was_measured_ends_in_order() -> None:
     assert len(recorder.all.seconds) == 0
 
 
-def test_an_engine_that_does_not_end_is_killed_after_a_while_and_nothing_is_lost() -> None:
+def test_an_engine_that_does_not_end_is_killed_without_loss() -> None:
     engine, recorder = ScriptedEngine(), MemoryRecorder()
     session = Session(engine=engine, recorder=recorder)
     session.conductor.stop()
@@ -444,7 +442,7 @@ def test_bursts_are_recorded_and_shown_with_an_event_each() -> None:
     assert len(session.sink.all.inferences) == 0
 
 
-def test_a_burst_is_told_with_the_inferences_before_it_and_what_others_took() -> None:
+def test_a_bursts_event_has_its_neighbours_and_disturbances() -> None:
     before, after = (inferences([ORIGIN + at + i for i in range(30)]) for at in (NS // 2, 2 * NS))
     before["latency_ns"], after["latency_ns"] = 3 * MS, 9 * MS
     taken = replace(BURST, left_out_ns=(8 * MS, 9 * MS), disturbed=True, preempted=2, waited_ns=5 * MS, stolen_ns=0)
@@ -516,7 +514,7 @@ def second_of(number: int) -> EngineUpdate:
     return said(records=inferences([ORIGIN + number * NS + i * MS for i in range(3)]))
 
 
-def test_a_paused_recording_has_a_gap_that_it_tells_and_the_screen_has_none() -> None:
+def test_a_paused_recording_has_a_gap_and_the_screen_none() -> None:
     recorder = MemoryRecorder()
     session = Session(*(second_of(i) for i in range(6)), said(OVER), recorder=recorder)
     session.step(2)
@@ -533,7 +531,7 @@ def test_a_paused_recording_has_a_gap_that_it_tells_and_the_screen_has_none() ->
     assert told == [("recording-paused", 500 * MS), ("recording-resumed", 1000 * MS)]
 
 
-def test_a_session_that_ends_while_its_recording_pauses_has_its_end_recorded() -> None:
+def test_a_session_that_ends_while_paused_records_its_end() -> None:
     recorder = MemoryRecorder()
     session = Session(second_of(0), said(OVER), recorder=recorder)
     session.conductor.order(Order("pause"))
@@ -543,7 +541,7 @@ def test_a_session_that_ends_while_its_recording_pauses_has_its_end_recorded() -
     assert len(recorder.all.inferences) == 0
 
 
-def test_a_pause_is_told_once_and_only_where_something_is_recorded() -> None:
+def test_a_pause_is_reported_once_and_only_when_recording() -> None:
     for recorder, expected in ((MemoryRecorder(), 1), (None, 0)):
         session = Session(recorder=recorder)
         session.conductor.order(Order("resume"))
@@ -584,7 +582,7 @@ def test_the_engines_death_is_the_graver_error() -> None:
     assert error.exit_code == EXIT_ENGINE_DIED
 
 
-def test_a_wall_clock_that_steps_gives_an_anchor_and_bends_nothing() -> None:
+def test_a_wall_clock_that_steps_gives_an_anchor() -> None:
     session = Session(said(records=inferences([ORIGIN + MS])), said(records=inferences([ORIGIN + 2 * MS])), said(OVER))
     session.step()
     session.clock.step_wall(-7200)
@@ -641,7 +639,7 @@ def test_a_defect_of_ours_ends_the_session_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails_at", [0, 1, 2])
-def test_a_recorder_with_a_defect_does_not_keep_the_session_from_ending(fails_at: int) -> None:
+def test_a_defective_recorder_does_not_keep_a_session_alive(fails_at: int) -> None:
     recorder = MemoryRecorder(fails_at, ValueError("a defect"))
     session = Session(said(), said(OVER), recorder=recorder)
     outcome = session.run()
@@ -652,7 +650,7 @@ def test_a_recorder_with_a_defect_does_not_keep_the_session_from_ending(fails_at
     assert session.sink.events("ended")
 
 
-def test_an_engine_that_cannot_be_closed_does_not_keep_the_recording_from_being_finished() -> None:
+def test_an_engine_that_cannot_close_leaves_a_whole_recording() -> None:
     recorder = MemoryRecorder()
     engine = ScriptedEngine(said(OVER), fails_to_close=OSError(9, "Bad file descriptor"))
     session = Session(engine=engine, recorder=recorder)
@@ -681,7 +679,7 @@ class Still:
         return [self._value]
 
 
-def test_the_sensors_of_the_board_are_known_at_once_and_the_engines_when_it_tells_its_process() -> None:
+def test_engine_sensors_come_with_its_pid_and_the_boards_at_once() -> None:
     asked: list[int] = []
 
     def engine_sensors(pid: int) -> Found:
@@ -738,7 +736,7 @@ class Vanishing(ScriptedEngine):
 
 
 @pytest.mark.parametrize("last", [Ended("runs", ORIGIN), Died("killed by SIGKILL", loading=False)])
-def test_the_sensors_of_an_engine_that_ended_are_not_told_as_lost(last: Ended | Died) -> None:
+def test_sensors_of_an_ended_engine_are_not_lost(last: Ended | Died) -> None:
     engine = Vanishing(said(STARTED), said(last))
     of_engine, of_board = Found((Still("engine", 1.0),)), Found((Still("board", 1.0),))
     session = Session(engine=engine, sampler=BereftSampler(engine), engine_sensors=lambda _: of_engine, board=of_board)
@@ -765,7 +763,7 @@ def test_a_discovery_that_fails_leaves_no_engine_behind() -> None:
 
 
 @pytest.mark.parametrize("updates", [(said(MEASURING),), (said(), said(OVER))])
-def test_who_waits_for_the_measurement_waits_no_longer_than_it_or_the_end(updates: Sequence[EngineUpdate]) -> None:
+def test_waiting_for_the_measurement_ends_with_the_session(updates: Sequence[EngineUpdate]) -> None:
     engine = ScriptedEngine(*updates, when_stopped=[said(Ended("stop", ORIGIN))])
     session = Session(engine=engine)
     assert not session.conductor.began_measuring.is_set()
@@ -775,7 +773,7 @@ def test_who_waits_for_the_measurement_waits_no_longer_than_it_or_the_end(update
     assert session.conductor.join(10)
 
 
-def test_from_the_measurement_on_what_is_there_is_not_looked_through_for_garbage(
+def test_from_the_measurement_on_the_heap_is_frozen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frozen: list[bool] = []

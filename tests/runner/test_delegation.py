@@ -50,7 +50,7 @@ def test_a_model_that_is_delegated_whole_runs() -> None:
     assert failures(ASKED, ("CUDA", "CPU"), ON_GPU) == []
 
 
-def test_on_the_cpu_alone_nothing_is_refused_unless_something_else_was_asked_for() -> None:
+def test_on_the_cpu_alone_nothing_is_refused() -> None:
     assert failures(PLAIN, ("CPU",), ON_CPU) == []
     assert "100.0 % of the time" in failures(ASKED, ("CPU",), ON_CPU)[0].message
     assert len(failures(EngineSpec("m.tflite", "tflite", delegates=(("libx.so", {}),)), ("CPU",), ON_CPU)) == 1
@@ -62,7 +62,7 @@ def failed(spec: EngineSpec, providers: tuple[str, ...], *messages: Message, **l
     return [message.message for update in updates for message in update.messages if isinstance(message, Failed)]
 
 
-def test_the_run_with_which_a_profiler_is_tried_shows_it_long_before_the_first_burst() -> None:
+def test_the_profilers_trial_run_shows_it_before_any_burst() -> None:
     (told,) = failed(ASKED, ("CUDA", "CPU"), ProfilerChosen("runs", "", (ON_GPU, ON_CPU)))
     assert "1 of 2 operators, 10.0 % of the time, ran on the CPU: Where b" in told
     assert failed(ASKED, ("CUDA", "CPU"), SHOWN, PhaseBegan("measure", 0), Ended("duration", 0)) == []
@@ -88,7 +88,7 @@ def test_what_a_runtime_made_for_an_accelerator_alone_runs_there() -> None:
     assert "cannot be told" in failed(spec, ("GPU", "XNNPACK", "CPU"), nothing)[0]
 
 
-def test_what_xnnpack_takes_of_a_delegates_model_was_not_delegated() -> None:
+def test_xnnpacks_share_of_a_model_was_not_delegated() -> None:
     spec = EngineSpec("m.tflite", "tflite", delegates=(("/lib/libclaiming.so", {}),))
     taken, left = Operator("a", "DELEGATE", "Claiming", 2, 60), Operator("b", "CONV_2D", "XNNPACK", 2, 40)
     (told,) = failed(spec, ("/lib/libclaiming.so", "XNNPACK", "CPU"), ProfilerChosen("x", "", (taken, left)))

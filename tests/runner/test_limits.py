@@ -85,7 +85,7 @@ def test_version_2_below_its_own_group_where_that_is_allowed(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_version_2_beside_its_own_group_where_that_may_have_none_below(tmp_path: Path) -> None:
+def test_version_2_beside_its_own_group_if_none_fits_below(tmp_path: Path) -> None:
     root = v2(tmp_path)
     own = tmp_path / GROUPS / "a/b/cgroup.subtree_control"
     own.unlink()
@@ -124,7 +124,7 @@ def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_killed_edgetop_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+def test_only_a_killed_edgetops_groups_are_removed(tmp_path: Path) -> None:
     root = v2(tmp_path, enabled_in_own="cpu memory")
     above = tmp_path / GROUPS / "edgetop-999999-7"
     above.mkdir()
@@ -147,7 +147,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_where_none_can_be_made_that_is_refused_with_what_would_help(case: str, tmp_path: Path) -> None:
+def test_where_none_can_be_made_the_error_says_what_helps(case: str, tmp_path: Path) -> None:
     root = plant(tmp_path, REFUSED[case])
     with pytest.raises(InputError, match=r"no cgroup can be made here that limits (cpu|memory).*\((run|docker)"):
         enclosed(BOTH, root).__enter__()

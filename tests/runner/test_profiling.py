@@ -80,7 +80,7 @@ class Board:
         return Profiling(self, told, pause=lambda _: None, clock_ns=lambda: self.now_ns).run(runs)
 
 
-def test_there_are_as_many_runs_as_were_asked_for_and_others_between_them() -> None:
+def test_there_are_as_many_runs_as_asked_and_others_between() -> None:
     board = Board()
     profiled = board.profiled(12)
     assert (profiled.runs, len(profiled.bursts), board.asked) == (15, 3, 3)
@@ -89,7 +89,7 @@ def test_there_are_as_many_runs_as_were_asked_for_and_others_between_them() -> N
     assert board.calls == ["start", "close"]
 
 
-def test_bursts_from_which_others_took_are_left_out_and_others_had_for_them() -> None:
+def test_disturbed_bursts_are_replaced_by_others() -> None:
     profiled = Board(disturbed=lambda burst: burst == 1).profiled(10)
     assert (profiled.runs, len(profiled.bursts), profiled.run_ns) == (15, 3, 2 * MS)
     assert profiled.all_runs - profiled.runs == 5 + 3
@@ -101,7 +101,7 @@ def test_a_burst_that_takes_longer_by_itself_counts() -> None:
     assert len(profiled.bursts) == 3
 
 
-def test_where_all_are_disturbed_there_is_an_end_and_they_are_what_there_is() -> None:
+def test_where_all_bursts_are_disturbed_they_count() -> None:
     profiled = Board(disturbed=lambda _: True).profiled(10)
     assert len(profiled.bursts) == MOST_TIMES * LEAST_BURSTS
     assert profiled.all_runs == profiled.runs == 45
@@ -135,7 +135,7 @@ def test_bursts_that_fail_come_to_an_end() -> None:
     assert board.calls == ["start", "close"]
 
 
-def test_failed_inferences_and_those_of_the_warm_up_are_not_measured() -> None:
+def test_failed_and_warm_up_inferences_are_not_measured() -> None:
     engine = ScriptedEngine(said(CHOSEN, records=inferences([1, 2], phase=1)), said(Failed("inference", "x")))
     profiling = Profiling(engine, pause=lambda _: None)
     with pytest.raises(EngineDiedError):
@@ -153,7 +153,7 @@ def test_failed_inferences_and_those_of_the_warm_up_are_not_measured() -> None:
         (Ended("runs", 0), EngineDiedError, "before it was asked"),
     ],
 )
-def test_whatever_goes_wrong_is_one_error_and_the_engine_is_closed(message: Message, error: type, text: str) -> None:
+def test_every_failure_is_one_error_and_a_closed_engine(message: Message, error: type, text: str) -> None:
     board = Board(opening=(CHOSEN, message))
     with pytest.raises(error, match=text):
         board.profiled(5)

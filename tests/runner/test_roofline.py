@@ -35,7 +35,7 @@ def test_what_is_kept_is_found_for_the_same_kind_of_run_alone(tmp_path: Path) ->
     assert [entry.name for entry in path.parent.iterdir()] == ["roofline.json"]
 
 
-def test_the_newest_measurement_counts_and_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_the_newest_measurement_counts_and_the_file_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "roofline.json"
     for threads in range(MAX_STORED + 3):
         store(Measured(replace(KIND, threads=threads), ROOF), path)

@@ -175,7 +175,7 @@ def test_events_of_other_threads_come_on_the_right_clock(tmp_path) -> None:
     assert mark.t_ns < 2 * NS
 
 
-def test_where_no_session_can_begin_the_one_that_is_there_goes_on(tmp_path) -> None:
+def test_where_no_session_can_begin_the_old_one_goes_on(tmp_path) -> None:
     """It is told, and tried again a minute later."""
     errors = [InputError("the disk is full")]
     recordings = Recordings(tmp_path, lambda: errors.pop() if errors else None)
@@ -186,7 +186,7 @@ def test_where_no_session_can_begin_the_one_that_is_there_goes_on(tmp_path) -> N
     assert session.clock.monotonic_ns() - ORIGIN == pytest.approx(63 * NS, abs=2 * NS)
 
 
-def test_a_recording_that_cannot_be_completed_does_not_end_the_next(tmp_path) -> None:
+def test_an_incomplete_recording_does_not_end_the_next(tmp_path) -> None:
     recordings = Recordings(tmp_path)
 
     def fail(_: Manifest) -> None:

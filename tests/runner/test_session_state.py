@@ -92,7 +92,7 @@ def test_what_was_loaded_stands_in_the_manifest() -> None:
     assert "the only one that runs ONNX" in event.message
 
 
-def test_each_assumption_and_what_the_runtime_left_out_is_a_warning() -> None:
+def test_each_assumption_and_omission_is_a_warning() -> None:
     session_state, _ = state_and_clock()
     session_state.engine_said(
         replace(LOADED, assumptions=("a is 1", "b is 2"), dropped_providers=("CUDAExecutionProvider",))
@@ -156,7 +156,7 @@ def test_a_phase_is_told_at_the_time_at_which_it_began(phase: str, data: dict[st
     assert session_state.is_measuring == (phase == "measure")
 
 
-def test_how_long_the_measurement_goes_on_is_known_by_its_duration_or_its_pace() -> None:
+def test_time_left_follows_from_the_duration_or_the_pace() -> None:
     session_state, clock = state_and_clock(runs=100, duration_ns=60 * NS)
     endless, _ = state_and_clock()
     for state in (session_state, endless):
@@ -170,7 +170,7 @@ def test_how_long_the_measurement_goes_on_is_known_by_its_duration_or_its_pace()
     assert session_state.time_left_s() == 0.0
 
 
-def test_sensors_stand_in_the_manifest_and_what_is_missing_is_told_with_its_fix() -> None:
+def test_sensors_are_in_the_manifest_and_missing_ones_are_events() -> None:
     session_state, _ = state_and_clock()
     sensors = (sensor("temp", "cpu", "/sys"),)
     session_state.sensors_known(
@@ -201,7 +201,7 @@ def test_the_end_tells_what_was_done() -> None:
     assert manifest.engine.first_ns == 40_000_000
 
 
-def test_without_a_last_inference_the_measurement_ends_when_the_engine_says() -> None:
+def test_without_inferences_the_engine_says_when_it_ended() -> None:
     session_state, clock = state_and_clock()
     session_state.engine_said(Ended("stop", clock.monotonic_ns() + 4 * NS))
     clock.advance(5)
@@ -211,7 +211,7 @@ def test_without_a_last_inference_the_measurement_ends_when_the_engine_says() ->
 
 
 @pytest.mark.parametrize("is_told_first", [False, True])
-def test_the_measurement_ends_with_its_last_inference_and_not_when_the_engine_says_so(is_told_first: bool) -> None:
+def test_the_measurement_ends_with_its_last_inference(is_told_first: bool) -> None:
     """The records of a short run come with the news of its end, and are counted after it."""
     session_state, clock = state_and_clock()
     records, over = inferences([3 * NS, 4 * NS], [5 * NS, 2_000_000]), Ended("runs", clock.monotonic_ns() + 9 * NS)
@@ -232,7 +232,7 @@ def watched(session_state: SessionState) -> list[tuple[str, object]]:
     return [(event.kind, event.data["step_s"]) for event in session_state.take_events()]
 
 
-def test_a_wall_clock_that_goes_with_the_monotonic_one_is_no_event() -> None:
+def test_a_steady_wall_clock_is_no_event() -> None:
     session_state, clock = state_and_clock()
     for _ in range(50):
         clock.advance(3600)
@@ -294,7 +294,7 @@ TYPES = {"NonMaxSuppression": 2, "If": 1}
 
 
 @pytest.mark.parametrize("input_words", ["random", "zeros", "faces.npy, random"])
-def test_work_that_depends_on_values_is_told_once_where_these_are_made_up(input_words: str) -> None:
+def test_work_that_depends_on_made_up_values_is_reported_once(input_words: str) -> None:
     session_state, _ = state_and_clock()
     session_state.manifest = replace(
         session_state.manifest, load=replace(session_state.manifest.load, input=input_words)

@@ -31,7 +31,7 @@ class Neighbours:
         return self.surveys.pop(0)
 
 
-def test_the_last_temperatures_before_measuring_count_and_else_the_first_soon_after() -> None:
+def test_start_temperatures_are_the_last_before_or_first_after() -> None:
     around = Surroundings()
     around.sensed(make_readings((1 * NS, 0, 40.0), (1 * NS, 1, 90.0), (2 * NS, 2, 50.0)), SENSORS)
     assert around.methodology(Methodology()) == Methodology()
@@ -42,7 +42,7 @@ def test_the_last_temperatures_before_measuring_count_and_else_the_first_soon_af
     assert around.methodology(Methodology()).start_temperatures == expected
 
 
-def test_what_is_first_read_long_after_is_no_temperature_of_the_start() -> None:
+def test_a_late_first_reading_is_no_start_temperature() -> None:
     around = Surroundings()
     around.began(0)
     around.sensed(make_readings((LATE_NS + 1, 0, 80.0)), SENSORS)
@@ -57,7 +57,7 @@ def test_only_who_ran_while_it_was_measured_is_told() -> None:
     assert around.background() == (BackgroundProcess("rsync", 41.3), BackgroundProcess("sshd", 6.0))
 
 
-def test_who_else_runs_is_known_before_the_end_for_a_session_that_is_killed() -> None:
+def test_other_processes_are_measured_before_a_kill() -> None:
     around = Surroundings()
     around.engine_is(
         os.getpid(), [Neighbours([], [("a", 10.0)], [("b", 20.0)], [("c", 30.0)], [("d", 40.0)], [("e", 50.0)])]
@@ -70,7 +70,7 @@ def test_who_else_runs_is_known_before_the_end_for_a_session_that_is_killed() ->
     assert known == ["", "a", "a", "b", "b", "c", "d", "d", "e"]
 
 
-def test_the_scheduler_and_the_cpus_are_those_of_the_engines_process() -> None:
+def test_scheduler_and_cpus_are_the_engines() -> None:
     around = Surroundings()
     around.engine_is(os.getpid(), ())
     assert around.constraints(Constraints(memory_bytes=7)) == Constraints(memory_bytes=7)

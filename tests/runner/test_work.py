@@ -64,7 +64,7 @@ def test_what_depends_on_values_is_known_once_the_file_is_read(tmp_path: Path) -
     assert work.data_dependent == {"If": 1}
 
 
-def test_shapes_that_the_file_leaves_open_are_asked_for_with_the_inputs_of_the_run(tmp_path: Path) -> None:
+def test_open_shapes_are_asked_for_with_the_runs_inputs(tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(tflite_open_diagonal())
     told = RuntimeShapes("litert 9", {1: (3, 8, 8), 3: (3, 8, 5)})

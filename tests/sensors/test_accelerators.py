@@ -82,9 +82,7 @@ def test_what_is_no_gpu_of_tegra_is_passed_over(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize(("activity", "clock"), EMC.values(), ids=EMC)
-def test_a_jetsons_memory_controller_is_busy_by_its_activity_and_clock(
-    tmp_path: Path, activity: str, clock: str
-) -> None:
+def test_memory_controller_load_is_activity_by_clock(tmp_path: Path, activity: str, clock: str) -> None:
     """31 % of 2133 MHz: the activity is in kHz, the clock in Hz."""
     root = plant(tmp_path, TEGRA | {activity: "661230\n", clock: "2133000000\n"})
     assert loads(root) == {"load/emc": pytest.approx(31.0)}
@@ -123,7 +121,7 @@ def test_another_vendors_board_lacks_no_emc_of_tegra(tmp_path: Path) -> None:
     assert "load/emc" not in missing(plant(tmp_path, {EMC_RATE: "2133000000\n"}))
 
 
-def test_a_load_file_of_another_vendors_gpu_is_not_taken_for_permille(tmp_path: Path) -> None:
+def test_another_vendors_load_is_not_taken_for_permille(tmp_path: Path) -> None:
     assert loads(plant(tmp_path, {PERMILLE["JetPack 5 and 6"]: "77\n"})) == {}
 
 

@@ -39,7 +39,7 @@ def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> N
     assert event.data["processes"] == 2
 
 
-def test_what_a_child_used_counts_when_it_has_ended_and_when_its_parent_has(tmp_path: Path) -> None:
+def test_a_childs_use_counts_after_its_and_its_parents_end(tmp_path: Path) -> None:
     now = [0.0]
     for pid, parent in ((7, 1), (8, 7), (9, 8)):
         write(tmp_path, pid, parent, 100)

@@ -132,7 +132,7 @@ def test_a_cpu_that_is_emulated_is_called_so(tmp_path: Path, program: str, cpu: 
     assert board_of(tmp_path, proc__cpuinfo="CPU part\t: 0xd0b").cpu == cpu
 
 
-def test_the_cores_are_those_of_the_board_and_not_of_this_machine(tmp_path: Path) -> None:
+def test_the_cores_are_the_boards_and_not_this_machines(tmp_path: Path) -> None:
     names = [f"cpu{number}" for number in range(93)] + ["cpufreq", "cpuidle"]
     assert read_board(plant(tmp_path, {f"sys/devices/system/cpu/{name}/x": "" for name in names})).cores == 93
 

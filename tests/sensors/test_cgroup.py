@@ -81,14 +81,14 @@ def test_a_limit_is_told_with_what_is_left(tmp_path: Path) -> None:
     assert amounts(source)["mem/cgroup-left"] == 412.0
 
 
-def test_a_limit_further_up_counts_with_what_its_other_members_hold(tmp_path: Path) -> None:
+def test_a_limit_further_up_counts_with_its_other_members(tmp_path: Path) -> None:
     tree = v2_group(SCOPE, 100, limit=str(400 * MIB)) | v2_group(USER, 700, limit=str(750 * MIB))
     source = only(found_in(tmp_path, V2, tree))
     assert amounts(source)["mem/cgroup-limit"] == 400.0
     assert amounts(source)["mem/cgroup-left"] == 50.0
 
 
-def test_a_group_without_accounting_is_accounted_in_the_one_above(tmp_path: Path) -> None:
+def test_a_group_without_accounting_counts_in_the_one_above(tmp_path: Path) -> None:
     source = only(found_in(tmp_path, V2, v2_group(USER, 700), {f"{SCOPE}/cgroup.procs": f"{PID}\n"}))
     assert amounts(source)["mem/cgroup"] == 700.0
     assert source.sensors[0].source == f"/{USER}/memory.current"
@@ -112,7 +112,7 @@ def test_a_kernel_without_peak_tells_the_rest(tmp_path: Path) -> None:
     assert amounts(only(found_in(tmp_path, V2, tree))) == {"mem/cgroup": 100.0}
 
 
-def test_kills_are_told_when_they_happen_and_not_those_from_before(tmp_path: Path) -> None:
+def test_kills_are_reported_when_they_happen(tmp_path: Path) -> None:
     at_s = iter((10.0, 12.0))
     plant(tmp_path, v2_group(SCOPE, 100, oom_kill=5))
     source = cgroup.cgroup_memory(Root(tmp_path), cgroup.Group(cgroup.V2, (SCOPE,)), lambda: next(at_s))
@@ -131,7 +131,7 @@ def test_the_number_by_which_version_1_says_no_limit_is_none(tmp_path: Path, num
     assert "mem/cgroup-limit" not in amounts(only(found_in(tmp_path, V1, unlimited)))
 
 
-def test_on_a_hybrid_system_the_hierarchy_that_accounts_memory_counts(tmp_path: Path) -> None:
+def test_on_a_hybrid_system_the_accounting_hierarchy_counts(tmp_path: Path) -> None:
     empty = {"sys/fs/cgroup/unified/docker/abc/cgroup.procs": "4711\n"}
     hybrid = process("4:memory:/docker/abc\n0::/docker/abc\n", HYBRID_MOUNT)
     assert amounts(only(found_in(tmp_path, hybrid, V1_FILES, empty))) == V1_READ
@@ -151,7 +151,7 @@ def test_in_a_container_the_mount_begins_at_its_own_group(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("path", ["/../other", "/system.slice/docker-abd.scope"])
-def test_a_group_outside_of_what_is_mounted_is_missing_and_not_another(tmp_path: Path, path: str) -> None:
+def test_a_group_outside_the_mount_is_missing(tmp_path: Path, path: str) -> None:
     mount = V2_MOUNT.replace(" / /sys/fs/cgroup", " /system.slice/docker-abc.scope /sys/fs/cgroup")
     found = found_in(tmp_path, process(f"0::{path}\n", mount), v2_group("sys/fs/cgroup", 10))
     (missing,) = found.missing
@@ -165,7 +165,7 @@ def test_a_blank_in_a_mount_point_is_written_as_an_escape(tmp_path: Path) -> Non
     assert amounts(source)["mem/cgroup"] == 10.0
 
 
-def test_memory_cgroups_that_are_off_are_told_with_the_line_that_turns_them_on(tmp_path: Path) -> None:
+def test_memory_cgroups_that_are_off_are_missing_with_a_fix(tmp_path: Path) -> None:
     controllers = {"sys/fs/cgroup/cgroup.controllers": "cpuset cpu io pids\n"}
     (missing,) = found_in(tmp_path, V2, controllers).missing
     assert missing.why == "the kernel's memory cgroups are off"
@@ -178,7 +178,7 @@ def test_no_cgroups_at_all_are_told_the_same(tmp_path: Path) -> None:
     assert missing.why == "the kernel's memory cgroups are off"
 
 
-def test_a_group_that_nobody_accounts_is_told_how_to_start_in_one_that_is(tmp_path: Path) -> None:
+def test_a_group_without_accounting_is_missing_with_a_fix(tmp_path: Path) -> None:
     (missing,) = found_in(tmp_path, V2, {"sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n"}).missing
     assert missing.fix is not None
     assert "systemd-run" in missing.fix

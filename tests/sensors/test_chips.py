@@ -25,5 +25,5 @@ def test_any_of_the_names_may_tell_the_board(tmp_path: Path, prefix: str, expect
     assert is_compatible(root, prefix) is expected
 
 
-def test_a_machine_without_a_device_tree_is_compatible_with_nothing(tmp_path: Path) -> None:
+def test_without_a_device_tree_nothing_is_compatible(tmp_path: Path) -> None:
     assert not is_compatible(Root(tmp_path), "raspberrypi,")

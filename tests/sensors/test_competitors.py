@@ -63,7 +63,7 @@ def test_the_load_of_others_leaves_the_engine_and_edgetop_out(tmp_path: Path) ->
     assert machine.run(engine=100, edgetop=3, sshd=12)[0] == pytest.approx(12, abs=2)
 
 
-def test_where_processes_are_counted_ahead_of_the_cpus_others_took_nothing(tmp_path: Path) -> None:
+def test_processes_counted_ahead_of_cpus_leave_no_others(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.start(80, "sshd", used_s=5)
     machine.run()
@@ -168,7 +168,7 @@ def test_a_machine_that_does_not_tell_its_load_makes_a_gap(tmp_path: Path) -> No
     assert isinstance(read_source(machine.source), Gap)
 
 
-def test_a_survey_tells_who_took_how_much_on_average_since_it_began(tmp_path: Path) -> None:
+def test_a_survey_gives_averages_since_it_began(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     for pid, name in ((80, "stress-ng"), (81, "rsync"), (82, "cron")):
         machine.start(pid, name)

@@ -82,7 +82,7 @@ def test_devices_of_one_type_are_told_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_a_device_is_told_with_its_highest_state_and_whether_it_throttles(tmp_path: Path) -> None:
+def test_a_device_has_its_highest_state_and_a_throttles_flag(tmp_path: Path) -> None:
     (device,) = devices(tmp_path, "cpufreq-cpu4", cur_state="3\n", max_state="28\n")
     assert (device.info.id, device.info.throttles, device.info.max_state) == ("cooling/0-cpufreq-cpu4", True, 28)
     assert device.state() == 3.0

@@ -88,7 +88,7 @@ def empty(folder: Path) -> Path:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(before=TREES, after=TREES)
-def test_no_content_breaks_discovery_or_a_read_or_invents_a_value(
+def test_no_content_breaks_a_read_or_invents_a_value(
     tmp_path_factory: pytest.TempPathFactory, before: dict[str, bytes], after: dict[str, bytes]
 ) -> None:
     tree = tmp_path_factory.getbasetemp() / "anything"

@@ -10,7 +10,7 @@ from edgetop.sensors.protocol import Gap
 RANGE_J = 65_712.999613
 
 
-def test_the_first_count_gives_nothing_and_the_next_the_mean_between() -> None:
+def test_the_second_count_gives_the_mean_between() -> None:
     counter = EnergyCounter()
     assert counter.watts(100.0, 10.0) is FIRST_ENERGY
     assert counter.watts(130.0, 12.0) == 15.0
@@ -23,14 +23,14 @@ def test_a_counter_that_wraps_goes_on() -> None:
     assert counter.watts(10.0, 1.0) == pytest.approx(15.0)
 
 
-def test_a_counter_without_a_known_range_that_goes_back_gives_nothing() -> None:
+def test_a_counter_of_unknown_range_that_goes_back_is_a_gap() -> None:
     counter = EnergyCounter()
     counter.watts(100.0, 0.0)
     assert isinstance(counter.watts(10.0, 1.0), Gap)
     assert counter.watts(30.0, 2.0) == 20.0
 
 
-def test_a_counter_that_was_set_back_is_not_taken_for_one_that_wrapped() -> None:
+def test_a_counter_that_was_set_back_did_not_wrap() -> None:
     counter = EnergyCounter(RANGE_J)
     counter.watts(30_000.0, 0.0)
     gap = counter.watts(1.0, 1.0)
@@ -38,7 +38,7 @@ def test_a_counter_that_was_set_back_is_not_taken_for_one_that_wrapped() -> None
     assert "set back" in gap.reason
 
 
-def test_after_a_time_in_which_it_may_have_wrapped_twice_nothing_is_told() -> None:
+def test_when_it_may_have_wrapped_twice_there_is_a_gap() -> None:
     counter = EnergyCounter(RANGE_J)
     counter.watts(0.0, 0.0)
     gap = counter.watts(10.0, 2 * RANGE_J / MAX_COUNTED_W)

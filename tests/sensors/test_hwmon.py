@@ -80,7 +80,7 @@ def test_a_mirror_is_known_by_its_device_whatever_its_name(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("label", ["Package id 0", "Physical id 0"])
-def test_the_package_is_told_once_by_the_chip_that_knows_where_it_throttles(tmp_path: Path, label: str) -> None:
+def test_the_package_is_listed_once_by_the_chip_with_trips(tmp_path: Path, label: str) -> None:
     plant_zone(tmp_path, 0, "x86_pkg_temp")
     root = plant_zone(tmp_path, 1, "TCPU")
     assert [zone.name for zone in thermal.discover(root).sources] == ["temp/x86_pkg_temp", "temp/TCPU"]
@@ -109,7 +109,7 @@ def test_an_amd_cpu_throttles_where_its_driver_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("crit", "expected"), [("84850", {"nvme:temp1": {"critical": 84.85}}), ("0", {}), ("-1", {})])
-def test_of_other_chips_the_critical_temperature_is_told_where_it_is_set(
+def test_other_chips_have_a_critical_trip_where_it_is_set(
     tmp_path: Path, crit: str, expected: dict[str, dict[str, float]]
 ) -> None:
     assert trips(plant_chip(tmp_path, 0, "nvme", temp1_input="38850", temp1_crit=crit, temp1_max="81850")) == expected
@@ -167,7 +167,7 @@ def test_a_chip_of_other_things_is_none(tmp_path: Path) -> None:
     assert hwmon.discover(root).sources == ()
 
 
-def test_where_neither_zone_nor_chip_tells_a_temperature_that_is_said(tmp_path: Path) -> None:
+def test_without_any_temperature_that_is_listed(tmp_path: Path) -> None:
     (missing,) = hwmon.discover(plant_chip(tmp_path, 0, "pwmfan", fan1_input="900")).missing
     assert missing.what == "temperature"
     assert "/sys/class/thermal" in missing.why

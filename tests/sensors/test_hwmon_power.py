@@ -30,7 +30,7 @@ def test_a_chip_tells_its_power_in_watts(tmp_path: Path) -> None:
     assert read(chips(tmp_path, AMDGPU, INA226)) == {"power/PPT": 31.009, "power/ina226": 5.125}
 
 
-def test_what_a_chip_says_of_itself_is_an_estimate_and_what_measures_another_is_not(tmp_path: Path) -> None:
+def test_what_a_chip_says_of_itself_is_an_estimate(tmp_path: Path) -> None:
     sources = hwmon.discover_power(chips(tmp_path, AMDGPU, INA226)).sources
     assert [source.sensors[0].accuracy for source in sources] == ["firmware-estimate", "on-board-monitor"]
     assert {source.sensors[0].role for source in sources} == {"part"}
@@ -41,7 +41,7 @@ def test_of_input_and_average_the_input_counts(tmp_path: Path) -> None:
     assert read(root) == {"power/chip": 2.0}
 
 
-def test_a_label_of_the_device_tree_names_the_rail_and_two_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_a_label_names_the_rail_and_equal_names_get_numbers(tmp_path: Path) -> None:
     labelled = INA226 | {"label": "VDD/5V"}
     assert list(read(chips(tmp_path, labelled, labelled))) == ["power/VDD-5V", "power/VDD-5V-2"]
 

@@ -125,7 +125,7 @@ def test_a_name_says_otherwise(tmp_path: Path) -> None:
     assert roles(tmp_path, bus, "1:0x40:ina226:0.002:CPU=part", f"{usb}=part") == {"CPU": "part", "USB": "part"}
 
 
-def test_each_channel_has_power_voltage_and_current_by_an_external_shunt(tmp_path: Path) -> None:
+def test_each_channel_has_power_voltage_and_current(tmp_path: Path) -> None:
     (monitor,) = opened(tmp_path, FakeBus(at_40=FakeIna3221()), "1:0x40:ina3221:0.1,0.1:A,B")
     kinds = [(info.id, info.accuracy) for info in monitor.sensors]
     assert kinds == [
@@ -142,7 +142,7 @@ def complaint(tmp_path: Path, bus: FakeBus, *texts: str) -> str:
     return str(error.value)
 
 
-def test_an_address_that_a_driver_owns_is_refused_and_nothing_is_sent(tmp_path: Path) -> None:
+def test_an_address_that_a_driver_owns_is_refused(tmp_path: Path) -> None:
     plant(tmp_path, {"sys/bus/i2c/drivers/ina3221/bind": ""})
     link(tmp_path, "sys/bus/i2c/devices/1-0040/driver", "../../drivers/ina3221")
     bus = FakeBus(at_40=FakeIna226())
@@ -226,7 +226,7 @@ def test_a_read_gives_watts_volts_and_amperes(tmp_path: Path) -> None:
     assert values(monitor) == pytest.approx([119.8, 11.98, 10.0], rel=1e-3)
 
 
-def test_a_chip_that_was_reset_is_set_up_anew_and_gives_a_gap_meanwhile(tmp_path: Path) -> None:
+def test_a_chip_that_was_reset_is_set_up_anew_after_a_gap(tmp_path: Path) -> None:
     chip = FakeIna226()
     (monitor,) = opened(tmp_path, FakeBus(at_40=chip), SPEC)
     chip.reset()  # the power failed, and it converts again in its own configuration

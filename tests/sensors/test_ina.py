@@ -142,7 +142,7 @@ def test_nothing_is_ready_right_after_it_was_set_up(name: str) -> None:
 
 
 @with_overflow
-def test_after_an_overflow_current_and_power_count_for_nothing_and_the_voltage_does(name: str) -> None:
+def test_after_an_overflow_only_the_voltage_counts(name: str) -> None:
     chip, fake = PAIRS[name]()
     registers = wired(chip, fake)
     register, bit = {"ina219": (2, 0), "ina228": (0x0B, 9)}.get(name, (6, 2))

@@ -138,7 +138,7 @@ def test_data_that_repeats_are_a_gap(client: Path, tmp_path: Path) -> None:
         wait_for_gap(made, "repeats what it said before")
 
 
-def test_a_service_that_is_not_there_is_told_in_the_clients_words(client: Path, tmp_path: Path) -> None:
+def test_a_missing_service_is_reported_in_the_clients_words(client: Path, tmp_path: Path) -> None:
     with source(asking(client, tmp_path)) as made:
         assert "jtop.service is not active" in wait_for_gap(made, "jetson-stats: ")
 
@@ -148,7 +148,7 @@ def test_a_service_of_another_version_is_told(client: Path, tmp_path: Path) -> N
         assert "4.3.2" in wait_for_gap(made, "Mismatch version")
 
 
-def test_a_service_that_never_answers_is_given_up_and_its_client_killed(client: Path, tmp_path: Path) -> None:
+def test_a_service_that_never_answers_is_killed(client: Path, tmp_path: Path) -> None:
     now = Clock()
     with service(tmp_path, "mute"), source(asking(client, tmp_path), now) as made:
         read(made)
@@ -243,7 +243,7 @@ def test_one_that_talks_without_end_is_given_up() -> None:
         wait_for_gap(made, "ended without a word")
 
 
-def test_a_closed_one_is_gone_with_what_it_started_and_never_comes_back() -> None:
+def test_a_closed_helper_is_gone_with_all_it_started() -> None:
     code = """
 import subprocess
 print(json.dumps({"uptime_s": 1, "started": subprocess.Popen(["sleep", "600"]).pid}), flush=True)

@@ -36,7 +36,7 @@ def read_timed(source: Source) -> tuple[Sequence[float | Gap], float, float]:
     return values, begin, time.monotonic()
 
 
-def test_the_systems_load_is_what_its_cpus_did_beside_idling_and_waiting(tmp_path: Path) -> None:
+def test_the_systems_load_leaves_out_idle_and_iowait(tmp_path: Path) -> None:
     before = (100, 10, 50, 9000, 500, 5, 5, 20, 40, 4)
     # user nice system idle iowait irq softirq steal guest guest_nice; guest is in user already.
     after = tuple(x + dx for x, dx in zip(before, (40, 10, 20, 7000, 3000, 10, 20, 50, 40, 9), strict=True))
@@ -109,7 +109,7 @@ def test_a_process_that_ended_is_a_gap() -> None:
     assert engine.read() == [Gap("the process is gone")]
 
 
-def test_a_process_that_ended_before_it_could_be_watched_is_told_as_missing() -> None:
+def test_a_process_that_ended_at_once_is_missing() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     found = load.discover_engine(process.pid, shares_process=False)

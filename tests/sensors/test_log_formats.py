@@ -35,7 +35,7 @@ def test_a_monsoon_gives_seconds_whatever_its_header_says(row: str) -> None:
     assert sample("monsoon", MONSOON, row) == (2.5, 3.33043)
 
 
-def test_a_monsoon_has_a_voltage_of_its_own_unless_another_is_given() -> None:
+def test_a_monsoon_log_has_its_voltage_unless_one_is_given() -> None:
     assert sample("monsoon", MONSOON, "2.5,1000,0,0,4.1,0,", 5.0) == (2.5, 5.0)
     assert sample("monsoon", "Time(ms),Main(mA),", "2.5,1000,", 5.0) == (2.5, 5.0)
 

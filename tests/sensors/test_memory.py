@@ -94,7 +94,7 @@ def test_a_process_that_ended_is_a_gap_and_never_nothing() -> None:
             named(found, name).read()
 
 
-def test_a_process_that_is_dead_and_not_yet_reaped_has_no_memory_and_not_zero() -> None:
+def test_a_dead_unreaped_process_has_no_memory_and_not_zero() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     read = named(memory.discover_engine(process.pid, shares_process=False), "engine memory").read()
@@ -102,7 +102,7 @@ def test_a_process_that_is_dead_and_not_yet_reaped_has_no_memory_and_not_zero() 
     assert {type(value) for value in read} == {Gap}
 
 
-def test_without_a_rollup_the_share_is_missing_and_the_rest_is_read() -> None:
+def test_without_a_rollup_only_the_share_is_missing() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     found = memory.discover_engine(process.pid, shares_process=False)

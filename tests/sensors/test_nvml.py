@@ -86,14 +86,14 @@ def test_a_gpu_that_is_lost_is_a_gap_of_each_of_its_sensors() -> None:
     ("number", "words"),
     [(pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"), (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, "NVML Shared")],
 )
-def test_a_driver_that_does_not_answer_is_missing_in_its_own_words(number: int, words: str) -> None:
+def test_a_silent_driver_is_missing_in_its_own_words(number: int, words: str) -> None:
     of = found(discrete(), init_fails=number)
     assert of.sources == ()
     (missing,) = of.missing
     assert words in missing.why
 
 
-def test_bindings_that_are_not_installed_are_missing_with_the_extra() -> None:
+def test_missing_bindings_are_listed_with_the_extra() -> None:
     def load(name: str) -> object:
         raise ImportError(name)
 
@@ -101,7 +101,7 @@ def test_bindings_that_are_not_installed_are_missing_with_the_extra() -> None:
     assert missing.fix == "pip install 'edgetop[nvml]'"
 
 
-def test_on_a_captured_board_or_without_the_driver_nothing_is_asked(tmp_path: Path) -> None:
+def test_without_the_driver_or_captured_nothing_is_asked(tmp_path: Path) -> None:
     def load(name: str) -> object:
         raise AssertionError(name)
 

@@ -55,7 +55,7 @@ def test_only_power_is_jittered() -> None:
         (Plain(POWER), 10, 1.0, (1.0, 1.5)),  # nothing is known of it but its cadence
     ],
 )
-def test_a_rate_is_a_mean_and_never_beyond_what_a_source_has_news(
+def test_a_rate_is_never_faster_than_a_source_has_news(
     source: Source, hz: float | None, cadence_s: float, interval_s: tuple[float, float]
 ) -> None:
     jittered = one(source, hz)
@@ -93,7 +93,7 @@ def busy_share(times: list[float], begin_s: float) -> float:
     return sum((t - begin_s) % 0.1 < 0.03 for t in times) / len(times)
 
 
-def test_a_load_in_step_with_even_sampling_is_seen_wrong_and_with_jitter_right() -> None:
+def test_jitter_measures_a_load_that_even_sampling_gets_wrong() -> None:
     even, uneven = (reads_at_s(source, 60) for source in (Plain(POWER, 0.1), one(Quick(POWER), 10)))
     for begin_s in random.Random(1).sample(range(100), 10):
         assert busy_share(even, begin_s / 1000 + 1e-6) in (0, 1)  # always the same phase

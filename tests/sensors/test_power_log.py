@@ -47,7 +47,7 @@ def begun(tmp_path: Path, rows: Sequence[tuple[float, float]] = (), **more: floa
     return session
 
 
-def test_samples_are_averaged_over_bins_at_the_middle_of_their_times(tmp_path: Path) -> None:
+def test_samples_are_averaged_over_bins(tmp_path: Path) -> None:
     session = begun(tmp_path, [(0.02, 4.0), (0.04, 6.0), (0.13, 8.0), (0.25, 1.0)])
     assert session.read(10.0) == [pytest.approx((0.03, 5.0)), pytest.approx((0.13, 8.0))]
 
@@ -73,7 +73,7 @@ def test_a_log_of_the_time_to_come_is_told_when_that_has_come(tmp_path: Path) ->
     assert [t for t, _ in session.read(5.5)] == [3.0, 4.0, 5.0]
 
 
-def test_what_is_appended_is_read_and_a_line_that_is_not_whole_yet_waits(tmp_path: Path) -> None:
+def test_appended_lines_are_read_once_they_are_whole(tmp_path: Path) -> None:
     session = begun(tmp_path)
     assert session.read(1.0) == []
     session.append((1.0, 5.0), (2.0, 6.0), (3.0, 7.0), end="")
@@ -146,7 +146,7 @@ def test_a_large_file_is_read_in_pieces_and_keeps_its_energy(tmp_path: Path) -> 
     assert np.mean([w for _, w in told]) == pytest.approx(watts[:149_000].mean(), rel=1e-6)
 
 
-def test_it_is_the_boards_total_by_an_external_shunt_and_says_how_it_is_aligned(tmp_path: Path) -> None:
+def test_it_is_the_total_and_says_how_it_is_aligned(tmp_path: Path) -> None:
     log = PowerLog(LogSpec(tmp_path / "a.csv", "ppk2", 5.1, -2.0), lambda: 0)
     info, peak = log.sensors
     assert (peak.id, peak.role, peak.note) == (
@@ -190,7 +190,7 @@ def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[Po
     return log, [(t_ns / NS, watts) for t_ns, watts in past.samples]
 
 
-def test_a_log_of_tegrastats_is_the_total_rail_of_now_by_its_own_time(tmp_path: Path) -> None:
+def test_a_tegrastats_log_is_the_total_rail_by_its_own_time(tmp_path: Path) -> None:
     lines = [
         printed.ORIN_NANO.replace("18:30:28", f"18:30:{28 + i}").replace("17946mW", f"{17000 + i}mW") for i in range(4)
     ]
@@ -215,7 +215,7 @@ def test_without_a_total_the_parts_are_summed_and_are_no_total(tmp_path: Path) -
     assert "VDD_GPU_SOC + VDD_CPU_CV + VIN_SYS_5V0: about the module, and no total" in str(info.note)
 
 
-def test_a_log_of_tegrastats_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
+def test_an_empty_tegrastats_log_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "later.log"
     path.touch()
     (source,) = follow(LogSpec(path, "tegrastats", None), lambda: 60 * NS).sources

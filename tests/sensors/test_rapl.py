@@ -41,7 +41,7 @@ def roles(root: Root) -> dict[str, str | None]:
     return {info.id: info.role for source in rapl.discover(root).sources for info in source.sensors}
 
 
-def test_a_laptop_has_the_platform_as_its_total_and_every_domain_once(tmp_path: Path) -> None:
+def test_a_laptop_has_psys_as_total_and_each_domain_once(tmp_path: Path) -> None:
     root = board(tmp_path, LAPTOP)
     assert roles(root) == {
         "power/package-0": "part", "power/core": "part", "power/uncore": "part", "power/psys": "total",
@@ -91,7 +91,7 @@ class Guarded(Root):
         return super().open(relative)
 
 
-def test_counters_that_only_root_may_read_are_missing_with_the_command_that_helps(tmp_path: Path) -> None:
+def test_counters_only_root_may_read_are_missing_with_a_fix(tmp_path: Path) -> None:
     board(tmp_path, LAPTOP)
     found = rapl.discover(Guarded(tmp_path))
     assert found.sources == ()
@@ -114,7 +114,7 @@ def test_a_counter_that_vanishes_is_an_error_of_its_reads(tmp_path: Path) -> Non
         domain.read()
 
 
-def test_a_counter_that_stands_still_is_a_gap_but_for_graphics_which_may_be_off(tmp_path: Path) -> None:
+def test_a_still_counter_is_a_gap_except_of_graphics(tmp_path: Path) -> None:
     for domain in rapl.discover(board(tmp_path, LAPTOP)).sources:
         domain.read()
         (value,) = domain.read()

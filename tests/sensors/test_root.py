@@ -56,7 +56,7 @@ def test_a_path_that_leads_out_is_refused(tree: Path, outside: Path, asked: str)
         Root(tree).read_text(asked.format(outside=outside))
 
 
-def test_a_folder_beside_the_root_with_its_name_as_a_beginning_is_outside(tmp_path: Path) -> None:
+def test_a_sibling_folder_with_the_same_prefix_is_outside(tmp_path: Path) -> None:
     plant(tmp_path / "tree-2", {"secret": "secret"})
     (tmp_path / "tree").mkdir()
     with pytest.raises(FileNotFoundError):
@@ -86,7 +86,7 @@ def test_links_in_a_circle_are_an_error_like_any_other(tree: Path) -> None:
     assert root.resolve("sys/a") is None
 
 
-def test_a_file_that_has_nothing_to_say_yet_is_an_error_and_no_wait(tree: Path) -> None:
+def test_a_file_without_data_yet_is_an_error_and_no_wait(tree: Path) -> None:
     os.mkfifo(tree / "sys/temp")
     writer = os.open(tree / "sys/temp", os.O_RDWR | os.O_NONBLOCK)
     try:
@@ -156,7 +156,7 @@ def test_only_the_real_root_is_the_host(tree: Path) -> None:
     assert str(os.getpid()) in Root().names("proc")
 
 
-def test_what_could_not_be_read_when_captured_fails_alike_whatever_the_way_to_it(tmp_path: Path) -> None:
+def test_unreadable_when_captured_fails_alike_by_every_path(tmp_path: Path) -> None:
     files = {"unreadable.txt": "ENODATA sys/a/temp\nnonsense\nEFROB sys/a/load\n", "sys/a/temp": "", "sys/a/load": ""}
     root = plant(tmp_path, files)
     link(tmp_path, "sys/b", "a")
@@ -213,7 +213,7 @@ def test_the_first_line_is_what_it_says_or_nothing(tmp_path: Path, content: str,
     assert Root(tmp_path).line("absent") is None
 
 
-def test_a_file_read_again_and_again_is_read_anew_through_one_descriptor() -> None:
+def test_a_file_is_read_anew_through_one_descriptor() -> None:
     root = Root()
     files = [root.file("proc/self/status"), root.file("proc/stat")]
     before = [file.read_text() for file in files]
@@ -224,14 +224,14 @@ def test_a_file_read_again_and_again_is_read_anew_through_one_descriptor() -> No
     assert root.open_files == 0
 
 
-def test_a_file_longer_than_a_page_is_read_whole_through_its_descriptor() -> None:
+def test_a_long_file_is_read_whole_through_its_descriptor() -> None:
     file = Root().file("proc/self/smaps")
     text = file.read_text()
     assert len(text) > READ_BYTES / 4
     assert file.read_text().splitlines()[0] == text.splitlines()[0]
 
 
-def test_the_file_of_a_process_that_ended_is_an_error_like_that_of_one_that_never_was() -> None:
+def test_the_file_of_an_ended_process_is_an_error() -> None:
     root = Root()
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     file = root.file(f"proc/{process.pid}/stat")

@@ -78,7 +78,7 @@ def test_none_is_due_before_its_time_and_none_twice_at_once() -> None:
     assert schedule.next_due_ns() is None
 
 
-def test_values_become_readings_of_their_sensors_at_the_middle_of_the_read() -> None:
+def test_values_become_readings_at_the_middle_of_the_read() -> None:
     schedule = Schedule([source("one"), source("two", sensors=2)], 0)
     for values in ([1.0], [2.0, 3.0]):
         entry = schedule.take(0)
@@ -132,7 +132,7 @@ def test_a_late_source_is_not_read_in_a_burst() -> None:
     assert told.wait_ns() == NS
 
 
-def test_a_source_that_keeps_failing_is_asked_ever_more_rarely_up_to_a_limit() -> None:
+def test_a_failing_source_is_read_ever_more_rarely() -> None:
     told = Told(source("a"))
     waits = []
     for _ in range(40):
@@ -166,7 +166,7 @@ def test_a_source_of_which_one_value_is_there_is_not_failing() -> None:
     assert told.wait_ns() == NS
 
 
-def test_a_loss_is_told_once_with_its_reason_and_so_is_the_return() -> None:
+def test_a_loss_and_a_return_are_each_reported_once() -> None:
     told = Told(source("a"))
     told.read([1.0])
     for _ in range(3):
@@ -241,7 +241,7 @@ def test_a_stuck_read_that_comes_back_is_told_each_time() -> None:
         told.now_ns += NS
 
 
-def test_a_stuck_read_that_comes_back_with_nothing_leaves_the_sensor_lost() -> None:
+def test_a_stuck_read_without_values_leaves_the_sensor_lost() -> None:
     told = Told(source("a"))
     told.read([1.0])
     told.now_ns = NS
@@ -263,7 +263,7 @@ def test_what_a_log_tells_is_dated_as_it_says_and_no_loss() -> None:
     assert told.wait_ns() == NS
 
 
-def test_a_log_that_is_gone_is_lost_and_back_when_it_is_there_again() -> None:
+def test_a_log_that_is_gone_is_lost_and_comes_back() -> None:
     told = Told(source("log"))
     told.read([Backlog("past", ((10, 1.0),))])
     told.read(GONE)
@@ -322,7 +322,7 @@ def test_a_read_under_20_ms_holds_nothing_up() -> None:
     assert told.events() == []
 
 
-def test_a_source_with_the_same_sensors_takes_the_place_of_one_that_is_gone() -> None:
+def test_a_source_with_the_same_sensors_replaces_the_old_one() -> None:
     told = Told(source("rss"))
     told.read([1.0])
     for _ in range(5):  # it is asked less and less often

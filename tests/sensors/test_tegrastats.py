@@ -18,7 +18,7 @@ def values(line: str) -> dict[str, float]:
     return dict(parsed.values)
 
 
-def test_a_line_of_jetpack_4_tells_memory_loads_clocks_heat_and_power_of_now() -> None:
+def test_a_line_of_jetpack_4_has_all_its_values() -> None:
     assert values(printed.NANO) == {
         "mem/system-used": 1923.0, "mem/system-swap": 191.0, "load/cpu": 12.0,
         "freq/cpu0": 1224.0, "freq/cpu1": 1224.0, "freq/cpu2": 1224.0,
@@ -28,7 +28,7 @@ def test_a_line_of_jetpack_4_tells_memory_loads_clocks_heat_and_power_of_now() -
     }  # fmt: skip
 
 
-def test_a_line_of_jetpack_6_has_its_time_and_what_is_off_is_not_there() -> None:
+def test_a_line_of_jetpack_6_has_its_time_and_nothing_off() -> None:
     line = parse_line(printed.ORIN_NANO)
     assert line is not None
     assert (line.time, line.memory_mib) == (datetime(2025, 5, 15, 18, 30, 28), 7620)  # noqa: DTZ001  local
@@ -38,20 +38,20 @@ def test_a_line_of_jetpack_6_has_its_time_and_what_is_off_is_not_there() -> None
     assert not {name for name in told if "nvjpg" in name or "pva" in name}
 
 
-def test_what_is_powered_off_or_a_constant_or_not_wired_is_no_reading() -> None:
+def test_powered_off_constant_or_unwired_is_no_reading() -> None:
     agx = values(printed.AGX_ORIN)
     assert {name for name in agx if name.startswith("temp/")} == {"temp/CPU", "temp/Tboard", "temp/tj"}
     assert "power/NC" not in agx
     assert "temp/PMIC" not in values(printed.XAVIER_NX)
 
 
-def test_thors_clocks_without_loads_and_the_old_tx1s_loads_without_clocks() -> None:
+def test_thor_has_clocks_alone_and_the_tx1_loads_alone() -> None:
     thor, tx1 = values(printed.THOR), values(printed.TX1)
     assert (thor["freq/gpu"], thor["freq/nvenc0"], "load/gpu" in thor) == (1575.0, 1556.0, False)
     assert (tx1["load/cpu"], tx1["freq/cpu0"], tx1["load/emc"], tx1["load/gpu"]) == (64.0, 408.0, 1.0, 3.0)
 
 
-def test_the_memory_controllers_share_without_its_clock_was_never_measured() -> None:
+def test_memory_controller_load_needs_its_clock() -> None:
     """Without root its files cannot be read, and it prints 0 %."""
     told = values(printed.PLAIN_USER)
     assert (told["load/gpu"], "load/emc" in told) == (12.0, False)
@@ -64,7 +64,7 @@ TOTALS = {
 
 
 @pytest.mark.parametrize("board", TOTALS)
-def test_the_total_is_the_rail_that_is_it_and_never_a_sum_with_its_parts(board: str) -> None:
+def test_the_total_is_one_rail_and_never_a_sum(board: str) -> None:
     line = parse_line(LINES[board])
     assert line is not None
     plan = plan_of_lines(line.rails)

@@ -128,7 +128,7 @@ def labels(tmp_path: Path, types: Sequence[str]) -> list[str]:
     return [zone.sensors[0].label for zone in thermal.discover(root).sources]
 
 
-def test_zones_are_named_by_their_type_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_zones_are_named_by_type_in_order_of_number(tmp_path: Path) -> None:
     types = [f"zone-{word}" for word in "abcdefghijkl"]
     assert labels(tmp_path, types) == types
 
@@ -154,7 +154,7 @@ def test_a_zone_without_a_type_is_passed_over(tmp_path: Path, file: str) -> None
 
 
 @pytest.mark.parametrize("device", ["cpufreq-cpu0", "devfreq-17000000.gpu", "cpu-throttle-alert"])
-def test_a_passive_trip_bound_to_what_slows_the_computation_counts(tmp_path: Path, device: str) -> None:
+def test_a_passive_trip_bound_to_a_throttling_device_counts(tmp_path: Path, device: str) -> None:
     root = plant_zone(tmp_path, trips=[("passive", "85000")], bound={device: 0})
     assert trips_of(root) == {"passive": 85.0}
 

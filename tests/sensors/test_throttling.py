@@ -47,7 +47,7 @@ def test_what_slows_nothing_never_counts(tmp_path: Path, harmless: str) -> None:
     assert read(plant_devices(tmp_path, cpufreq__cpu0="0", **{harmless: "4"}))["throttle/thermal"] == 0.0
 
 
-def test_a_device_that_cannot_be_read_leaves_it_open_unless_another_is_at_work(tmp_path: Path) -> None:
+def test_an_unreadable_device_is_a_gap_unless_another_throttles(tmp_path: Path) -> None:
     root = plant_devices(tmp_path, cpufreq__cpu0="x", cpufreq__cpu4="0", pwm__fan="y")
     flags = read(root)
     assert isinstance(flags["throttle/thermal"], Gap)
@@ -66,7 +66,7 @@ def test_fans_alone_say_nothing_about_throttling(tmp_path: Path) -> None:
     assert [missing.what for missing in throttling.discover(root).missing] == ["throttling cooling devices"]
 
 
-def test_the_devices_of_a_pc_at_rest_do_not_prove_that_it_runs_at_full_speed(tmp_path: Path) -> None:
+def test_acpi_devices_at_rest_do_not_prove_full_speed(tmp_path: Path) -> None:
     root = plant_devices(tmp_path, Processor="0", intel_powerclamp="-1")
     assert read(root) == {"cooling/0-Processor": 0.0, "cooling/1-intel_powerclamp": 0.0}
     assert throttling.discover(root).missing
@@ -103,6 +103,6 @@ def test_what_was_counted_since_boot_is_sticky_and_not_of_now(tmp_path: Path) ->
     assert next(reads) == [0.0, 1.0, 0.0, 0.0]
 
 
-def test_a_device_at_work_counts_beside_a_counter_that_does_not_move(tmp_path: Path) -> None:
+def test_a_device_at_work_counts_beside_a_still_counter(tmp_path: Path) -> None:
     plant_counts(tmp_path, 0, 0)
     assert [flags[0] for flags in limits(plant_devices(tmp_path, Processor="3"), 0.0, 1.0)] == [1.0, 1.0]

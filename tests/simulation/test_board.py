@@ -58,7 +58,7 @@ def stage(tmp_path: Path) -> Iterator[Open]:
         board.__exit__(None, None, None)
 
 
-def test_trouble_reaches_the_engine_s_page_and_the_sensors_files_and_is_told(stage: Open) -> None:
+def test_trouble_reaches_the_engine_the_files_and_the_report(stage: Open) -> None:
     pi = stage("under-voltage")
     assert (pi.page.doubles[SLOWDOWN], pi.file("commands/vcgencmd_get_throttled")) == (0.0, "throttled=0x0")
     pi.advance(500)
@@ -148,7 +148,7 @@ def test_it_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not board._thread.is_alive()
 
 
-def test_one_whose_files_cannot_be_written_any_more_says_so_and_stands_still(tmp_path: Path) -> None:
+def test_a_board_that_cannot_write_says_so_and_stands_still(tmp_path: Path) -> None:
     told: list[str] = []
     with VirtualBoard(SCENARIOS["thermal"], 20.0, place=tmp_path) as board:
         shutil.rmtree(tmp_path)
@@ -164,7 +164,7 @@ def test_one_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_as_warm_as_the_last_session_left_it_and_has_cooled_since(tmp_path: Path) -> None:
+def test_it_starts_as_warm_as_left_less_what_it_cooled(tmp_path: Path) -> None:
     clock, kept = ManualClock(), tmp_path / "board.json"
 
     def board() -> VirtualBoard:

@@ -53,7 +53,7 @@ class Planted:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_board_at_rest_reads_without_a_gap_and_nothing_limits_it(name: str, tmp_path: Path) -> None:
+def test_a_board_at_rest_has_no_gap_and_no_limit(name: str, tmp_path: Path) -> None:
     values = Planted(tmp_path, name).read()
     assert not {sensor for sensor, value in values.items() if isinstance(value, Gap)}
     limits = {sensor: value for sensor, value in values.items() if sensor.startswith("throttle/")}

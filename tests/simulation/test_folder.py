@@ -65,7 +65,7 @@ def test_a_reader_has_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     folder.remove()
 
 
-def test_the_folder_of_a_killed_board_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+def test_only_the_folder_of_a_killed_board_is_removed(tmp_path: Path) -> None:
     living = BoardFolder(tmp_path)
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert killed.returncode == -9

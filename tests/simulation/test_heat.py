@@ -23,7 +23,7 @@ def test_without_power_it_is_as_warm_as_the_air() -> None:
 
 @given(WATTS, RESISTANCE)
 @settings(deadline=None, max_examples=30)
-def test_in_the_end_it_is_above_the_air_by_power_times_resistance(watts: float, resistance: float) -> None:
+def test_it_settles_above_the_air_by_power_times_resistance(watts: float, resistance: float) -> None:
     expected = pytest.approx(25 + watts * (0.5 + resistance))
     assert cold().after(math.inf, watts, resistance).celsius(25.0) == expected
     assert cold().after(1e6, watts, resistance).celsius(25.0) == expected

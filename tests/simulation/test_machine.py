@@ -31,7 +31,7 @@ def first(name: str, busy: float = 1.0) -> int:
     return next(i for i, machine in enumerate(session_state(name, busy=busy)) if machine.slowdown > 0)
 
 
-def test_a_stuck_fan_throttles_the_clock_at_the_trip_and_a_running_one_lifts_it() -> None:
+def test_a_stuck_fan_throttles_and_a_running_one_ends_it() -> None:
     told = list(session_state("thermal"))
     cut = first("thermal")
     assert 300 < cut < 500
@@ -66,7 +66,7 @@ def test_a_healthy_board_is_hot_and_fine() -> None:
 
 
 @pytest.mark.parametrize(("name", "slowdown"), [("power-cap", 3 / 7), ("under-voltage", 0.6)])
-def test_trouble_of_the_supply_slows_by_as_much_as_its_clock_says(name: str, slowdown: float) -> None:
+def test_supply_trouble_slows_as_much_as_its_clock_says(name: str, slowdown: float) -> None:
     told = list(session_state(name))
     assert [machine.slowdown for machine in told if machine.is_troubled] == pytest.approx([slowdown] * 1800, rel=1e-9)
     assert {machine.slowdown for machine in told if not machine.is_troubled} == {0.0}

@@ -66,7 +66,7 @@ def test_links_are_kept_and_files_lie_where_the_kernel_has_them(tmp_path: Path) 
     assert replayed.read_text("sys/class/thermal/thermal_zone0/cdev0/type") == "cpufreq-cpu0"
 
 
-def test_a_file_that_cannot_be_read_fails_in_the_same_way_when_replayed(tmp_path: Path) -> None:
+def test_an_unreadable_file_fails_alike_when_replayed(tmp_path: Path) -> None:
     root = plant(tmp_path / "board", {**ZONE, "unreadable.txt": "EAGAIN sys/class/thermal/thermal_zone0/temp\n"})
     capture = collect(root)
     assert [note for note in capture.notes if "thermal_zone0/temp: EAGAIN" in note]
@@ -153,7 +153,7 @@ def test_nothing_private_is_in_the_archive(tmp_path: Path) -> None:
     assert [note for note in capture.notes if note.startswith("1 paths were left out")]
 
 
-def test_what_has_the_form_of_an_address_is_removed_though_nobody_knows_it(tmp_path: Path) -> None:
+def test_what_has_the_form_of_an_address_is_removed(tmp_path: Path) -> None:
     private = Private(plant(tmp_path, {}))
     for text in ("02:00:5e:10:00:ff", "C0-FF-EE-00-11-22", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "0f" * 16):
         assert set(private.scrub(f"at {text}, ".encode()).decode()) <= set("at x:-,")
@@ -188,7 +188,7 @@ def test_a_name_the_kernel_would_not_give_is_left_out(tmp_path: Path, name: str)
     assert [note for note in capture.notes if "not one the kernel gives" in note]
 
 
-def test_links_that_lead_out_or_round_in_a_circle_are_not_followed(tmp_path: Path) -> None:
+def test_links_out_or_in_a_circle_are_not_followed(tmp_path: Path) -> None:
     plant(tmp_path / "outside", {"temp": "secret\n", "type": "secret\n"})
     root = plant(tmp_path / "board", ZONE)
     link(tmp_path / "board", "sys/class/thermal/thermal_zone1", tmp_path / "outside")
@@ -197,7 +197,7 @@ def test_links_that_lead_out_or_round_in_a_circle_are_not_followed(tmp_path: Pat
     assert (set(capture.files), capture.links) == (set(ZONE), {})
 
 
-def test_the_archive_tells_no_owner_and_no_time_and_stays_in_its_folder(tmp_path: Path) -> None:
+def test_the_archive_has_no_owner_no_time_and_no_way_out(tmp_path: Path) -> None:
     root = plant(tmp_path / "board", ZONE)
     link(tmp_path / "board", "sys/class/thermal/thermal_zone0/cdev0", "../thermal_zone0")
     path = tmp_path / "board.tar.gz"
@@ -216,7 +216,7 @@ def test_the_same_board_gives_the_same_archive(tmp_path: Path) -> None:
     assert pack(collect(root)) == pack(collect(root))
 
 
-def test_the_file_is_for_its_owner_alone_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+def test_the_file_is_private_and_replaces_nothing_unasked(tmp_path: Path) -> None:
     capture, path = collect(plant(tmp_path / "board", ZONE)), tmp_path / "board.tar.gz"
     before = os.umask(0)
     try:

@@ -114,7 +114,7 @@ def test_a_clock_that_stands_still_makes_no_rate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.EDOM, errno.ETIMEDOUT])
-def test_a_failure_of_the_bpmp_is_an_error_and_the_next_interval_is_whole(tmp_path: Path, error: int) -> None:
+def test_after_a_failure_of_the_bpmp_the_next_interval_is_whole(tmp_path: Path, error: int) -> None:
     root = RefusingRoot(tmp_path, error)
     watched = Watched(tmp_path, 0, 0, 0, root=root)
     root.endings = ("oc2_event_cnt",)

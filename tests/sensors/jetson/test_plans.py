@@ -22,7 +22,7 @@ def test_boards_with_a_total_rail(labels: set[str], total: str) -> None:
     assert roles(labels) == {label: "total" if label == total else "part" for label in labels}
 
 
-def test_agx_orin_has_no_total_and_a_rail_within_another_is_no_part() -> None:
+def test_agx_orin_has_no_total_and_an_inner_rail_is_no_part() -> None:
     assert roles(AGX_ORIN) == {
         "VDD_GPU_SOC": "part",
         "VDD_CPU_CV": "part",

@@ -97,7 +97,7 @@ AGX_ORIN: Channels = [("VDD_GPU_SOC", 20064, 157), ("VDD_CPU_CV", 20064, 713), (
 AGX_ORIN_2: Channels = [("NC", 0, 0), ("VDDQ_VDD2_1V8AO", 5024, 217)]
 
 
-def test_a_board_without_a_total_has_a_sum_that_counts_nothing_twice(tmp_path: Path) -> None:
+def test_a_sum_counts_nothing_twice(tmp_path: Path) -> None:
     found = discover(tmp_path, hwmon_files(AGX_ORIN), hwmon_files(AGX_ORIN_2, 2))
     told = values(found)
     assert told["power/module-sum"] == pytest.approx(22.424416, rel=1e-12)  # and not 23.514624
@@ -107,7 +107,7 @@ def test_a_board_without_a_total_has_a_sum_that_counts_nothing_twice(tmp_path: P
     assert "power/module-sum" not in roles(found)
 
 
-def test_the_parts_of_a_sum_are_read_together_though_two_chips_measure_them(tmp_path: Path) -> None:
+def test_parts_of_a_sum_on_two_chips_are_read_together(tmp_path: Path) -> None:
     xavier = [("GPU", 19000, 100), ("CPU", 19000, 100), ("SOC", 19000, 100)]
     xavier_2 = [("CV", 19000, 100), ("VDDRQ", 19000, 100), ("SYS5V", 19000, 100)]
     source = the_source(discover(tmp_path, hwmon_files(xavier), hwmon_files(xavier_2, 2)))
@@ -148,7 +148,7 @@ def test_a_channel_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
     assert "power/ina3221-2" in values(discover(tmp_path, hwmon_files([("VDD_IN", 5000, 1), (None, 5000, 1)])))
 
 
-def test_a_rail_that_is_switched_off_is_missing_with_the_way_to_switch_it_on(tmp_path: Path) -> None:
+def test_a_rail_switched_off_is_missing_with_its_fix(tmp_path: Path) -> None:
     found = discover(tmp_path, hwmon_files(ORIN_NANO), {CHIP.format(1, "in2_enable"): "0\n"})
     assert "power/VDD_CPU_GPU_CV" not in values(found)
     (missing,) = found.missing
@@ -156,7 +156,7 @@ def test_a_rail_that_is_switched_off_is_missing_with_the_way_to_switch_it_on(tmp
     assert missing.fix == "echo 1 | sudo tee /sys/class/hwmon/hwmon1/in2_enable"
 
 
-def test_a_rail_that_is_switched_off_in_mid_run_costs_only_itself(tmp_path: Path) -> None:
+def test_a_rail_switched_off_in_mid_run_costs_only_itself(tmp_path: Path) -> None:
     root = RefusingRoot(tmp_path, errno.ENODATA)
     discover(tmp_path, hwmon_files(ORIN_NANO))
     source = the_source(rails.discover(root))
@@ -205,7 +205,7 @@ def test_another_unit_or_no_number_is_a_gap(tmp_path: Path, content: str) -> Non
 
 
 @pytest.mark.parametrize("denied", ["rail_name_0", "in_power0_input", "in_current2_input"])
-def test_rails_that_only_root_may_read_are_missing_with_the_way_to_open_them(tmp_path: Path, denied: str) -> None:
+def test_rails_only_root_may_read_are_missing_with_a_fix(tmp_path: Path, denied: str) -> None:
     discover(tmp_path, iio_files())
     found = rails.discover(RefusingRoot(tmp_path, errno.EACCES, denied))
     assert found.sources == ()

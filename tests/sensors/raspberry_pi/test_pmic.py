@@ -45,7 +45,7 @@ def test_currents_and_voltages_pair_by_their_name(tmp_path: Path) -> None:
     }
 
 
-def test_the_sum_is_neither_total_nor_part_and_says_what_it_omits(tmp_path: Path) -> None:
+def test_the_sum_has_no_role_and_says_what_it_omits(tmp_path: Path) -> None:
     infos = {info.id: info for info in discovered(tmp_path).sensors}
     assert {info_id: info.role for info_id, info in infos.items()} == {
         "power/3V3_SYS": "part",
@@ -62,7 +62,7 @@ def test_it_is_asked_at_most_once_a_second(tmp_path: Path) -> None:
     assert min(source.cadence_s, source.fastest_s) >= 1.0
 
 
-def test_a_rail_that_is_no_longer_told_is_a_gap_and_so_is_the_sum(tmp_path: Path) -> None:
+def test_a_rail_without_answer_makes_the_sum_a_gap_too(tmp_path: Path) -> None:
     source = discovered(tmp_path)
     plant(tmp_path, {ANSWER: TWO_RAILS.replace("VDD_CORE_V", "VDD_CORA_V")})
     told = values(source)
