@@ -2,7 +2,7 @@
 
 Twice a second, or four times where much comes, it empties the engine's pipe and the sensors' readings into one batch,
 hands that to the recorder and to the feed, and decides whether the session is over. It
-knows no screen and formats nothing.
+has no screen and formats nothing.
 """
 
 import gc
@@ -209,7 +209,7 @@ class Conductor:
                 return
         if state.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
-            gc.freeze()  # the objects of now stay: to look through them for garbage takes 50 ms each time
+            gc.freeze()  # the objects of now stay: to search them for garbage takes 50 ms each time
         self._hand_on(self._batch(update, readings, sensor_events))
         self._rotate_if_due()
         if self.began_measuring.is_set():

@@ -33,7 +33,7 @@ class FullyDelegated:
         self.isolation = engine.isolation
         self._engine = engine
         self._asked = spec.requested
-        self._hosts: frozenset[str] = frozenset()  # who shall run nothing
+        self._hosts: frozenset[str] = frozenset()  # providers that shall run nothing
         self._dropped = ""
         self._is_proven = self._is_over = False
         self.start, self.stop, self.profile, self.close = engine.start, engine.stop, engine.profile, engine.close

@@ -1,9 +1,9 @@
 """Commands of the user that are run when something happens: `--on-event`.
 
-Each hook has a thread, so that whoever offers an event never waits. What a command prints goes
+Each hook has a thread, so that offering an event never waits. What a command prints goes
 into an event of the session and nowhere else; what it costs is bounded: no more often than once
 a minute, for half a minute at most, at a lower priority than the engine. What came too soon after
-another is told at the next run, or when the session ends.
+another is reported at the next run, or when the session ends.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ APART_NS = 60_000_000_000
 TIMEOUT_S = 30.0
 GRACE_S = 5.0  # at the end of the session
 NICENESS = 5
-KEPT_OUTPUT = 1_000  # characters, the last
-LOOK_EVERY_S = 0.1
+OUTPUT_CHARS = 1_000  # characters, the last
+POLL_S = 0.1
 
 NOT_STARTED = 127  # as shells have it
 
@@ -41,19 +41,19 @@ class Hook:
         return f"{self.event}={os.path.basename(self.command[0])}"  # noqa: PTH119  a name, not a file
 
 
-class Tell(Protocol):
+class AddEvent(Protocol):
     def __call__(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None: ...
 
 
 class _Worker:
     """One hook, and the thread on which it runs."""
 
-    def __init__(self, hook: Hook, tell: Tell, timeout_s: float) -> None:
+    def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
         self.hook = hook
         self.skipped = 0  # events since it ran last
         self.ran_ns: int | None = None
         self._last_skipped: Mapping[str, Any] | None = None
-        self._tell = tell
+        self._add_event = add_event
         self._timeout_s = timeout_s
         self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._until_s: float | None = None  # the end of the grace
@@ -108,19 +108,19 @@ class _Worker:
                 selector.register(process.stdout, selectors.EVENT_READ)
                 while process.poll() is None and not self._is_late(until_s):
                     if not selector.get_map():
-                        time.sleep(LOOK_EVERY_S)
-                    elif selector.select(LOOK_EVERY_S):
+                        time.sleep(POLL_S)
+                    elif selector.select(POLL_S):
                         chunk = os.read(process.stdout.fileno(), 65_536)
-                        output = (output + chunk)[-4 * KEPT_OUTPUT :]
+                        output = (output + chunk)[-4 * OUTPUT_CHARS :]
                         if not chunk:
                             selector.unregister(process.stdout)
                 while selector.get_map() and selector.select(0) and (chunk := os.read(process.stdout.fileno(), 65_536)):
-                    output = (output + chunk)[-4 * KEPT_OUTPUT :]
+                    output = (output + chunk)[-4 * OUTPUT_CHARS :]
             was_killed = process.poll() is None
             if was_killed:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-        text = output.decode(errors="replace").strip()[-KEPT_OUTPUT:]
+        text = output.decode(errors="replace").strip()[-OUTPUT_CHARS:]
         return None if was_killed else process.returncode, text
 
     def _is_late(self, until_s: float) -> bool:
@@ -130,7 +130,7 @@ class _Worker:
         said = f": {output}" if output else ""
         data: dict[str, JsonValue] = {"event": event, "exit_code": code, "output": output}
         if code == 0:
-            self._tell("hook-ran", "info", "hook", f"{self.hook.label} ran{said}", **data)
+            self._add_event("hook-ran", "info", "hook", f"{self.hook.label} ran{said}", **data)
             return
         if code is None:
             why = f"was killed after {took_s:.0f} s"
@@ -138,7 +138,7 @@ class _Worker:
             why = "could not be started"
         else:
             why = f"ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        self._tell("hook-failed", "warning", "hook", f"{self.hook.label} {why}{said}", **data)
+        self._add_event("hook-failed", "warning", "hook", f"{self.hook.label} {why}{said}", **data)
 
 
 def _signal_name(number: int) -> str:
@@ -151,16 +151,16 @@ class Hooks:
     def __init__(
         self,
         hooks: Sequence[Hook],
-        tell: Tell,
+        add_event: AddEvent,
         now_ns: Callable[[], int],
         *,
         any_event: str,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`tell`: of a hook that ran or failed; called from the hooks' threads. `any_event`: the name for all."""
+        """`add_event` is called from the hooks' threads. `any_event`: the name for all."""
         self._now_ns = now_ns
         self._any_event = any_event
-        self._workers = [_Worker(hook, tell, timeout_s) for hook in hooks]
+        self._workers = [_Worker(hook, add_event, timeout_s) for hook in hooks]
 
     def offer(self, event: str, document: Mapping[str, Any]) -> None:
         """Run the hooks of this event, but those that ran within the last minute."""

@@ -43,7 +43,7 @@ class Fingerprint:
         self._thread.start()
 
     def take(self) -> str | None:
-        """The hexadecimal digest the first time it is known; None before and after."""
+        """The hexadecimal digest, once; None before it is there and after."""
         value, self._value = self._value, None
         return value
 

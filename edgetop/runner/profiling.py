@@ -89,7 +89,7 @@ class Profiled:
         return float(np.median(every)) if every else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
-        """Median of the inferences just before a burst that were not instrumented; None: not known."""
+        """Median of the inferences just before a burst that were not instrumented; None: unknown."""
         if burst.plain_disturbed:
             return None
         return plain_ns(np.concatenate([NO_INFERENCES, *self.records]), burst.monotonic_ns)

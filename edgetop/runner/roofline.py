@@ -89,7 +89,7 @@ def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
 
 
 def _with_work(probe: EngineSpec, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:
-    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed for what is kept
+    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed for what is stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
     return with_work(inspected(read_model(Path(probe.model), probe.format), {}), infos)

@@ -19,13 +19,13 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Keep it, or go on without; what is to be told about the recording itself."""
+        """Store it, or go on without. Returns events about the recording itself."""
 
     def prepare_end(self) -> None:
         """`finish` will be called soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """What of the session is not in the recording. Raises RecordingError where something could not be kept."""
+        """What of the session is not in the recording. Raises RecordingError where something could not be stored."""
 
     def discard(self) -> None: ...
 
@@ -41,11 +41,11 @@ class Following:
 
 
 class Rotation:
-    def __init__(self, every_ns: int, make: Callable[[Manifest], Following], told: Callable[[str], None]) -> None:
-        """`make`: of the manifest until now; raises EdgetopError. `told` is called with what went wrong, in words."""
+    def __init__(self, every_ns: int, make: Callable[[Manifest], Following], report: Callable[[str], None]) -> None:
+        """`make`: of the manifest until now; raises EdgetopError. `report` is called with what went wrong, in words."""
         self._every_ns = every_ns
         self._make = make
-        self._told = told
+        self._report = report
         self._due_ns = every_ns
         self._making: threading.Thread | None = None
         self._made: Following | None = None
@@ -69,7 +69,7 @@ class Rotation:
         try:
             self._made = self._make(manifest)
         except (EdgetopError, OSError) as error:
-            self._told(f"no new session can begin, the recording goes on in this one: {error}")
+            self._report(f"no new session can begin, the recording goes on in this one: {error}")
 
     def finish(self, recorder: Recorder, manifest: Manifest) -> None:
         """Complete a recording while the next goes on."""
@@ -81,9 +81,9 @@ class Rotation:
         try:
             recorder.finish(manifest)
         except EdgetopError as error:
-            self._told(str(error))
-        except Exception as error:  # noqa: BLE001  a defect of ours: told, and the next session goes on
-            self._told(f"{manifest.name}: internal error: {type(error).__name__}: {error}")
+            self._report(str(error))
+        except Exception as error:  # noqa: BLE001  a defect of ours is reported, and the next session goes on
+            self._report(f"{manifest.name}: internal error: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """The last session is over: wait for those before it; what was made for a next one is not needed."""

@@ -119,7 +119,7 @@ class SessionState:
         return self._clock.monotonic_ns() - self._origin_ns
 
     def time_left_s(self) -> float:
-        """Of the measurement, by its duration or at the pace of its runs so far; infinite where it has no known end."""
+        """Of the measurement, by its duration or at the pace of its runs so far; infinite where it has no end."""
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:

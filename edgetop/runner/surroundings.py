@@ -1,4 +1,4 @@
-"""The conditions of a session: how warm the board was as it began, who else ran, and what the engine was given.
+"""The conditions of a session: the heat as it began, other processes, and what the engine was given.
 
 Without these a figure cannot be compared. Each is read once, or while it is at hand anyway.
 """
@@ -47,7 +47,7 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int) -> None:
-        """The measured phase begins: what the engine sets for itself is set, and who ran until now does not count."""
+        """The measured phase begins: the engine has set what it sets for itself, and what ran until now does not count."""
         self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
             source.begin_survey()

@@ -1,4 +1,4 @@
-"""How busy the GPU, the NPU and the memory controller are, in percent, where the board tells.
+"""How busy the GPU, the NPU and the memory controller are, in percent, where the board reports it.
 
 Found by what their files say, since every vendor has its own: Tegra's integrated GPU in
 permille, Rockchip's devfreq devices as `load@frequency`, the RKNPU driver in debugfs, amdgpu
@@ -36,7 +36,7 @@ _EMC_ACTIVITY = (
     f"{DEBUG}/tegra_actmon/emc/avg_activity",
     f"{DEBUG}/cactmon/mc_all",
 )
-# What BPMP's firmware tells of it instead, with newer kernels. Nothing public says in which unit.
+# What BPMP's firmware has of it instead, with newer kernels. Nothing public says in which unit.
 _EMC_FIRMWARE = f"{DEBUG}/bpmp/debug/actmon/mc_all_avg_activity"
 # The clock in Hz: by BPMP from TX2 on, the clock framework's and the bandwidth manager's on the Nano
 # (bwmgr_mc.c, fops_debugfs_emc_rate), devfreq's on Thor (jetson_stats, jtop/core/memory.py, read_emc).
@@ -93,7 +93,7 @@ _CORE = re.compile(r"(?:Core[0-9]+|NPU load):\s*([0-9]{1,20})%")
 
 
 def rknpu_load(text: str) -> float:
-    """The mean over the NPU's cores; older drivers tell one figure (RKNPU driver, rknpu_debugger.c).
+    """The mean over the NPU's cores; older drivers have one figure (RKNPU driver, rknpu_debugger.c).
 
     >>> rknpu_load("NPU load:  Core0: 90%, Core1:  0%, Core2:  0%,"), rknpu_load("NPU load:  37%")
     (30.0, 37.0)
@@ -113,7 +113,7 @@ def _within(value: int, most: int) -> float:
 def discover(root: Root) -> Found:
     tegra = (_tegra_gpu(root), _tegra_emc(root)) if is_compatible(root, "nvidia,tegra") else ()
     found = join([*tegra, _rockchip(root), _drm(root)])
-    # Several devices of a kind are told apart by a number.
+    # Several devices of a kind are distinguished by a number.
     readers = [source for source in found.sources if isinstance(source, Reader)]
     labels = distinct([reader.sensors[0].label for reader in readers])
     infos = [replace(reader.sensors[0], id=f"load/{label}") for reader, label in zip(readers, labels, strict=True)]
@@ -133,7 +133,7 @@ def _tegra_gpu(root: Root) -> Found:
     files = [f"{device}/load" for device in devices if root.exists(f"{device}/load")]
     if not files:
         return Found(missing=(Missing("load/gpu", "the GPU's driver has no file `load`"),))
-    # Several names of one device: of these the first that tells a share.
+    # Several names of one device: of these the first that reads as a share.
     sources = [_source(root, "gpu", file, permille) for file in files]
     return next((found for found in sources if not isinstance(attempt(found.sources[0].read), Gap)), sources[0])
 

@@ -37,7 +37,7 @@ _JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
 
 
 def read_board(root: Root) -> Board:
-    """What can be known; the rest is None."""
+    """What can be read; the rest is None."""
     memory_kib = read_meminfo(root).get("MemTotal")
     return Board(
         model=_model(root),

@@ -2,7 +2,7 @@
 
 Which one it is stands in the real /proc/PID/cgroup, and where its files are in
 /proc/PID/mountinfo. A limit anywhere above it counts too, so every level up to the mount is
-read; what is told as left is that of the tightest level, whose memory others may share.
+read; what is shown as left is that of the tightest level, whose memory others may share.
 Documentation/admin-guide/cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/memory.rst; scheduler/sched-bwc.rst.
 """
 
@@ -35,7 +35,7 @@ from edgetop.session.manifest import SensorInfo
 NO_LIMIT_FROM = 1 << 42
 
 CPU_STAT = "cpu.stat"  # of both versions
-QUIET_READINGS = 10  # without a wait for the quota, before the next one is told
+QUIET_READINGS = 10  # without a wait for the quota, before the next one is reported
 
 _OFF = Missing(
     "mem/cgroup",

@@ -83,7 +83,7 @@ class Competitors:
             self._taken = {}
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """As of `protocol.SurveysProcesses`; who took less than LEAST_PCT is left out."""
+        """As of `protocol.SurveysProcesses`; processes below LEAST_PCT are left out."""
         with self._lock:
             at_s = self._now()
             self._measure(at_s)
@@ -124,7 +124,7 @@ class Competitors:
         return notices
 
     def _measure(self, at_s: float) -> list[tuple[str, float]]:
-        """Who took how much of a core since the last look, the most first."""
+        """Percent of a core since the last call, by name, the most first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         ours = self._ours | set(self._family.stats()) if self._family else self._ours
         self._seen, self._seen_at_s = used_by_others(ours, self._root), at_s

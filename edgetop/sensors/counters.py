@@ -47,17 +47,17 @@ class SumRate:
         before, self._before = self._before, (dict(amounts), at_s)
         if before is None or at_s <= before[1]:
             return FIRST
-        known = [name for name in amounts if name in before[0]]
-        back = [name for name in known if amounts[name] < before[0][name]]
+        again = [name for name in amounts if name in before[0]]
+        back = [name for name in again if amounts[name] < before[0][name]]
         if back:
             return Gap(f"the counter of {', '.join(back)} went back")
-        if not known:
+        if not again:
             return FIRST
-        return sum(amounts[name] - before[0][name] for name in known) / (at_s - before[1])
+        return sum(amounts[name] - before[0][name] for name in again) / (at_s - before[1])
 
 
 class EnergyCounter:
-    """Mean power, of a counter of joules that, where its range is known, begins anew."""
+    """Mean power, of a counter of joules that, where it has a range, begins anew."""
 
     def __init__(self, range_j: float | None = None) -> None:
         """`range_j`: after so many joules it begins at 0 again; None: it never does."""
@@ -65,7 +65,7 @@ class EnergyCounter:
         self._before: tuple[float, float] | None = None
 
     def watts(self, joules: float, at_s: float) -> float | Gap:
-        """Mean power since the last call, or why it cannot be told."""
+        """Mean power since the last call, or why there is none."""
         before, self._before = self._before, (joules, at_s)
         if before is None or at_s <= before[1]:
             return FIRST_ENERGY

@@ -36,7 +36,7 @@ _BOARD: tuple[Callable[[Root], Found], ...] = (
     *(memory.discover, memory.discover_pools, memory.discover_paging, traffic.discover, load.discover),
     *(accelerators.discover, load.discover_pressure, settings.discover),
 )
-# Of these, what the kernel tells of itself on any machine.
+# Of these, what the kernel has of itself on any machine.
 _SYSTEM = (memory.discover, memory.discover_paging, traffic.discover, load.discover, load.discover_pressure)
 _ENGINE = (
     *(memory.discover_engine, memory.discover_engine_faults, cgroup.discover_engine, traffic.discover_engine),
@@ -61,7 +61,7 @@ def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False,
     """Sensors of the engine's process and of edgetop's own, always from the real /proc.
 
     `is_program`: it may start others, which are a part of it. `board`: where it is this machine, also what its
-    drivers tell of the engine.
+    drivers report of the engine.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
     found = join([found, competitors.discover(pid, is_program=is_program)])

@@ -24,7 +24,7 @@ _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
 _POWER = re.compile(r"power([0-9]+)_(input|average)")
 _NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
 
-FASTEST_S = 0.1  # of power, where the chip does not tell its update interval
+FASTEST_S = 0.1  # of power, where the chip does not give its update interval
 # What the firmware of a chip says of the chip itself (drivers/gpu/drm/amd/pm, drivers/hwmon/fam15h_power.c).
 _ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
 # The highest value of a mainboard's monitor chip, of 8 bits or 9: what an input gives to which nothing is wired
@@ -86,7 +86,7 @@ def _chips(root: Root) -> Iterator[tuple[str, str]]:
     for name in root.names(CHIPS):
         folder = f"{CHIPS}/{name}"
         chip = root.line(f"{folder}/name")
-        # The link to its device tells for certain; captures and kernels without it are judged by the name.
+        # The link to its device is certain; captures and kernels without it are judged by the name.
         device = (root.resolve(f"{folder}/device") or "").rpartition("/")[2]
         if chip and not device.startswith("thermal_zone") and _underscored(chip) not in mirrors:
             yield folder, chip.replace(":", "-")
@@ -115,7 +115,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
-    """At which temperature the chip throttles or is shut down, where its driver tells."""
+    """At which temperature the chip throttles or is shut down, where its driver says so."""
     celsius = attempt(partial(read_celsius, crit))
     if isinstance(celsius, Gap) or celsius <= 0:
         return {}

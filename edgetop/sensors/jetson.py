@@ -78,7 +78,7 @@ def parse_modes(text: str) -> Modes:
 @dataclass(frozen=True, slots=True)
 class PowerMode:
     number: int
-    name: str  # of /etc/nvpmodel.conf, or "mode 2" where that does not tell
+    name: str  # of /etc/nvpmodel.conf, or "mode 2" where that does not say
     deviations: tuple[str, ...]  # limits of the mode that are not what is in force, one sentence each
     are_clocks_locked: bool  # every minimum is its maximum, as jetson_clocks leaves them
 
@@ -90,7 +90,7 @@ class PowerMode:
 
 
 def read_power_mode(root: Root) -> PowerMode | None:
-    """None where the board is no Jetson, or does not tell."""
+    """None where the board is no Jetson, or does not say."""
     if not is_compatible(root, "nvidia,tegra"):
         return None
     status = _STATUS.match(root.line(STATUS) or "")

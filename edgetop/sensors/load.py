@@ -47,7 +47,7 @@ def process_load(info: SensorInfo, cpu_seconds: Callable[[], float]) -> Reader:
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
-    """Engine and edgetop. `shares_process`: the engine is a thread, told apart by its threads."""
+    """Engine and edgetop. `shares_process`: the engine is a thread, separated by its threads."""
     note = "by threads: what Python started is edgetop, the rest is the engine" if shares_process else None
     own = sensor("load", "edgetop", "/proc/self/stat", note=note)
     engine = sensor("load", "engine", f"/proc/{pid}/stat", note=note)
@@ -205,7 +205,7 @@ def parse_schedstat(text: str) -> tuple[int, int]:
 
 
 def parse_switches(status: str) -> int:
-    """How often a CPU was taken away. Raises ValueError where the status does not tell."""
+    """How often a CPU was taken away. Raises ValueError where the status has none."""
     if match := _SWITCHES.search(status):
         return parse_int(match[1].strip())
     raise ValueError("no count of involuntary switches in the file")

@@ -1,7 +1,7 @@
 """What the rows of a power log mean: PPK2, Monsoon, NVIDIA's tegrastats, or a CSV with named columns.
 
 PPK2: nRF Connect's power profiler (pc-nrfconnect-ppk, src/actions/exportChartAction.ts):
-`Timestamp(ms),Current(uA)` and, as chosen, digital channels. It knows no voltage.
+`Timestamp(ms),Current(uA)` and, as chosen, digital channels. It has no voltage.
 Monsoon: PyMonsoon (Monsoon/sampleEngine.py): `Time(ms),Main(mA),...,Main Voltage(V),` with a
 comma at the end of every line. Its time is in seconds, whatever the header says
 (time.time() less the start), and with NumPy 2 its values are printed as `np.float64(812.3)`.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 TEGRASTATS = "tegrastats"
-INTERVAL_S = 1.0  # from one line of tegrastats to the next, where it is not told otherwise (--interval 1000)
+INTERVAL_S = 1.0  # from one line of tegrastats to the next, where nothing else is given (--interval 1000)
 FORMATS = ("ppk2", "monsoon", "csv", TEGRASTATS)
 
 _SCALES = {

@@ -6,7 +6,7 @@ and it holds the target's mmap lock), so PSS and USS are read ten times less oft
 proc(5); Documentation/filesystems/proc.rst.
 
 On Jetson the GPU shares the board's memory and its allocations are in no RSS: without them,
-a model on the GPU seems to need none. The kernel tells the sum to everybody on JetPack 4 and
+a model on the GPU seems to need none. The kernel shows the sum to everybody on JetPack 4 and
 5 (`NvMapMemUsed` of /proc/meminfo) and each process's part to root
 (debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the
 pool that cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`).
@@ -128,7 +128,7 @@ def discover_pools(root: Root) -> Found:
 
 
 def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:
-    """`shares_process`: the engine is a thread of edgetop, and its memory cannot be told apart."""
+    """`shares_process`: the engine is a thread of edgetop, and its memory cannot be separated."""
     note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
     status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
     parts = {
@@ -195,7 +195,7 @@ def accelerator_sensor(source: str) -> SensorInfo:
 
 
 def has_clients(root: Root) -> bool:
-    """Whether each process's part is told: debugfs is root's alone."""
+    """Whether each process's part can be read: debugfs is root's alone."""
     return root.text(CLIENTS).startswith("CLIENT")
 
 

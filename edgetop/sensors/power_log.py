@@ -1,10 +1,10 @@
 """A log that an instrument writes while the session runs, as a sensor of power.
 
 The file is followed as it grows, a bounded piece at a time, and never held whole. Its time 0
-is at a stated session time; what it tells of the time to come is left for then, so that a
+is at a stated session time; what it holds of the time to come is left for then, so that a
 log which was there before plays along. Samples are averaged over bins of the reading's
 cadence: an instrument's 100,000 a second become ten readings with the same energy. The highest
-sample of each bin is a reading of a second sensor: means know nothing of short peaks.
+sample of each bin is a reading of a second sensor: means hide short peaks.
 """
 
 import io
@@ -99,7 +99,7 @@ class PowerLog:
             try:
                 self._layout = layout(self._spec.format, line, self._spec.volts, self._spec.interval_s)
             except ValueError:
-                self._begin_anew()  # so that the next read looks at the first line again
+                self._begin_anew()  # so that the next read parses the first line again
                 raise
             if self._layout.has_head:
                 return

@@ -1,9 +1,9 @@
 """What the battery gives, or the mains: the board's whole input power, where a gauge measures it.
 
 ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). The sign of the current is the
-driver's own choice, so that `status` alone tells the direction. On mains the battery's gauge
-tells of charging, not of the board. USB-C ports are also listed (`ucsi-source-psy-*`): what
-they tell was negotiated, not measured.
+driver's own choice, so that `status` alone gives the direction. On mains the battery's gauge
+measures charging, not the board. USB-C ports are also listed (`ucsi-source-psy-*`): their
+values were negotiated, not measured.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def discover(root: Root) -> Found:
     mains = tuple(_mains(root, supply) for supply in measured if supply.kind == "Mains" and "online" in supply.has)
     if not batteries:
         return Found(mains)
-    # A battery counts where it feeds the board as the run begins; on mains it is told as missing.
+    # A battery counts where it feeds the board as the run begins; on mains it is listed as missing.
     status = [supply.files["status"].line() or "?" for supply in batteries]
     if DISCHARGING not in status or "Charging" in status:
         says = ", ".join(f"{supply.name} {text}" for supply, text in zip(batteries, status, strict=True))

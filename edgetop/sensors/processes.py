@@ -1,4 +1,4 @@
-"""What the kernel tells of processes and of its CPUs' time, parsed once for all that need it.
+"""Processes and the CPUs' time as the kernel has them, parsed once for all that need it.
 
 proc_pid_stat(5), proc_stat(5), proc_pid_task(5).
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from edgetop.sensors.root import Root, parse_int
 
 HOST = Root()  # the real one, whatever board the sensors read
-LOOK_S = 5.0  # for processes that began
+SEARCH_S = 5.0  # between two searches for processes that began
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SHARED_NOTE = "edgetop's own included: the engine is a thread of it"
 
@@ -51,7 +51,7 @@ def parse_stat(text: str) -> Stat:
 
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
-    """Every process that can be looked at: a few µs each."""
+    """Every process that can be read: a few µs each."""
     for name in root.entries("proc"):
         if name.isdigit():
             try:
@@ -63,20 +63,20 @@ def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
 class Family:
     """A process and all that descend from it, those included whose parents have ended meanwhile.
 
-    Who they are is looked up every few seconds: that costs about 10 us for each process of the board.
+    Its members are searched every few seconds: that costs about 10 us for each process of the board.
     """
 
     def __init__(self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic) -> None:
         self._root, self._now = root, now
         self._members: dict[int, str] = {pid: ""}  # when each began
-        self._looked_s = float("-inf")
+        self._searched_s = float("-inf")
         self._used_ticks = 0
 
     def stats(self) -> dict[int, Stat]:
         """Of each process of it that lives, by number."""
-        if self._now() - self._looked_s >= LOOK_S:
-            self._looked_s = self._now()
-            self._look()
+        if self._now() - self._searched_s >= SEARCH_S:
+            self._searched_s = self._now()
+            self._search()
         found = {}
         for pid, began in self._members.items():
             with contextlib.suppress(OSError, ValueError):  # it has ended
@@ -85,7 +85,7 @@ class Family:
                     found[pid] = stat
         return found
 
-    def _look(self) -> None:
+    def _search(self) -> None:
         children: dict[int, list[int]] = {}
         living: dict[int, str] = {}
         for pid, stat in everyone(self._root):
@@ -97,7 +97,7 @@ class Family:
         self._members = {pid: living.get(pid, "") for pid in found}
 
     def used_ticks(self) -> int:
-        """Of the CPU, by all of them so far; those that ended are counted by who started them. It never falls."""
+        """Of the CPU, by all of them so far; those that ended count for their parents. It never falls."""
         used = sum(stat.cpu_ticks + stat.ended_ticks for stat in self.stats().values())
         self._used_ticks = max(self._used_ticks, used)
         return self._used_ticks

@@ -46,7 +46,7 @@ class Gap:
 
 
 def gap_of(error: OSError | ValueError) -> Gap:
-    """What a failed read becomes: the kernel's words, or those of whoever read."""
+    """What a failed read becomes: the kernel's words, or those of the reader."""
     return Gap((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 

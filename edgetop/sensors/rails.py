@@ -27,8 +27,8 @@ from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_i
 from edgetop.session.manifest import SensorInfo
 
 # Which rail of a Jetson is the total, and which are parts, by the names its device tree gives.
-# A role is claimed only for a rail whose place is known. Parts never overlap: a rail that is fed by another part has
-# no role. Names: NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson Linux
+# A role is claimed only for a rail whose place is documented. Parts never overlap: a rail that is fed by another part
+# has no role. Names: NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson Linux
 # developer guide, "Power monitor").
 
 MODULE = "what goes into the module; the carrier board's own draw (USB, NVMe, fan) is not in it"
@@ -44,7 +44,7 @@ class RailPlan:
 
     @property
     def is_summed(self) -> bool:
-        """Whether the parts together are about the module, and nothing else tells that."""
+        """Whether the parts together are about the module, and nothing else is."""
         return self.total is None
 
 
@@ -61,7 +61,7 @@ NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VDDQ_VDD2_1V8AO": FED_BY_VIN}
 
 
 def plan_of(labels: set[str]) -> RailPlan | None:
-    """The plan of a board with rails of these names; None where it is not known."""
+    """The plan of a board with rails of these names; None where there is none."""
     complete = (plan for plan in PLANS if labels.issuperset({*plan.parts, *filter(None, [plan.total])}))
     partial = (plan for plan in PLANS if plan.total in labels)
     return next(complete, None) or next(partial, None)

@@ -1,4 +1,4 @@
-"""What the processor's energy counters (RAPL) tell of its domains, as watts.
+"""Power of the processor's domains, from its energy counters (RAPL).
 
 ABI: Documentation/power/powercap/powercap.rst. `energy_uj` counts up and begins anew at
 `max_energy_range_uj`; since Linux 5.10 it is readable by root alone (CVE-2020-8694, commit
@@ -75,7 +75,7 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 
 
 def _zones(root: Root) -> Iterator[_Zone]:
-    """Every domain once: where the memory-mapped interface tells of one that the registers tell too, these count."""
+    """Every domain once: where the memory-mapped interface and the registers both have one, the registers count."""
     folders = [name for name in root.names(ZONES) if ":" in name]
     seen: set[tuple[str | None, str]] = set()
     for folder in sorted(folders, key=lambda name: name.startswith("intel-rapl-mmio")):

@@ -1,4 +1,4 @@
-"""What only a Raspberry Pi tells: its firmware throttles, caps and measures where Linux does not see it.
+"""What only a Raspberry Pi reports: its firmware throttles, caps and measures where Linux does not see it.
 
 Nothing here runs on another board: `compatible` must begin with `raspberrypi,`. Questions to the VideoCore firmware
 go through `vcgencmd`: each is a fork (about 10 ms on a Pi) and a turn at a mailbox that the kernel serialises and
@@ -72,7 +72,7 @@ class NoAnswerError(OSError):
 
 
 class NotRegisteredError(NoAnswerError):
-    """The firmware can be asked, but does not know this question."""
+    """The firmware answers, but has no such question."""
 
 
 def ask(root: Root, *question: str) -> str:
@@ -254,7 +254,7 @@ _CLOCK = re.compile(r"frequency\([0-9]{1,4}\)=([0-9]{1,12})")
 
 
 def discover_arm_clock(root: Root) -> Found:
-    """Linux does not know: a cap of the firmware is not in `scaling_cur_freq` nor in `scaling_max_freq`.
+    """Linux has no file for it: a cap of the firmware is not in `scaling_cur_freq` nor in `scaling_max_freq`.
 
     raspberrypi/documentation, frequency-management.adoc.
     """

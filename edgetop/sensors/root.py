@@ -238,8 +238,8 @@ def _natural(name: str) -> tuple[str, int]:
     return stem, int(name[len(stem) :] or -1)
 
 
-# Monitoring chips and board identity, by content: what several sources look for in the same way.
-# ABI: Documentation/ABI/testing/sysfs-class-hwmon. The numbers of `hwmonN` move from boot to boot, so a chip is known
+# Monitoring chips and board identity, by content: what several sources search for in the same way.
+# ABI: Documentation/ABI/testing/sysfs-class-hwmon. The numbers of `hwmonN` move from boot to boot, so a chip is found
 # by the `name` its driver gives.
 
 CHIPS = "sys/class/hwmon"

@@ -16,7 +16,7 @@ from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import Readings
 
 TAKE_OVER_AFTER_NS = 50_000_000
-MAX_THREADS = 16  # so many sources that hang are one too many; their events have told by then
+MAX_THREADS = 16  # so many sources that hang are one too many; their events are reported by then
 
 
 class Sampler:

@@ -22,7 +22,7 @@ STUCK_AFTER_CADENCES = 2  # a read that takes longer is reported to the user
 STUCK_AFTER_NS = 2 * NS
 SLOW_READ_NS = 20_000_000  # what takes so long can hold up an inference,
 SLOW_FACTOR = 3  # where that is unusual of this source: a read that is always slow explains no single one
-SLOW_READS = 3  # before one is known to be unusual
+SLOW_READS = 3  # before one can be unusual
 SEED = 4  # of jitter: the same run is sampled the same way
 
 

@@ -66,7 +66,7 @@ def parse_line(text: str) -> Line | None:
     time = None
     if head[1]:
         try:
-            time = datetime.strptime(head[1], "%m-%d-%Y %H:%M:%S")  # noqa: DTZ007  local time, of a zone not told
+            time = datetime.strptime(head[1], "%m-%d-%Y %H:%M:%S")  # noqa: DTZ007  local time, of a zone not given
         except ValueError:
             return None
     values = {"mem/system-used": float(head[2])}
@@ -81,7 +81,7 @@ def parse_line(text: str) -> Line | None:
 
 
 def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
-    """The load of all, 100 for each core; older versions tell one clock of all."""
+    """The load of all, 100 for each core; older versions print one clock for all."""
     values: dict[str, float] = {}
     loads = []
     for number, cell in enumerate(text.split(",")):
@@ -138,7 +138,7 @@ def plan_of_lines(rails: frozenset[str]) -> RailPlan | None:
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
-    """Of the total, or of the parts that together are about the module; None where it tells neither."""
+    """Of the total, or of the parts that together are about the module; None where the line has neither."""
     if plan is None:
         return None
     rails = [plan.total] if plan.total is not None else list(plan.parts)

@@ -160,14 +160,14 @@ def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
 
 
 def zone_types(root: Root) -> dict[str, str]:
-    """The type of each zone that tells it, by folder. A colon is kept for what hwmon names."""
+    """The type of each zone that has one, by folder. A colon is reserved for what hwmon names."""
     folders = [f"{THERMAL}/{name}" for name in root.names(THERMAL) if name.startswith("thermal_zone")]
     types = ((folder, root.line(f"{folder}/type")) for folder in folders)
     return {folder: zone_type.replace(":", "-") for folder, zone_type in types if zone_type}
 
 
 def _has_coretemp(root: Root) -> bool:
-    """Whether hwmon tells the package's temperature too, and at which it throttles.
+    """Whether hwmon has the package's temperature too, and at which it throttles.
 
     The zone reads the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
     """
@@ -209,7 +209,7 @@ def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str | Non
 
 # The Edge TPU on PCIe (Coral Dev Board, M.2 and Mini PCIe cards): its temperature, its trips, its throttling.
 # It is no thermal zone: the driver has a class of its own (google/gasket-driver, src/apex_driver.c). On USB the chip
-# tells no temperature. While it is shut down it reads -90 °C.
+# reports no temperature. While it is shut down it reads -90 °C.
 
 APEX = "sys/class/apex"
 EDGE_TPU_NOTE = "its temperature is at the trip at which its driver halves the clock"
@@ -237,7 +237,7 @@ def _edge_tpu(root: Root, folder: str) -> Reader:
 def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
     """The clock is halved at each of three trip points; hw_temp_warn2, where enabled, shuts the chip down.
 
-    Without polling (temp_poll_interval 0) the driver never looks at the trip points.
+    Without polling (temp_poll_interval 0) the driver never checks the trip points.
     """
     polls = root.number(f"{folder}/temp_poll_interval") or 0
     points = [root.number(f"{folder}/trip_point{number}_temp") for number in range(3)] if polls > 0 else []

@@ -3,8 +3,8 @@
 All are read in one go, so that `throttle/thermal` says nothing that they do not.
 
 drivers/thermal/intel/therm_throt.c: a count rises when an event begins, the time in it when
-it ends, so either tells of throttling since the last look. The counters are kept per CPU; those
-of one core, and of one package, tell of the same thing and are taken once. An offline CPU's
+it ends, so either shows throttling since the last read. The counters are per CPU; those
+of one core, and of one package, are the same and are taken once. An offline CPU's
 file is empty. AMD, ARM and most virtual machines have none of it.
 """
 
@@ -136,7 +136,7 @@ def can_tell(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) ->
     """Whether all of them at rest means that nothing is slowed by heat.
 
     Not where they are only those of ACPI: the CPUs of a PC see to their temperature themselves, and but for Intel's
-    counters tell nobody.
+    counters report to nobody.
     """
     return counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
 

@@ -20,7 +20,7 @@ DISKSTATS, BLOCK = "proc/diskstats", "sys/block"
 
 SECTOR_BYTES = 512  # whatever the disk's own are: Documentation/admin-guide/iostats.rst
 
-# Of names where sysfs tells nothing: what is stacked on hardware, or is none.
+# Names where sysfs has nothing: what is stacked on hardware, or is none.
 _VIRTUAL_NET = re.compile(
     r"(ifb|dummy|docker|br|virbr|tun|tap|wg|bond|team|vnet)[-_\d]|lo$|veth|cali|flannel|cni|.*\.\d"
 )

@@ -143,7 +143,7 @@ _JETSON_FAMILY = Family(
 )  # fmt: skip
 
 
-# After a Raspberry Pi 5: its firmware limits the clock, and cpufreq knows nothing of it.
+# After a Raspberry Pi 5: its firmware limits the clock, and cpufreq does not show it.
 # What the firmware would answer lies in `commands/`, as in a captured board.
 
 _PI = HARDWARE["raspberry-pi"]

@@ -61,7 +61,7 @@ LOCK = "lock"
 
 
 def home() -> Path:
-    """Where boards are kept: rewritten five times a second, they would wear an SD card."""
+    """Where boards are stored: rewritten five times a second, they would wear an SD card."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK))
     return Path(next(usable, None) or tempfile.gettempdir())

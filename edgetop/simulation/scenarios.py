@@ -1,4 +1,4 @@
-"""What can happen to the virtual board: one entry a scenario, each a cause of trouble known from real boards.
+"""What can happen to the virtual board: one entry a scenario, each a cause of trouble of real boards.
 
 Imported to list the names, so it imports nothing. Times are simulated seconds.
 """
@@ -15,7 +15,7 @@ class Scenario:
     family: str = "jetson"  # of boards, whose files the virtual one has; or "raspberry-pi"
     enclosure: str = "open, with a fan"
     ambient_c: float = 25.0
-    begins: str = ""  # what is told when the trouble begins, and when it ends
+    begins: str = ""  # what is reported when the trouble begins, and when it ends
     ends: str = ""
     calm_s: float = 400.0  # before the trouble, the first time
     trouble_s: float = 600.0  # how long it lasts once it is felt

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.runner.hooks import KEPT_OUTPUT, Hook, Hooks
+from edgetop.runner.hooks import OUTPUT_CHARS, Hook, Hooks
 from tests.support.clocks import ManualClock
 from tests.support.waiting import wait_until
 
@@ -93,7 +93,7 @@ def test_what_fails_is_told_with_the_end_of_what_it_said(told: Told) -> None:
     assert kind == "hook-failed"
     assert "exit code 1" in message
     assert str(data["output"]).endswith("no such\x1b[2J host")
-    assert len(str(data["output"])) <= KEPT_OUTPUT
+    assert len(str(data["output"])) <= OUTPUT_CHARS
     run.finish()
 
 

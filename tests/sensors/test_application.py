@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.competitors import Application, Competitors
-from edgetop.sensors.processes import LOOK_S, TICK_S, Family
+from edgetop.sensors.processes import SEARCH_S, TICK_S, Family
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -48,7 +48,7 @@ def test_a_childs_use_counts_after_its_and_its_parents_end(tmp_path: Path) -> No
     shutil.rmtree(tmp_path / "proc/8")
     write(tmp_path, 9, 1, 150)  # its parent has ended
     write(tmp_path, 7, 1, 100, ended=100)
-    now[0] = 2 * LOOK_S
+    now[0] = 2 * SEARCH_S
     assert (sorted(family.stats()), family.used_ticks()) == ([7, 9], 350)
     shutil.rmtree(tmp_path / "proc/9")  # and nobody of the family waits for it
     assert family.used_ticks() == 350

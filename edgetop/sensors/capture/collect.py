@@ -1,7 +1,7 @@
 """Reads the wanted files of a board: each within a deadline, all within a size and a time.
 
-Links are kept as links, shortened to where they lead, so that a replayed `Root` resolves them
-as the board's kernel does; a file is kept where it really lies.
+Links are stored as links, shortened to where they lead, so that a replayed `Root` resolves them
+as the board's kernel does; a file is stored where it really lies.
 """
 
 import errno

@@ -1,6 +1,6 @@
-"""What tells one board, or its owner, from another: found out in order to be removed.
+"""What identifies one board or its owner: collected in order to be removed.
 
-The wanted files hold none of it by their nature. This is the second net: what is known to be
+The wanted files hold none of it by their nature. This is the second net: what is
 private here is replaced wherever it shows up, and so is what has the form of an address.
 """
 
@@ -120,16 +120,16 @@ def _vocabulary(root: Root) -> set[str]:
         for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))
         for text in _texts(root, (f"{folder}/{entry}/{name}" for entry in root.names(folder)))
     ]
-    told = "\n".join(_texts(root, _VOCABULARY)).lower()
-    return {*types, *re.split(r"[\s,;:=\"'()\0]+", told), *re.split(r"[\W_]+", "\n".join([told, *types]))}
+    texts = "\n".join(_texts(root, _VOCABULARY)).lower()
+    return {*types, *re.split(r"[\s,;:=\"'()\0]+", texts), *re.split(r"[\W_]+", "\n".join([texts, *types]))}
 
 
 def _plain_swaps(text: str) -> str:
     """Paths of swap files, which may lie in somebody's home, become `/swapfile`."""
     head, *lines = text.splitlines() or [""]
     fields = [line.split() for line in lines if line.strip()]
-    kept = (f if f[0].startswith("/dev/") else ["/swapfile", *f[-4:]] for f in fields)
-    return "\n".join([head, *("\t".join(f) for f in kept)]) + "\n"
+    plain = (f if f[0].startswith("/dev/") else ["/swapfile", *f[-4:]] for f in fields)
+    return "\n".join([head, *("\t".join(f) for f in plain)]) + "\n"
 
 
 def _plain_interfaces(text: str) -> str:

@@ -124,3 +124,9 @@ def test_no_answer_breaks_it_or_makes_a_number_that_is_not_in_it(
         assert isinstance(value, Gap) or math.isfinite(value)
         if info.id == "volt/EXT5V" and not isinstance(value, Gap):
             assert value in numbers
+
+
+def test_a_captured_exit_status_that_is_no_number_is_missing(tmp_path: Path) -> None:
+    root = plant(tmp_path, {ANSWER: TWO_RAILS, f"{ANSWER}.exit": "abc"})
+    (missing,) = raspberry_pi.discover_power(root).missing
+    assert (missing.what, missing.why) == ("power", "not a number: 'abc'")
