@@ -47,7 +47,7 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int) -> None:
-        """The measured phase begins: the engine has set what it sets for itself, and what ran until now does not count."""
+        """The measured phase begins: the engine has set up itself, and what ran until now does not count."""
         self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
             source.begin_survey()

@@ -28,8 +28,8 @@ from edgetop.session.manifest import SensorInfo
 
 # Which rail of a Jetson is the total, and which are parts, by the names its device tree gives.
 # A role is claimed only for a rail whose place is documented. Parts never overlap: a rail that is fed by another part
-# has no role. Names: NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson Linux
-# developer guide, "Power monitor").
+# has no role. Names: NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson
+# Linux developer guide, "Power monitor").
 
 MODULE = "what goes into the module; the carrier board's own draw (USB, NVMe, fan) is not in it"
 FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
