@@ -58,7 +58,7 @@ class TerminalBuffer:
         differing, x = self._differing(x, y, pieces, width)
         cells = _cells(differing)
         if self._size:
-            cells = _cut(cells, self._size.width - x)
+            cells = _cut(cells, max(0, self._size.width - x))
         row = self._rows.setdefault(y, [])
         end = x + len(cells)
         row.extend(repeat(None, end - len(row)))
@@ -80,8 +80,30 @@ class TerminalBuffer:
         while last < shorter - first and before[-1 - last] == pieces[-1 - last]:
             last += 1
         same = "".join([text for text, _ in pieces[:first]])
-        cells = len(same) if PLAIN.fullmatch(same) else sum(cell_len(text) for text, _ in pieces[:first])
-        return pieces[first : len(pieces) - last], x + cells
+        x += len(same) if PLAIN.fullmatch(same) else sum(cell_len(text) for text, _ in pieces[:first])
+        differing = pieces[first : len(pieces) - last]
+        if len(differing) == 1 == len(before) - first - last:
+            return _trimmed(before[first], differing[0], x)
+        return differing, x
+
+
+def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
+    """What differs of a piece, such as the newest column of a chart, and its column."""
+    (old, old_style), (text, style) = before, now
+    if old_style is not style or len(old) != len(text) or not PLAIN.fullmatch(old) or not PLAIN.fullmatch(text):
+        return [now], x
+    begin = _common_length(old, text)
+    end = len(text) - _common_length(old[: begin - len(old) - 1 : -1], text[: begin - len(text) - 1 : -1])
+    return [(text[begin:end], style)], x + begin
+
+
+def _common_length(first: str, second: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    low, high = 0, len(first)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if first[low:middle] == second[low:middle] else (low, middle - 1)
+    return low
 
 
 def _cells(pieces: Pieces) -> list[Cell]:

@@ -178,5 +178,6 @@ def test_what_was_laid_out_for_a_larger_terminal_stays_within_this_one() -> None
     shown.fit(Size(10, 2))
     strip = Strip([Segment("0123456789abcdef")])
     assert texts_of(changes(shown, 4, 1, strip)) == [(4, "012345")]
+    assert changes(shown, 4, 1, Strip([Segment("0123456789abcdEf")])) == []
     assert changes(shown, 10, 1, strip) == changes(shown, 0, 2, strip) == []
     assert texts_of(changes(shown, 5, 1, Strip([Segment("0123中5")]))) == [(5, "0123 ")]
