@@ -135,7 +135,7 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
 
 
 def _say_what_goes_on(folder: "FolderHandle") -> None:
-    from edgetop.cli.leaving import how_to_come_back  # noqa: PLC0415
+    from edgetop.cli.background import how_to_come_back  # noqa: PLC0415
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 

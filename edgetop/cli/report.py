@@ -46,7 +46,7 @@ def command(
     from edgetop.analysis.report import report, to_json  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
-    from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
+    from edgetop.cli.gates import print_failed_gates  # noqa: PLC0415
     from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
     from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
     from edgetop.cli.page import refuse_html  # noqa: PLC0415
@@ -73,7 +73,7 @@ def command(
         else:
             print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
     raise_problems(recording.problems, "the rest is reported")
-    return EXIT_GATE_FAILED if gates and tell_failed(result) else EXIT_DONE
+    return EXIT_GATE_FAILED if gates and print_failed_gates(result) else EXIT_DONE
 
 
 def _analysed(recording: "Recording", gates: tuple["Gate", ...]) -> "Analysis":

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop import __version__, demo
 from edgetop.engines.child.adapters import RUNTIMES
@@ -25,6 +26,7 @@ from edgetop.recording.files import SUFFIX, Retention, session_folder
 from edgetop.recording.outputs import outputs_file
 from edgetop.runner.cooldown import Cooldown
 from edgetop.runner.limits import Limit, enclosed, joined
+from edgetop.sensors.protocol import Found
 from edgetop.session.clock import Clock, anchor, boot_id, format_utc
 from edgetop.session.manifest import (
     FORMAT_VERSION,
@@ -40,10 +42,15 @@ from edgetop.session.manifest import (
     Variant,
     Watched,
 )
+from edgetop.session.seconds import NS
 from edgetop.taps.process import WatchedProcess
 from edgetop.taps.program import WatchedProgram
 
+if TYPE_CHECKING:
+    from edgetop.engines.turns import TurnsEngine
+
 Options = Mapping[str, Any]
+POWER_TURN_NS = NS  # of an A/B session where a sensor reads the board's power, which is seldom updated more often
 PROGRAM_LOG = "program.log"  # in the session's folder: what a watched program printed
 
 
@@ -118,6 +125,24 @@ def process_engine(options: Options, spec: EngineSpec, stack: ExitStack) -> Proc
     limit = limit_of(options)
     prefix = stack.enter_context(enclosed(limit)).prefix
     return ProcessEngine(spec, engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
+
+
+def engine_in_turns(options: Options, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
+    """The two engines of an A/B session as one. Each variant has limits of its own.
+
+    Raises InputError for a model or an interpreter that is not there.
+    """
+    from edgetop.engines.turns import TurnsEngine  # noqa: PLC0415  of `ab` alone
+    from edgetop.session.turns import SHORTEST_NS, SIDES, plan  # noqa: PLC0415
+
+    engines = []
+    for variant, side in zip(options["variants"], SIDES, strict=True):
+        own = {**variant, "variants": ()}
+        engines.append(process_engine(own, keeping(engine_spec(own, find_model(own)), folder, side), stack))
+    has_power = any(info.kind == "power" and info.role == "total" for s in board.sources for info in s.sensors)
+    least_ns = options["turn"] or (POWER_TURN_NS if has_power else SHORTEST_NS)
+    make = partial(plan, duration_ns=options["duration"], seed=options["order_seed"], least_ns=least_ns)
+    return TurnsEngine((engines[0], engines[1]), make)
 
 
 def _load_options(options: Options, model: ModelFile) -> dict[str, Any]:

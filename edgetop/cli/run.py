@@ -10,7 +10,7 @@ from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import Companion, needs, not_beside
-from edgetop.cli.metrics_options import METRICS_OPTIONS
+from edgetop.cli.metrics import METRICS_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
 
 EXAMPLES = """\b
@@ -280,7 +280,7 @@ def command(**options: Any) -> int:
     `edgetop report` reads it again. `d` twice leaves it running, and so does a terminal that
     hangs up; `edgetop attach` comes back to it.
     """
-    from edgetop.cli.leaving import terminal_for  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.background import terminal_for  # noqa: PLC0415  --help needs none of it
 
     terminal = terminal_for(options)
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small

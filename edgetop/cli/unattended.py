@@ -1,33 +1,45 @@
-"""What keeps a run going for months: a new session now and then, room on the disk, and news for the service manager."""
+"""What a run needs that nobody watches: rotation, a quota on the disk, the service manager's watchdog, event hooks."""
 
 import os
 import socket
 import threading
 import uuid
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.alerts.alert import ANY, alert_document
+from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.verdict import is_stalled
 from edgetop.cli import request
-from edgetop.cli.control_endpoint import ControlEndpoint
-from edgetop.cli.live_session import LiveSession
+from edgetop.cli.live_session import ControlEndpoint, LiveSession, Observer
+from edgetop.cli.output import print_text
 from edgetop.cli.request import Options
 from edgetop.engines.formats import ModelFile
 from edgetop.recording.files import session_folder
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.registry import enforce_quota
 from edgetop.recording.table_writer import ChildTableWriter
+from edgetop.runner.hooks import Hook, Hooks
 from edgetop.runner.rotation import Following
+from edgetop.runner.session_state import SessionState
+from edgetop.session.clock import Clock, format_utc
+from edgetop.session.events import JsonValue, Severity
 from edgetop.session.manifest import Manifest
 
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
 QUOTA_EVERY_S = 300.0
+EACH = ("throttled",)  # what the board says of itself is reported each time
+MOST_CHARACTERS = 4_000  # of a message: last words of an engine may be many
 
 
-class Successors:
-    """Makes the recordings of `--rotate`."""
+class RotatedRecordings:
+    """Makes the recordings that follow with `--rotate`."""
 
     def __init__(self, options: Options, model: ModelFile, endpoint: ControlEndpoint) -> None:
         self._options = options
@@ -40,7 +52,7 @@ class Successors:
         folder = self._folder()
         fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
         recorder = Recorder(folder, fresh, request.retention(self._options), ChildTableWriter())
-        return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), partial(self._taken, recorder))
+        return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), partial(self._on_begin, recorder))
 
     def _folder(self) -> Path:
         """With `-o PATH`: PATH-2, PATH-3 ..."""
@@ -54,36 +66,36 @@ class Successors:
             number += 1
         return folder
 
-    def _taken(self, recorder: Recorder) -> None:
+    def _on_begin(self, recorder: Recorder) -> None:
         if self.session:
             self.session.folder = recorder.handle
         self._endpoint.follow(recorder.handle)
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
-    """Until `stack` is left, see on a thread that the sessions beside this one do not take more than that."""
+    """Until `stack` is left, a thread removes sessions beside this one that take more than the quota."""
     assert session.folder
-    first, stopped = session.folder, threading.Event()  # what is printed without a terminal goes on into the first
+    first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
 
-    def look() -> None:
+    def keep() -> None:
         is_over = False
         while not is_over:
             now = session.folder or first
-            told = partial(session.state.add_event, "session-removed", "info", "edgetop")
-            enforce_quota(now.name.parent, quota_bytes, told, spared=(first.name, now.name))
+            report = partial(session.state.add_event, "session-removed", "info", "edgetop")
+            enforce_quota(now.name.parent, quota_bytes, report, spared=(first.name, now.name))
             is_over = stopped.wait(QUOTA_EVERY_S)
 
-    thread = threading.Thread(target=look, name="quota", daemon=True)
+    thread = threading.Thread(target=keep, name="quota", daemon=True)
     thread.start()
     stack.callback(thread.join, QUOTA_EVERY_S)
     stack.callback(stopped.set)
 
 
 class ServiceManager:
-    """Tells systemd that the session runs, and how it is: sd_notify(3), in a datagram a time.
+    """Notifies systemd that the session runs, and of its state: sd_notify(3), one datagram each.
 
-    Its watchdog hears nothing when the conductor stands still, or an inference does not come back: it then starts
-    edgetop anew.
+    The watchdog gets nothing when the conductor stands still, or an inference does not come back: systemd then
+    starts edgetop again.
     """
 
     def __init__(self, address: str) -> None:
@@ -91,7 +103,7 @@ class ServiceManager:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         self._folds, self._words = -1, ""
 
-    def look(self, analysis: Analysis) -> None:
+    def observe(self, analysis: "Analysis") -> None:
         news = []
         if self._folds < 0:
             news.append("READY=1")
@@ -106,25 +118,64 @@ class ServiceManager:
             news.append(f"STATUS={words}")
             self._words = words
         if news:
-            self.tell(*news)
+            self._notify(*news)
 
-    def tell(self, *news: str) -> None:
-        """Nobody who listens is no trouble."""
+    def _notify(self, *news: str) -> None:
+        """That nobody listens is no failure."""
         try:
             self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
         except OSError:
             return
 
     def close(self) -> None:
-        self.tell("STOPPING=1")
+        self._notify("STOPPING=1")
         self._socket.close()
 
 
-def service_managers(stack: ExitStack) -> list[ServiceManager]:
-    """The one that has started this process, if one has, until `stack` is left. No child of it shall speak to that."""
+def service_managers(stack: ExitStack) -> list[Observer]:
+    """Of the one that started this process, if one did, until `stack` is left. Children must not notify it."""
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return []
     manager = ServiceManager(address)
     stack.callback(manager.close)
-    return [manager]
+    return [manager.observe]
+
+
+class EventHooks:
+    """Runs the user's commands at alerts, whether or not anybody is at the screen: `--on-event`."""
+
+    def __init__(
+        self,
+        hooks: tuple[Hook, ...],
+        session_state: SessionState,
+        clock: Clock,
+        session: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        """`session`: what is passed to the hooks about it."""
+        self._session_state = session_state
+        self._clock = clock
+        self._session = session
+        self._hooks = Hooks(hooks, self._report, clock.monotonic_ns, any_event=ANY)
+        self._news = AlertNews(each=EACH)
+        self._late: list[str] = []  # messages that came too late to be recorded
+
+    def observe(self, analysis: "Analysis") -> None:
+        for alert in self._news.due(analysis.alerts_view()):
+            document = alert_document(alert)
+            document["message"] = alert.text[:MOST_CHARACTERS]
+            about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}
+            self._hooks.offer(alert.name, {**document, **about})
+
+    def finish(self) -> None:
+        """Wait, but not for long, for what still runs; print what failed too late to be recorded."""
+        self._hooks.finish()
+        for message in self._late:
+            print_text(f"edgetop: {message}", err=True)
+
+    def _report(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
+        """As an event of the session; once that is over, only what failed, when the screen is closed."""
+        if not self._session_state.has_ended:
+            self._session_state.add_event(kind, severity, source, message, **data)
+        elif severity != "info":
+            self._late.append(message)

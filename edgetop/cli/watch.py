@@ -1,4 +1,4 @@
-"""Builds a session from what the user asked for, and sees it to its end."""
+"""Builds a session from the options of the command line, runs it and shows it until its end."""
 
 import contextlib
 import ctypes
@@ -16,11 +16,10 @@ import click
 
 from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import request, unattended
+from edgetop.cli.background import how_to_come_back
 from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
-from edgetop.cli.control_endpoint import ControlEndpoint
-from edgetop.cli.exporters import Exporters
-from edgetop.cli.leaving import how_to_come_back
-from edgetop.cli.live_session import LiveSession, Observer
+from edgetop.cli.live_session import ControlEndpoint, LiveSession, Observer
+from edgetop.cli.metrics import Exporters
 from edgetop.cli.output import print_text
 from edgetop.cli.request import Options
 from edgetop.cli.terminal import Terminal
@@ -55,6 +54,7 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
 from edgetop.taps.process import WatchedProcess
 from edgetop.taps.program import WatchedProgram
 
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
 BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
 BEGINNING_LOOK_S = 0.1
-LOADING_GRACE_S = 0.1  # a model that cannot be loaded is told before a screen opens, where that is quick
-TELLING = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
+LOADING_GRACE_S = 0.1  # a model that cannot be loaded is reported before a screen opens, where that is quick
+THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
 
 
@@ -110,20 +110,21 @@ def watch(options: Options, terminal: Terminal) -> End:
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
         exporters, managers = Exporters(options, stack), unattended.service_managers(stack)
         session = _assemble(options, stack, signals)
+        exporters.session_state = session.state
         session.conductor.start()
-        session.analyse([*_observers(options, session, stack), *exporters.observers_of(session.state), *managers])
+        session.analyse([*_observers(options, session, stack), *exporters.observers, *managers])
         if options.get("sessions_quota"):
             unattended.keep_room(session, options["sessions_quota"], stack)
-        stack.callback(session.leave)
-        _see(session, options, terminal, settings)
+        stack.callback(session.stop_observers)
+        _show(session, options, terminal, settings)
     return _end(session, options)
 
 
 def _end(session: LiveSession, options: Options) -> End:
-    """Write and print what came of it."""
+    """Write and print the result."""
     from edgetop.analysis.report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
     from edgetop.cli import junit  # noqa: PLC0415
-    from edgetop.cli.gatekeeper import tell_failed  # noqa: PLC0415
+    from edgetop.cli.gates import print_failed_gates  # noqa: PLC0415
     from edgetop.cli.session_list import outcome_of  # noqa: PLC0415
 
     outcome = session.outcome()
@@ -133,19 +134,21 @@ def _end(session: LiveSession, options: Options) -> End:
     if session.folder:
         write_outcome(session.folder.path, outcome_of(session.analysis))
     unwritten: list[OutputError] = []
-    with _noted(unwritten):
+    with _note_failure(unwritten):
         _print_result(result, session.folder, options)
     if options.get("page"):
         from edgetop.cli.agreement import outputs_lines  # noqa: PLC0415
         from edgetop.cli.report_page import write_report  # noqa: PLC0415  loads Bokeh
 
-        kept_in = session.folder.path if session.folder else None
-        with _noted(unwritten):
-            write_report(options["page"], session.analysis, result, list(outputs_lines(kept_in, options.get("judge"))))
+        outputs_folder = session.folder.path if session.folder else None
+        with _note_failure(unwritten):
+            write_report(
+                options["page"], session.analysis, result, list(outputs_lines(outputs_folder, options.get("judge")))
+            )
     if options["junit"]:
-        with _noted(unwritten):
+        with _note_failure(unwritten):
             junit.write(options["junit"], result, outcome.error)
-    failed = tell_failed(result, options.get("ratio_gates", ()))
+    failed = print_failed_gates(result, options.get("ratio_gates", ()))
     folder = session.folder.name if session.folder else None
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
 
@@ -158,8 +161,8 @@ def _return_memory_early() -> None:
 
 
 @contextlib.contextmanager
-def _noted(unwritten: list[OutputError]) -> Iterator[None]:
-    """What cannot be written keeps nothing else from being written, nor said; nor does a reader that has left."""
+def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
+    """Note an output that cannot be written, so that the others still are. A reader that has left is no failure."""
     try:
         with contextlib.suppress(ReaderLeftError):
             yield
@@ -167,71 +170,88 @@ def _noted(unwritten: list[OutputError]) -> Iterator[None]:
         unwritten.append(error)
 
 
-def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib.ExitStack) -> LiveSession:
-    """Everything the session is made of, ready to start.
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """What the session is about, before anything runs."""
 
-    In one function, however long: the parts know one another, and the order in which they are made matters.
-    From the moment that there is a recording until `signals` is left, a signal ends the session in order.
-    """
-    clock = SystemClock()
+    model: ModelFile
+    board: BoardInUse
+    board_sensors: Found
+    spec: EngineSpec
+    folder: Path | None  # of the recording
+    manifest: Manifest
+    engine: Engine
+
+
+def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -> _Setup:
     program: WatchedProgram | WatchedProcess | None = options.get("program")
     model = request.program_file(program) if program else request.find_model(options)
     board = stack.enter_context(open_board(options))
     spec = request.program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)
     folder = request.recording_folder(options, model)
     name = folder.stem if folder else model.path.stem
-    on_board = board.discover()
-    cooldown = cool_board(options, board, on_board)
+    board_sensors = board.discover()
+    cooldown = cool_board(options, board, board_sensors)
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     if program:
         manifest = request.of_program(manifest, program)
         program.output = folder / request.PROGRAM_LOG if folder else None
-    engine = program or _delegating(
-        _engine(options, request.keeping(spec, folder), stack, on_board, folder), options, spec
-    )
-    session_state = SessionState(manifest, spec, clock, partial(stored, path=default_path()))
-    _tell_what_was_asked(session_state, options, model)
+    engine = program or _engine(options, request.keeping(spec, folder), stack, board_sensors, folder)
+    return _Setup(model, board, board_sensors, spec, folder, manifest, engine)
+
+
+def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib.ExitStack) -> LiveSession:
+    """Everything the session is made of, ready to start; the order in which it is made matters.
+
+    From the moment that there is a recording until `signals` is left, a signal ends the session in order.
+    """
+    clock = SystemClock()
+    setup = _set_up(options, stack, clock)
+    board, manifest, engine = setup.board, setup.manifest, setup.engine
+    session_state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
+    _record_request(session_state, options, setup.model)
     if options["monitor_cpus"]:
         os.sched_setaffinity(0, options["monitor_cpus"])
-    feed = LiveFeed(outlives_its_screen=folder is not None)
-    control_endpoint = ControlEndpoint(feed)
+    feed = LiveFeed(outlives_its_screen=setup.folder is not None)
+    endpoint = ControlEndpoint(feed)
     origin_ns = manifest.clock.origin_monotonic_ns
-    sensors = find_sensors(options, on_board, board.root, lambda: clock.monotonic_ns() - origin_ns)
-    _tell_what_is_missing(session_state, sensors)
-    successors = unattended.Successors(options, model, control_endpoint)
-    early = _heed_signals(successors, signals)
-    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
-    told = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
+    sensors = find_sensors(options, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
+    _report_missing_sensors(session_state, sensors)
+    rotated = unattended.RotatedRecordings(options, setup.model, endpoint)
+    early = _handle_signals(rotated, signals)
+    retention = request.retention(options)
+    recorder = Recorder(setup.folder, manifest, retention, ChildTableWriter()) if setup.folder else None
+    report_rotation = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
     conductor = Conductor(
         engine=engine,
         sampler=Sampler((), clock, origin_ns),
         board=sensors,
         engine_sensors=partial(_engine_sensors, board, isolation=engine.isolation),
         recorder=BackgroundRecorder(recorder) if recorder else None,
-        feed=control_endpoint,
+        feed=endpoint,
         session_state=session_state,
         clock=clock,
         derived=partial(_derived, options),
-        rotation=Rotation(options["rotate"], successors.make, told) if options.get("rotate") else None,
-        measure_shapes=partial(measure_shapes, spec, request.engine_python(options)),
+        rotation=Rotation(options["rotate"], rotated.make, report_rotation) if options.get("rotate") else None,
+        measure_shapes=partial(measure_shapes, setup.spec, request.engine_python(options)),
     )
     feed.connect(conductor)
     board.start(partial(session_state.add_event, "virtual-board", "info", "virtual board"))
     if recorder:
-        control_endpoint.open(recorder.handle, conductor, session_state)
-    session = successors.session = LiveSession(conductor, feed, recorder.handle if recorder else None, session_state)
+        endpoint.open(recorder.handle, conductor, session_state)
+    session = rotated.session = LiveSession(conductor, feed, recorder.handle if recorder else None, session_state)
     for number in early:
-        session.heed(number)
+        session.on_signal(number)
     return session
 
 
-def _heed_signals(successors: unattended.Successors, signals: contextlib.ExitStack) -> list[int]:
-    """Until `signals` is left, a signal is for the session of `successors`; those that come before there is one."""
+def _handle_signals(rotated: unattended.RotatedRecordings, signals: contextlib.ExitStack) -> list[int]:
+    """Until `signals` is left, pass signals to the session of `rotated`. Returns those that come too early."""
     early: list[int] = []
 
     def on_signal(number: int) -> None:
-        if successors.session:
-            successors.session.heed(number)
+        if rotated.session:
+            rotated.session.on_signal(number)
         else:
             early.append(number)
 
@@ -239,39 +259,38 @@ def _heed_signals(successors: unattended.Successors, signals: contextlib.ExitSta
     return early
 
 
-def _tell_what_is_missing(session_state: SessionState, sensors: Found) -> None:
-    if not any(info.kind in TELLING for source in sensors.sources for info in source.sensors):
+def _report_missing_sensors(session_state: SessionState, sensors: Found) -> None:
+    if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         session_state.add_event("no-sensors", "warning", "edgetop", text)
 
 
 def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
-    """Who looks at the session beside its screen; loaded while the engine loads its model."""
-    from edgetop.cli.event_hooks import EventHooks  # noqa: PLC0415
-    from edgetop.cli.gatekeeper import Gatekeeper  # noqa: PLC0415
-
+    """Loaded while the engine loads its model."""
     observers: list[Observer] = []
     if options["fail_fast"]:
-        observers.append(Gatekeeper(session.state, session.conductor.stop))
-    if "variants" in options:
-        from edgetop.cli.ab_session import Resolution  # noqa: PLC0415
+        from edgetop.cli.gates import FailFast  # noqa: PLC0415
 
-        observers.append(Resolution(session.conductor.stop))
+        observers.append(FailFast(session.state, session.conductor.stop).observe)
+    if "variants" in options:
+        from edgetop.cli.gates import stop_when_resolved  # noqa: PLC0415
+
+        observers.append(partial(stop_when_resolved, session.conductor.stop))
     if options["hooks"]:
-        hooks = EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
+        hooks = unattended.EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
         stack.callback(hooks.finish)
-        observers.append(hooks)
+        observers.append(hooks.observe)
     return observers
 
 
 def _about(session: LiveSession) -> dict[str, Any]:
-    """What hooks hear of the session."""
+    """What event hooks are given about the session."""
     manifest, path = session.state.manifest, str(session.name) if session.folder else None
     return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
 
 
-def _tell_what_was_asked(session_state: SessionState, options: Options, model: ModelFile) -> None:
-    """Gates and rules are kept as events: replays and reports judge them again."""
+def _record_request(session_state: SessionState, options: Options, model: ModelFile) -> None:
+    """Gates and rules are recorded as events: replays and reports judge them again."""
     if options["model"] is None and "program" not in options:
         session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
@@ -294,18 +313,14 @@ def _engine(
     options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found, folder: Path | None
 ) -> Engine:
     if "variants" in options:
-        from edgetop.cli.ab_session import engine_in_turns  # noqa: PLC0415  where it is asked for
-
-        return engine_in_turns(options, board, stack, folder)
+        return request.engine_in_turns(options, board, stack, folder)
+    engine: Engine
     if options["isolation"] == "process":
-        return request.process_engine(options, spec, stack)
-    from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
+        engine = request.process_engine(options, spec, stack)
+    else:
+        from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
 
-    return ThreadEngine(spec, stack.enter_context(OutputCapture()))
-
-
-def _delegating(engine: Engine, options: Options, spec: EngineSpec) -> Engine:
-    """The engine, which ends the session where the CPU runs operators, if --require-full-delegation asks for that."""
+        engine = ThreadEngine(spec, stack.enter_context(OutputCapture()))
     if not options["require_full_delegation"]:
         return engine
     if not spec.profile_every_ns:
@@ -314,21 +329,21 @@ def _delegating(engine: Engine, options: Options, spec: EngineSpec) -> Engine:
 
 
 def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
-    """The events that follow from what is recorded."""
+    """A function that derives further events from the batches of a session."""
     throttles = ThrottleEvents()
     if "variants" not in options:
         return throttles.fold
-    from edgetop.analysis.ab import QuadEvents  # noqa: PLC0415  where it is asked for
+    from edgetop.analysis.ab import QuadEvents  # noqa: PLC0415
 
     quads = QuadEvents()
     return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
 
 
-def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
+def _show(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
     """Show the session until it is over and, on a screen, until the user has seen how it ended."""
     from edgetop.cli.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
 
-    prints = partial(
+    print_lines = partial(
         follow,
         session.feed,
         session.analysis,
@@ -346,29 +361,25 @@ def _see(session: LiveSession, options: Options, terminal: Terminal, settings: "
         if failure:
             print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
     if not options["detach"] and (options["headless"] or not (session.folder or session.feed.ended.is_set())):
-        prints(lambda: session.hung_up)
-    if session.folder and session.goes_on:
-        _go_on_alone(session, session.folder, terminal, options)
+        print_lines(lambda: session.hung_up)
+    if session.folder and session.is_running:
+        _run_in_background(session, session.folder, terminal, options)
     if not session.feed.ended.is_set():
-        prints(log=session.folder.path / LOG if session.folder else None)
-
-
-def _but(folder: FolderHandle) -> str:
-    return f", but {folder.why_gone}" if folder.why_gone else ""
+        print_lines(log=session.folder.path / LOG if session.folder else None)
 
 
 def _await_beginning(session: LiveSession) -> None:
-    """Until an inference is through: before that, what fails is the user's to mend, and is told here."""
+    """Wait until an inference has ended: what fails before that is printed here, for the user to mend."""
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
-    while session.goes_on and not session.hung_up and time.monotonic() < until_s:
+    while session.is_running and not session.hung_up and time.monotonic() < until_s:
         session.feed.ended.wait(BEGINNING_LOOK_S)
         session.analysis.catch_up(session.feed)
         if session.analysis.progress.view().phase in ("warmup", "measure"):
             return
 
 
-def _go_on_alone(session: LiveSession, folder: FolderHandle, terminal: Terminal, options: Options) -> None:
-    """Give the terminal back to whoever has it next."""
+def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Terminal, options: Options) -> None:
+    """Release the terminal; the run continues without it."""
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
         print_text(how_to_come_back(folder.name), err=True)
@@ -384,7 +395,7 @@ def _go_on_alone(session: LiveSession, folder: FolderHandle, terminal: Terminal,
 
 
 def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
-    """Open the screen; what it failed of, if it did."""
+    """Open the screen. Returns why it failed, if it did."""
     from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
 
     session.conductor.began_measuring.wait(LOADING_GRACE_S)
@@ -398,14 +409,14 @@ def _print_result(result: "Report", folder: FolderHandle | None, options: Option
     from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.summary import brief_summary, summary, wrapped  # noqa: PLC0415
 
-    kept_in = folder.path if folder and options.get("keep_outputs") else None
+    outputs_folder = folder.path if folder and options.get("keep_outputs") else None
     if options["as_json"]:
-        click.echo(json.dumps(with_outputs(to_json(result), kept_in, options.get("judge")), indent=1))
+        click.echo(json.dumps(with_outputs(to_json(result), outputs_folder, options.get("judge")), indent=1))
         return
     text = summary(result)  # which nothing else will print
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
-        where = f"recorded in {folder.name}{_but(folder)}"
-        lines = (brief_summary(result), *wrapped(outputs_lines(kept_in, options.get("judge"))), where)
+        where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
+        lines = (brief_summary(result), *wrapped(outputs_lines(outputs_folder, options.get("judge"))), where)
         text = "\n".join((*lines, f"more: edgetop report {session}"))
     print_text(text, ascii_only=bool(options["ascii_only"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.event_hooks import EventHooks
+from edgetop.cli.unattended import EventHooks
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.hooks import Hook
 from edgetop.runner.session_state import SessionState
@@ -35,16 +35,16 @@ class Watched:
         self.hooks = EventHooks((hook,), self.session_state, clock, lambda: {"name": "soak", "id": "5f", "path": None})
         self.analysis = Analysis()
 
-    def look(self, batch: Batch) -> None:
+    def fold(self, batch: Batch) -> None:
         self.analysis.fold(batch)
-        self.hooks.look(self.analysis)
+        self.hooks.observe(self.analysis)
 
 
 def test_a_hook_hears_of_an_alert_of_its_session(tmp_path: Path) -> None:
     file = tmp_path / "given"
     watched = Watched("alert", f"import sys; open({str(file)!r}, 'w').write(sys.stdin.read())")
-    watched.look(Batch(events=(RULE,), restart=True))
-    watched.look(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
+    watched.fold(Batch(events=(RULE,), restart=True))
+    watched.fold(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
     [event] = wait_until(lambda: [event for event in watched.session_state.take_events() if event.kind == "hook-ran"])
     assert event.data["event"] == "alert"
     told = json.loads(file.read_text())
@@ -62,7 +62,7 @@ def test_the_end_is_told_and_what_fails_then_is_said_on_stderr(capsys: object) -
     watched = Watched("ended", "import sys; sys.exit('no\\x1b[2Jhost')")
     watched.session_state.ended("duration")
     watched.session_state.take_events()
-    watched.look(Batch(5 * NS, events=(ended_event(5 * NS),)))
+    watched.fold(Batch(5 * NS, events=(ended_event(5 * NS),)))
     watched.hooks.finish()
     assert watched.session_state.take_events() == ()
     said = capsys.readouterr().err  # type: ignore[attr-defined]

@@ -18,10 +18,10 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import Gate, GateResult
 from edgetop.analysis.report import Report, report
 from edgetop.cli import junit
+from edgetop.cli.background import how_to_come_back
 from edgetop.cli.diagnosis import Diagnosis, lines
-from edgetop.cli.gatekeeper import tell_failed
+from edgetop.cli.gates import print_failed_gates
 from edgetop.cli.headless import follow
-from edgetop.cli.leaving import how_to_come_back
 from edgetop.cli.operator_table import operator_tables
 from edgetop.cli.output import print_text
 from edgetop.cli.plain import plain_line
@@ -144,7 +144,7 @@ SAID: dict[str, Callable[[str, Path], object]] = {
     "doctor": lambda text, _: print_text("\n".join(lines(check(text)))),
     "operators": lambda text, folder: print_text(profile(text, folder)),
     "the way back": lambda text, _: print_text(how_to_come_back(Path(f"/tmp/{text}.edgetop"))),
-    "gates": lambda text, _: tell_failed(gated(text)),
+    "gates": lambda text, _: print_failed_gates(gated(text)),
     "live lines": lambda text, _: print_text(plain_line(view_of(throttled_by(text)))),
     "attached, live": lambda text, _: followed(text, live_ns=NS),
     "attached": lambda text, _: followed(text, live_ns=None),

@@ -15,7 +15,7 @@ def test_a_session_that_is_over_is_waited_for_until_it_is_written() -> None:
     state: Any = SimpleNamespace()
     session = LiveSession(conductor, LiveFeed(), None, state)
     session.analyse()
-    assert session.goes_on
+    assert session.is_running
     session.feed.put(Batch(until_ns=NS, events=(ended_event(NS, "duration"),)))
     session.analysis.catch_up(session.feed)
-    assert not session.goes_on
+    assert not session.is_running

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.logout import IN_SCOPE, Outlook, outlook
+from edgetop.cli.background import IN_SCOPE, LogoutEffect, logout_effect
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -43,11 +43,11 @@ def machine(tmp_path: Path) -> Root:
 
 def test_where_a_logout_ends_nothing_the_run_is_started_as_it_is(tmp_path: Path) -> None:
     environment = programs(tmp_path / "bin")
-    assert outlook(plant(tmp_path / "a", {}), UID, environment) == Outlook()
-    assert outlook(plant(tmp_path / "b", {"run/systemd/system/keep": ""}), UID, environment) == Outlook()
+    assert logout_effect(plant(tmp_path / "a", {}), UID, environment) == LogoutEffect()
+    assert logout_effect(plant(tmp_path / "b", {"run/systemd/system/keep": ""}), UID, environment) == LogoutEffect()
     no = {**KILLS, "etc/systemd/logind.conf": "[Login]\nKillUserProcesses=no\n"}
-    assert outlook(plant(tmp_path / "c", no), UID, environment) == Outlook()
-    assert outlook(plant(tmp_path / "d", KILLS), 0, environment) == Outlook()  # root is spared
+    assert logout_effect(plant(tmp_path / "c", no), UID, environment) == LogoutEffect()
+    assert logout_effect(plant(tmp_path / "d", KILLS), 0, environment) == LogoutEffect()  # root is spared
     assert not (tmp_path / "bin" / "log").exists()
 
 
@@ -55,33 +55,33 @@ def test_where_it_ends_everything_the_run_gets_a_scope_of_its_own_and_that_is_sa
     machine: Root, tmp_path: Path
 ) -> None:
     environment = programs(tmp_path / "bin")
-    found = outlook(machine, UID, environment)
+    effect = logout_effect(machine, UID, environment)
     script = str(tmp_path / "bin" / "systemd-run")
-    assert found.command == (script, "--user", "--scope", "--quiet", "--collect", "--")
-    assert "a logout ends every process of a session" in found.said
-    assert "loginctl enable-linger" in found.said
+    assert effect.command == (script, "--user", "--scope", "--quiet", "--collect", "--")
+    assert "a logout ends every process of a session" in effect.message
+    assert "loginctl enable-linger" in effect.message
     assert (tmp_path / "bin" / "log").read_text() == "--user --scope --quiet --collect -- true\n"
 
 
 def test_who_lingers_is_not_told_to(tmp_path: Path) -> None:
-    found = outlook(plant(tmp_path / "machine", {**KILLS, **LINGERS}), UID, programs(tmp_path / "bin"))
-    assert found.command
-    assert "enable-linger" not in found.said
+    effect = logout_effect(plant(tmp_path / "machine", {**KILLS, **LINGERS}), UID, programs(tmp_path / "bin"))
+    assert effect.command
+    assert "enable-linger" not in effect.message
 
 
 def test_without_systemd_run_it_is_said_what_to_do(machine: Root, tmp_path: Path) -> None:
-    found = outlook(machine, UID, {"PATH": str(tmp_path)})
-    assert found.command == ()
-    assert "there is no systemd-run" in found.said
-    assert "KillUserProcesses=no" in found.said
+    effect = logout_effect(machine, UID, {"PATH": str(tmp_path)})
+    assert effect.command == ()
+    assert "there is no systemd-run" in effect.message
+    assert "KillUserProcesses=no" in effect.message
 
 
 def test_where_no_scope_can_be_had_that_is_found_before_the_run_is_given_up_for_one(
     machine: Root, tmp_path: Path
 ) -> None:
-    found = outlook(machine, UID, programs(tmp_path / "bin", "echo 'Failed to connect to bus' >&2; exit 1"))
-    assert found.command == ()
-    assert "systemd-run --user --scope fails here: loginctl enable-linger" in found.said
+    effect = logout_effect(machine, UID, programs(tmp_path / "bin", "echo 'Failed to connect to bus' >&2; exit 1"))
+    assert effect.command == ()
+    assert "systemd-run --user --scope fails here: loginctl enable-linger" in effect.message
 
 
 @pytest.mark.parametrize("known_by", ["environment", "cgroup"])
@@ -92,17 +92,17 @@ def test_what_is_in_a_scope_already_is_not_moved_again(known_by: str, tmp_path: 
     machine = plant(tmp_path / "machine", {**KILLS, **files})
     if known_by == "environment":
         environment[IN_SCOPE] = "1"
-    assert outlook(machine, UID, environment) == Outlook()
+    assert logout_effect(machine, UID, environment) == LogoutEffect()
 
 
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from edgetop.cli.logout import move_into_scope, outlook
+from edgetop.cli.background import move_into_scope, logout_effect
 from edgetop.sensors.root import Root
-found = outlook(Root(Path(sys.argv[1])), 12345)
-if found.command:
-    move_into_scope(found.command)
+effect = logout_effect(Root(Path(sys.argv[1])), 12345)
+if effect.command:
+    move_into_scope(effect.command)
 print(os.getpid(), sys.argv[2:], sys.stdin.read())
 """
 

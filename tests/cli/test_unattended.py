@@ -40,20 +40,20 @@ def heard(listener):
 def test_systemd_hears_that_it_runs_and_how(systemd) -> None:
     analysis = folded(measured(30).batches)
     with ExitStack() as stack:
-        [manager] = unattended.service_managers(stack)
+        [observe] = unattended.service_managers(stack)
         assert unattended.service_managers(stack) == [], "no child of it speaks to systemd"
-        manager.look(analysis)
+        observe(analysis)
         assert heard(systemd)[:2] == ["READY=1", "WATCHDOG=1"]
-        manager.look(analysis)
+        observe(analysis)
         analysis.fold(Batch(analysis.progress.view().now_ns + NS))
-        manager.look(analysis)
+        observe(analysis)
         assert heard(systemd) == ["WATCHDOG=1"], "and nothing while the conductor stood still"
         analysis.fold(Batch(analysis.progress.view().now_ns + 60 * NS))
-        manager.look(analysis)
+        observe(analysis)
         [status] = heard(systemd)
         assert status.startswith("STATUS=STALLED: an inference has not come back"), "no sign of life while it hangs"
         analysis.fold(Batch(analysis.progress.view().now_ns, manifest=replace(analysis.manifest, watched=Watched(()))))
-        manager.look(analysis)
+        observe(analysis)
         assert "WATCHDOG=1" in heard(systemd), "a program need not always infer"
     assert heard(systemd) == ["STOPPING=1"]
 

@@ -1,7 +1,7 @@
 """`--fail-fast`: when a gate has failed for sure, and when it may still come back."""
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.gatekeeper import STAYS_NS, Gatekeeper
+from edgetop.cli.gates import STAYS_NS, FailFast
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
@@ -16,19 +16,19 @@ class Session:
         clock = ManualClock()
         self.session_state = SessionState(manifest(), EngineSpec("m.onnx", "onnx"), clock)
         self.stopped: list[str] = []
-        self.analysis, self.keeper = Analysis(), Gatekeeper(self.session_state, self.stopped.append)
+        self.analysis, self.fail_fast = Analysis(), FailFast(self.session_state, self.stopped.append)
         self.gates = gates
 
-    def look(self, batch: Batch) -> None:
+    def fold(self, batch: Batch) -> None:
         self.analysis.fold(batch)
-        self.keeper.look(self.analysis)
+        self.fail_fast.observe(self.analysis)
 
     def play(self, script: Script) -> int | None:
         """When it was stopped."""
         for gate in self.gates:
             script.batches.insert(0, Batch(events=(Event(0, "gate", "info", "user", gate, {"expr": gate}),)))
         for batch in script.batches:
-            self.look(batch)
+            self.fold(batch)
             if self.stopped:
                 return batch.until_ns
         return None
@@ -73,5 +73,5 @@ def test_it_stops_a_session_once() -> None:
     run = script(20)
     session.play(run)
     for batch in run.batches[-5:]:
-        session.look(Batch(batch.until_ns + 60 * NS, seconds=batch.seconds))
+        session.fold(Batch(batch.until_ns + 60 * NS, seconds=batch.seconds))
     assert session.stopped == ["slo"]

@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import pytest
 from click import BadParameter
 
-from edgetop.cli.exporters import Exporters
-from edgetop.cli.metrics_options import address, collector
+from edgetop.cli.metrics import Exporters, address, collector
 from edgetop.errors import InputError
 from tests.support.commands import edgetop
 

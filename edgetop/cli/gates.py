@@ -1,4 +1,4 @@
-"""Ends a session as soon as one of its gates has failed for sure: `--fail-fast`.
+"""What ends a session early: a gate that has failed for sure (`--fail-fast`), or an A/B difference that is resolved.
 
 Some values only grow, and a limit that they exceed stays exceeded. Others come back: they must have
 enough inferences behind them, and stay over their limit for a while.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 STAYS_NS = 10 * NS
 
 
-class Gatekeeper:
-    """Looks at an analysis once a second."""
+class FailFast:
+    """Observes an analysis, and stops its session when a gate has failed."""
 
     def __init__(self, session_state: SessionState, stop: Callable[[str], None]) -> None:
         """`stop` is given the reason."""
@@ -31,7 +31,7 @@ class Gatekeeper:
         self._has_stopped = False
         self._failing_since_ns: dict[str, int] = {}  # by gate
 
-    def look(self, analysis: Analysis) -> None:
+    def observe(self, analysis: Analysis) -> None:
         progress = analysis.progress.view()
         if self._has_stopped or progress.phase != "measure":
             return
@@ -52,8 +52,15 @@ class Gatekeeper:
         return result.gate.is_final or now_ns - since_ns >= STAYS_NS
 
 
-def tell_failed(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> bool:
-    """Say on stderr which gates failed; whether any did, or one ended the session.
+def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
+    """End an A/B session by the width of the interval alone, whatever it says."""
+    view = analysis.ab_view()
+    if view is not None and view.is_resolved:
+        stop("resolved")
+
+
+def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> bool:
+    """Name the failed gates on stderr. True: there is one, or one ended the session.
 
     `ratio_gates`: of an A/B session.
     """
@@ -65,7 +72,7 @@ def tell_failed(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> b
 
 
 def _beyond(report: Report, gate: "RelativeGate") -> str | None:
-    """Why the gate fails: the whole interval lies beyond its limit, or nothing is known. None: it does not."""
+    """Why the gate fails: the whole interval lies beyond its limit, or there is no ratio. None: it does not."""
     ratio = report.ab.ratios[gate.name] if report.ab else None
     if ratio is None:
         return f"{gate.text}: the ratio of {gate.name} is not known"

@@ -1,0 +1,145 @@
+"""The options that say where a session's metrics go (`--prom-textfile`, `--metrics`, `--otlp`), and their exporters."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click import BadParameter, option
+
+from edgetop.cli.companions import Companion, needs
+from edgetop.cli.output import print_text
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.cli.live_session import Observer
+    from edgetop.runner.session_state import SessionState
+
+PORT = 9464  # of Prometheus exporters of OpenTelemetry, by its specification
+MOST_TOKEN_BYTES = 4096
+
+_PATH = click.Path(path_type=Path)
+_METRICS = needs("metrics")
+
+
+def address(text: str) -> tuple[str, int]:
+    """`127.0.0.1:9464`, `[::1]:9464`, or a port of the loopback.
+
+    >>> address("9464"), address("[::]:80")
+    (('127.0.0.1', 9464), ('::', 80))
+    """
+    match = re.fullmatch(r"(?:(?:\[([0-9a-fA-F:]+)\]|([^:\[\]/]+)):)?([0-9]{1,5})", text.strip())
+    if not match or int(match[3]) > 65_535:
+        raise BadParameter(f"{text!r} is no address; write 127.0.0.1:{PORT} or [::1]:{PORT}")
+    return match[1] or match[2] or "127.0.0.1", int(match[3])
+
+
+def collector(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+        raise BadParameter(f"{text!r} is no URL; write http://HOST:4318")
+    return text
+
+
+METRICS_OPTIONS = (
+    option(
+        "--prom-textfile", type=_PATH, metavar="DIR",
+        help="Write metrics for node_exporter's textfile collector into DIR (edgetop help metrics).",
+    ),
+    option(
+        "--metrics", type=address, metavar="[HOST:]PORT",
+        help=f"Serve metrics for Prometheus: 127.0.0.1:{PORT}. Without HOST: to this machine alone.",
+    ),
+    option(
+        "--metrics-token-file", type=_PATH, metavar="FILE", help="Ask for the bearer token that FILE holds.",
+        cls=Companion, rules=[_METRICS],
+    ),
+    option(
+        "--metrics-cert", type=_PATH, metavar="FILE", help="Serve over TLS with this certificate (PEM).",
+        cls=Companion, rules=[_METRICS],
+    ),
+    option(
+        "--metrics-key", type=_PATH, metavar="FILE", help="Its key, where that is in another file.",
+        cls=Companion, rules=[needs("metrics_cert")],
+    ),
+    option("--otlp", type=collector, metavar="URL", help="Send metrics to an OpenTelemetry collector: http://HOST:4318."),
+)  # fmt: skip
+
+
+class Exporters:
+    """Opened before anything runs, so that what cannot work is refused then. Each observes the one analysis."""
+
+    def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
+        """They are closed when `stack` is left. Raises InputError."""
+        self.observers: list[Observer] = []
+        self.session_state: SessionState | None = None  # takes failures as events
+        if options.get("prom_textfile"):
+            self._open_textfile(options["prom_textfile"], stack)
+        if options.get("metrics"):
+            self._open_endpoint(options, stack)
+        if options.get("otlp"):
+            self._open_otlp(options["otlp"], stack)
+
+    def _report(self, option: str, why: str) -> None:
+        """`why`: metrics do not arrive; "": they do again."""
+        text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
+        if self.session_state and self.session_state.has_ended:
+            print_text(f"edgetop: {text}", err=True)
+        elif self.session_state:
+            self.session_state.add_event("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
+
+    def _open_textfile(self, folder: Path, stack: contextlib.ExitStack) -> None:
+        from edgetop.metrics.outlet import Outlet  # noqa: PLC0415  where it is asked for
+        from edgetop.metrics.textfile import EVERY_S, Textfile  # noqa: PLC0415
+
+        file = Textfile(folder)
+        stack.callback(file.remove)
+        outlet = Outlet(EVERY_S, file.write, partial(self._report, "--prom-textfile"))
+        stack.callback(outlet.close, last=False)
+        self.observers.append(outlet.look)
+
+    def _open_endpoint(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
+        from edgetop.metrics.endpoint import Access, Endpoint  # noqa: PLC0415  takes 10 MiB
+
+        host, port = options["metrics"]
+        token = _token(options["metrics_token_file"])
+        endpoint = Endpoint(host, port, Access(token, options["metrics_cert"], options["metrics_key"]))
+        stack.callback(endpoint.close)
+        if not port or not _is_loopback(host):
+            anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
+            print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
+        self.observers.append(endpoint.look)
+
+    def _open_otlp(self, url: str, stack: contextlib.ExitStack) -> None:
+        from edgetop.metrics.otlp import EVERY_S, Collector  # noqa: PLC0415  takes 16 MiB
+        from edgetop.metrics.outlet import Outlet  # noqa: PLC0415
+
+        sink = Collector(url)
+        stack.callback(sink.close)
+        outlet = Outlet(EVERY_S, sink.send, partial(self._report, "--otlp"))
+        stack.callback(outlet.close, last=True)
+        self.observers.append(outlet.look)
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        token = file.read_text("utf-8")[:MOST_TOKEN_BYTES].strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"--metrics-token-file {file}: cannot be read: {why}") from None
+    if not token:
+        raise InputError(f"--metrics-token-file {file}: is empty", "put a token of your own into it")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress  # noqa: PLC0415  --help needs none of it
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
