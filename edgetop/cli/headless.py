@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,6 @@ from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.cli.output import print_text
-from edgetop.cli.plain import PlainLines
 from edgetop.cli.terminal import trim_log
 from edgetop.feeds.protocol import Feed
 from edgetop.formatting import clean
@@ -26,7 +25,7 @@ from edgetop.notification import notification
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000
 QUIET_LOADING_NS = 3_000_000_000
-OPENING_LOOK_S = 0.1  # until something is measured: the first numbers must not wait
+OPENING_PAUSE_S = 0.1  # until something is measured: the first numbers must not wait
 WINDOW_NS = 10_000_000_000
 
 
@@ -35,10 +34,10 @@ class Say(Protocol):
 
 
 class Printer(Protocol):
-    every_s: float  # between two looks at what has come
+    every_s: float  # how often it is called
 
     def print(self, view: MonitorView) -> bool:
-        """Whether anything was printed. Only those parts of the view are asked for that are."""
+        """Returns whether anything was printed. It must read only those parts of the view that it prints."""
 
     def close(self) -> None: ...
 
@@ -60,7 +59,9 @@ def follow(
     `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
     """
     say = partial(_say, ascii_only=ascii_only)
-    lines: Printer = Plain(live_ns, say) if live_ns is not None else Bar(say) if sys.stderr.isatty() else Lines(say)
+    lines: Printer = Bar(say) if sys.stderr.isatty() else Lines(say)
+    if live_ns is not None:
+        lines = PlainLines(live_ns, say)
     news, trouble, printed = AlertNews(), "", -1
     is_over = is_enough()
     while not is_over:
@@ -79,7 +80,7 @@ def follow(
                 if lines.print(view) and log:
                     trim_log(log)
         elif not is_over:
-            pause(OPENING_LOOK_S if analysis.progress.began_measuring_ns is None else lines.every_s)
+            pause(OPENING_PAUSE_S if analysis.progress.began_measuring_ns is None else lines.every_s)
     lines.close()
 
 
@@ -100,7 +101,6 @@ class Bar:
         self._printed = ""
 
     def print(self, view: MonitorView) -> bool:
-        """Whether anything was printed."""
         if view.progress.end_reason == "input-error":  # reported in a line of its own
             self._printed = ""
             self._say("\r\x1b[K", end="")
@@ -131,14 +131,13 @@ class Lines:
         self._say = say
         self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
         self._next_ns = QUIET_LOADING_NS
-        self._told_none = False  # that a program makes no inferences
+        self._reported_none = False  # that a program makes no inferences
 
     def print(self, view: MonitorView) -> bool:
-        """Whether anything was printed."""
         now_ns, verdict = view.progress.now_ns, view.verdict
-        if view.progress.measured_ns is None and not self._told_none:
+        if view.progress.measured_ns is None and not self._reported_none:
             for notice in (one for one in view.notices if one.code == "no-inference"):
-                self._told_none = True
+                self._reported_none = True
                 self._say(clean(f"{formatting.clock_time(now_ns)} {notice.message}"))
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
         changed = words != self._printed and view.progress.measured_ns is not None
@@ -155,21 +154,31 @@ class Lines:
         pass
 
 
-class Plain:
-    """Lines in words: `--live`."""
+class PlainLines:
+    """`--live`: lines in words that a screen reader reads as they are, one at each refresh and one at the end.
+
+    No escapes, no carriage returns, no abbreviated units, nothing that is drawn.
+    """
 
     every_s = 1.0
 
     def __init__(self, refresh_ns: int, say: Say) -> None:
         self._say = say
-        self._lines = PlainLines(refresh_ns)
+        self._refresh_ns = refresh_ns
+        self._next_ns = 0
+        self._is_over = False
 
     def print(self, view: MonitorView) -> bool:
-        """Whether anything was printed."""
-        line = self._lines.line(view)
-        if line is not None:
-            self._say(line)
-        return line is not None
+        now_ns, is_over = view.progress.now_ns, view.progress.phase == "over"
+        if (self._is_over and is_over) or view.progress.end_reason == "input-error":  # reported in a line of its own
+            return False
+        # Time begins anew where a session follows another.
+        self._next_ns = min(self._next_ns, now_ns + self._refresh_ns)
+        if now_ns < self._next_ns and not is_over:
+            return False
+        self._next_ns, self._is_over = now_ns + self._refresh_ns, is_over
+        self._say(plain_line(view))
+        return True
 
     def close(self) -> None:
         pass
@@ -218,3 +227,47 @@ def progress_bar(view: MonitorView) -> str:
         return ""
     filled = round(min(1.0, max(shares)) * BAR_WIDTH)
     return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}]"
+
+
+def plain_line(view: MonitorView) -> str:
+    """`1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
+    sentences = [spoken_time(view.progress.now_ns), _verdict(view), *_figures(view)]
+    if view.manifest and view.manifest.board.simulated:
+        sentences.insert(1, "Simulated board")
+    return ". ".join(clean(sentence) for sentence in sentences) + "."
+
+
+def spoken_time(ns: float) -> str:
+    """
+    >>> spoken_time(0), spoken_time(61 * 10**9), spoken_time(7_385 * 10**9)
+    ('0 seconds', '1 minute 1 second', '2 hours 3 minutes 5 seconds')
+    """
+    seconds = int(ns // 10**9)
+    parts = ((seconds // 3600, "hour"), (seconds // 60 % 60, "minute"), (seconds % 60, "second"))
+    spoken = [f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts if number]
+    return " ".join(spoken) or "0 seconds"
+
+
+def _verdict(view: MonitorView) -> str:
+    verdict = view.verdict
+    words = verdict.word.capitalize() + verdict.first.removeprefix(verdict.word)
+    also = [f"Also {', '.join(verdict.also).lower()}"] if verdict.also else []
+    return ". ".join((words, *also, *(past.capitalize() for past in verdict.past)))
+
+
+def _figures(view: MonitorView) -> Iterator[str]:
+    latency = view.latency.window or view.latency.session
+    if latency:
+        p50, p99 = (formatting.milliseconds(latency.percentile_ns(q)) for q in (0.50, 0.99))
+        yield f"Median latency {p50} milliseconds, 99th percentile {p99} milliseconds"
+        if latency.throughput_hz is not None:
+            yield f"{formatting.rate(latency.throughput_hz)} inferences a second"
+    hottest = view.thermal.hottest
+    if hottest and hottest.value is not None:
+        yield f"Hottest zone {formatting.reading(hottest.value, hottest.info.unit)} degrees Celsius"
+    total = view.power.total
+    if total and total.track.value is not None and not total.track.is_lost:
+        yield f"Board power {formatting.reading(total.track.value, 'W')} watts"
+    rss = next((track for track in view.sensors if track.info.id == "mem/rss"), None)
+    if rss and rss.value is not None:
+        yield f"Engine memory {formatting.reading(rss.value, 'MiB')} mebibytes"

@@ -33,7 +33,7 @@ def screen_settings(
     """
     from edgetop.cli.config import load_config  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415
-    from edgetop.cli.remembered import remember, remembered  # noqa: PLC0415
+    from edgetop.cli.screen_choices import load_choices, save_choices  # noqa: PLC0415
     from edgetop.ui.settings import ScreenSettings  # noqa: PLC0415
 
     config = load_config(config_home(), config_file)
@@ -43,7 +43,7 @@ def screen_settings(
 
         load_theme(theme)  # told before anything starts
     home = recordings_home()
-    chosen = remembered(home)
+    chosen = load_choices(home)
     if config.has_window:
         chosen["window_ns"] = config.window_ns
     if theme:
@@ -55,7 +55,7 @@ def screen_settings(
         exporter=SessionExporter(),
         keys=config.keys,
         notify=notify,
-        remember=partial(remember, home),
+        remember=partial(save_choices, home),
         **chosen,
     )
 

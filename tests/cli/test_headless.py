@@ -2,16 +2,19 @@
 
 import fcntl
 import os
+import re
 import struct
 import sys
 import termios
+from dataclasses import replace
 
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.headless import follow
+from edgetop.cli.headless import PlainLines, follow, plain_line
 from edgetop.session.seconds import NS
-from tests.support.scripts import ListFeed, measured, throttled_by
+from tests.support.screens import view_of
+from tests.support.scripts import HOSTILE, ListFeed, Script, manifest, measured, measured_with_power, throttled_by
 
 
 def test_it_follows_to_the_end_in_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,3 +55,46 @@ def test_the_bar_never_wraps_for_then_it_could_not_be_drawn_over(monkeypatch: py
     lines = [line.removesuffix("\x1b[K") for line in drawn if line.strip()]
     assert max(map(len, lines)) == 39
     assert lines[0].endswith(">")
+
+
+def test_a_line_says_in_words_how_it_goes() -> None:
+    line = plain_line(view_of(measured_with_power()))
+    number = r"[0-9.]+"
+    sentences = (
+        f"Median latency {number} milliseconds, 99th percentile {number} milliseconds",
+        f"{number} inferences a second",
+        f"Hottest zone {number} degrees Celsius",
+        f"Board power {number} watts",
+        f"Engine memory {number} mebibytes",
+    )
+    assert re.fullmatch(r"\. ".join(["1 minute 1 second", "Steady", *sentences]) + r"\.", line)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert plain_line(view_of(None)) == "0 seconds. Loading."
+
+
+def test_a_simulated_board_is_named() -> None:
+    whole = replace(manifest(), board=replace(manifest().board, simulated=True))
+    assert plain_line(view_of(Script(whole).load())).split(". ")[1] == "Simulated board"
+
+
+def test_nothing_in_it_acts_on_a_terminal() -> None:
+    for name in HOSTILE:
+        whole = replace(manifest(), model=replace(manifest().model, path=name))
+        assert plain_line(view_of(Script(whole))).isprintable()
+
+
+def test_a_line_comes_at_each_refresh_and_one_at_the_end() -> None:
+    printed, said = [], []
+    lines = PlainLines(10 * NS, printed.append)
+    script = measured(5).end()
+    view = view_of(script)
+    for second in (0, 3, 9, 10, 12, 20):
+        going_on = view.replaced(progress=replace(view.progress, phase="measure", end_reason=None, now_ns=second * NS))
+        if lines.print(going_on):
+            said.append(second)
+    assert said == [0, 10, 20]
+    assert lines.print(view)
+    assert "Finished" in printed[-1]
+    assert not lines.print(view)

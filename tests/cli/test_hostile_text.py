@@ -21,10 +21,9 @@ from edgetop.cli import junit
 from edgetop.cli.background import how_to_come_back
 from edgetop.cli.diagnosis import Diagnosis, lines
 from edgetop.cli.gates import print_failed_gates
-from edgetop.cli.headless import follow
+from edgetop.cli.headless import follow, plain_line
 from edgetop.cli.operator_table import operator_tables
 from edgetop.cli.output import print_text
-from edgetop.cli.plain import plain_line
 from edgetop.cli.sensor_table import table as sensor_table
 from edgetop.cli.sensor_table import value_lines
 from edgetop.cli.session_list import Listed

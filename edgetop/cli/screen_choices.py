@@ -22,33 +22,33 @@ MODE = 0o600
 MAX_BYTES = 64 * 1024
 
 
-def remembered(home: Path) -> dict[str, Any]:
+def load_choices(home: Path) -> dict[str, Any]:
     """Fields of the screen's settings. A file that cannot be read is ignored, with a line on stderr."""
     document = _document(home / NAME)
     theme, window, layout, orders = (document.get(key) for key in (_theme_key(), "window", "layout", "orders"))
-    found: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     with contextlib.suppress(InputError):  # the user's own, removed or edited since
         if isinstance(theme, str):
             from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual
 
-            found["theme"] = load_theme(theme).name
+            choices["theme"] = load_theme(theme).name
     if isinstance(window, str) and window in WINDOWS_NS:
-        found["window_ns"] = WINDOWS_NS[window]
+        choices["window_ns"] = WINDOWS_NS[window]
     if isinstance(layout, str) and layout in LAYOUTS:
-        found["layout"] = layout
+        choices["layout"] = layout
     if isinstance(orders, dict):
         from edgetop.ui.panes import DRAWINGS  # noqa: PLC0415  as above
 
-        found["orders"] = {
+        choices["orders"] = {
             pane: order for pane, order in orders.items() if pane in DRAWINGS and order in DRAWINGS[pane].orders
         }
-    return found
+    return choices
 
 
-def remember(home: Path, choices: Mapping[str, Any]) -> None:
+def save_choices(home: Path, changed: Mapping[str, Any]) -> None:
     """Beside what is remembered already. Where nothing can be written, nothing is."""
-    changed = {_theme_key() if key == "theme" else key: value for key, value in choices.items()}
-    text = json.dumps({**_document(home / NAME, is_told=False), **changed}, indent=1)
+    named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
+    text = json.dumps({**_document(home / NAME, warns=False), **named}, indent=1)
     with contextlib.suppress(OSError):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = home / f"{NAME}.{os.getpid()}"
@@ -61,7 +61,7 @@ def _theme_key() -> str:
     return f"theme-{choose_theme()}"
 
 
-def _document(path: Path, *, is_told: bool = True) -> dict[str, Any]:
+def _document(path: Path, *, warns: bool = True) -> dict[str, Any]:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
             document = json.loads(file.read(MAX_BYTES))
@@ -72,6 +72,6 @@ def _document(path: Path, *, is_told: bool = True) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-    if is_told:
+    if warns:
         print_text(f"edgetop: {path}: {why}: what you chose last on the screen is ignored", err=True)
     return {}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.remembered import NAME, remember, remembered
+from edgetop.cli.screen_choices import NAME, load_choices, save_choices
 from edgetop.cli.viewing import screen_settings
 
 CHOICES = {"theme": "light", "window": "1m", "layout": "thermal", "orders": {"sensors": "by name"}}
@@ -21,11 +21,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_chosen_comes_back_and_only_its_user_may_read_it(home: Path) -> None:
-    remember(home, CHOICES)
-    assert remembered(home) == {
+    save_choices(home, CHOICES)
+    assert load_choices(home) == {
         "theme": "light", "window_ns": 60 * 10**9, "layout": "thermal", "orders": {"sensors": "by name"},
     }  # fmt: skip
-    remember(home, {"window": "all"})
+    save_choices(home, {"window": "all"})
     settings = screen_settings(None, None, None)
     assert (settings.theme, settings.window_ns, settings.layout) == ("light", None, "thermal")
     assert stat.S_IMODE((home / NAME).stat().st_mode) == 0o600
@@ -33,13 +33,13 @@ def test_what_was_chosen_comes_back_and_only_its_user_may_read_it(home: Path) ->
 
 
 def test_a_theme_is_of_one_kind_of_terminal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remember(home, CHOICES)
+    save_choices(home, CHOICES)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "theme" not in remembered(home)
+    assert "theme" not in load_choices(home)
 
 
 def test_settings_and_the_command_line_win(home: Path, tmp_path: Path) -> None:
-    remember(home, CHOICES)
+    save_choices(home, CHOICES)
     assert screen_settings(None, "paper", None).theme == "paper"
     (tmp_path / "config/edgetop").mkdir(parents=True)
     (tmp_path / "config/edgetop/edgetop.toml").write_text('window = "10m"\ntheme = "mono"\n')
@@ -53,18 +53,20 @@ def test_a_file_that_is_damaged_is_ignored_with_a_line(
 ) -> None:
     home.mkdir()
     (home / NAME).write_text(text)
-    assert remembered(home) == {}
+    assert load_choices(home) == {}
     assert capsys.readouterr().err.count("\n") == 1
-    remember(home, {"window": "1m"})
-    assert remembered(home) == {"window_ns": 60 * 10**9}
+    save_choices(home, {"window": "1m"})
+    assert load_choices(home) == {"window_ns": 60 * 10**9}
 
 
 def test_values_that_there_are_not_are_passed_over(home: Path) -> None:
-    remember(home, {"theme": "none", "window": "5s", "layout": 3, "orders": {"sensors": "best", "x": "y", "heat": 1}})
-    assert remembered(home) == {"orders": {}}
+    save_choices(
+        home, {"theme": "none", "window": "5s", "layout": 3, "orders": {"sensors": "best", "x": "y", "heat": 1}}
+    )
+    assert load_choices(home) == {"orders": {}}
 
 
 def test_where_nothing_can_be_written_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    remember(tmp_path / "file", CHOICES)
+    save_choices(tmp_path / "file", CHOICES)
     assert (tmp_path / "file").read_text() == ""
