@@ -26,17 +26,17 @@ def ab_charts(view: AbView) -> Iterator[Any]:
     yield shares_chart(
         [(n, 100 * binned(rows, edges)) for n, rows in zip(names, view.quantiles_ns, strict=True)], edges
     )
-    found = [
+    ratios = [
         (metric, Ratio(one.value, one.ci95, one.verdict, verdict_words(one)))
         for metric in METRICS
         if (one := view.ratios[metric])
     ]
-    yield from ratio_chart("B against A: ratio, 95 %", found)
+    yield from ratio_chart("B against A: ratio, 95 %", ratios)
     yield from _course(view)
 
 
 def _course(view: AbView) -> Iterator[Any]:
-    """The ratio of p50 after so many quads, as it would have been told then."""
+    """The ratio of p50 after so many quads, as it was known then."""
     from bokeh.models import Span  # noqa: PLC0415  loads Bokeh, as all here
     from bokeh.plotting import figure  # noqa: PLC0415
 
@@ -44,9 +44,9 @@ def _course(view: AbView) -> Iterator[Any]:
     if len(logs) < LEAST_PAIRS:
         return
     counts = np.unique(np.linspace(LEAST_PAIRS, len(logs), MOST_POINTS).astype(int))
-    known = [(int(n), found) for n in counts if (found := difference(undisturbed(logs[:n])))]
-    x = [n for n, _ in known]
-    value, low, high = (np.exp([getattr(found, end) for _, found in known]) for end in ("value", "low", "high"))
+    estimates = [(int(n), one) for n in counts if (one := difference(undisturbed(logs[:n])))]
+    x = [n for n, _ in estimates]
+    value, low, high = (np.exp([getattr(one, end) for _, one in estimates]) for end in ("value", "low", "high"))
     chart = figure(
         title="p50 of B to A, 95 %, by quads", height=240,
         sizing_mode="stretch_width", tools="xpan,xwheel_zoom,xbox_zoom,reset,save",

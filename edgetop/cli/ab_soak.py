@@ -88,16 +88,16 @@ def _tell_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | 
 
 def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
     samples, _ = read_samples([str(path) for path in sorted(sessions, key=lambda path: path.stem[-1])])
-    found = compare(grouped(samples, VARIANT), judge=options.get("judge"))
-    results = judge_gates(options["ratio_gates"], found, strict=False)
+    comparison = compare(grouped(samples, VARIANT), judge=options.get("judge"))
+    results = judge_gates(options["ratio_gates"], comparison, strict=False)
     if options.get("page"):
         from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
 
-        write_comparison(options["page"], found, results)
+        write_comparison(options["page"], comparison, results)
     if options["as_json"]:
-        click.echo(json.dumps(comparison_document(found) | {"gates": [one.to_json() for one in results] or None}))
+        click.echo(json.dumps(comparison_document(comparison) | {"gates": [one.to_json() for one in results] or None}))
     else:
-        print_text(comparison_text.comparison_text(found, results))
+        print_text(comparison_text.comparison_text(comparison, results))
     return exit_code(results)
 
 

@@ -47,7 +47,7 @@ def is_local(session: str | None) -> bool:
     is_flag=True,
     help="No screen: lines on stderr, to the session's end.",
     cls=Companion,
-    rules=[needs("session", holds=is_local, told="{} does not go with ssh:", advice=THERE)],
+    rules=[needs("session", holds=is_local, message="{} does not go with ssh:", advice=THERE)],
 )
 @screen.LIVE
 @click.option(
@@ -56,7 +56,7 @@ def is_local(session: str | None) -> bool:
     metavar="TEXT",
     help="Of ssh:HOST: how edgetop is called there.",
     cls=Companion,
-    rules=[needs("session", holds=is_remote, told="{} needs ssh:HOST", advice="it is how edgetop is called there")],
+    rules=[needs("session", holds=is_remote, message="{} needs ssh:HOST", advice="it is how edgetop is called there")],
 )
 def command(
     session: str | None,

@@ -56,8 +56,8 @@ class BoardInUse(Protocol):
 
     def engine_started(self, pid: int) -> None: ...
 
-    def start(self, tell: Callable[[str], None]) -> None:
-        """Time passes from now on; `tell` takes what happens to the board, from any thread. Again: another `tell`."""
+    def start(self, report: Callable[[str], None]) -> None:
+        """Time passes from now on. `report`, called from any thread, takes events of the board; a next call replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class FileBoard:
     def engine_started(self, pid: int) -> None:
         """It knows by itself."""
 
-    def start(self, tell: Callable[[str], None]) -> None:
+    def start(self, report: Callable[[str], None]) -> None:
         """It does by itself."""
 
 
@@ -106,7 +106,7 @@ def open_board(options: Options) -> Iterator[BoardInUse]:
         yield board
 
 
-def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | None:
+def cool_board(options: Options, board: BoardInUse, sensors: Found) -> Cooldown | None:
     """Wait until the board is as cool as `--cooldown-to` asks for; None where nothing is asked for."""
     target_c, longest_s = options["cooldown_to"], options["cooldown_max"] / 1e9
     if target_c is None:
@@ -125,7 +125,7 @@ def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | 
             shown_s = time.monotonic()
             say(f"edgetop: cooling down: {heat.sensor} {heat.celsius:.1f} °C of {target_c:.1f}")
 
-    done = cool_down(found, target_c, longest_s, SystemClock(), time.sleep, show)
+    done = cool_down(sensors, target_c, longest_s, SystemClock(), time.sleep, show)
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
     if done.reached is None:
@@ -139,7 +139,7 @@ def cool_board(options: Options, board: BoardInUse, found: Found) -> Cooldown | 
 def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
     """The board's, the user's own, and a log's. Raises InputError where one that was asked for cannot be had.
 
-    `board`: what was found under `root`. `now_ns` gives session time.
+    `board`: the sensors under `root`. `now_ns` gives session time.
     """
     hz = options["hz"]
     monitors = open_monitors(options["i2c"], root, 1 / hz if hz else CADENCE_S)

@@ -19,9 +19,9 @@ from edgetop.cli import options as text
 from edgetop.cli.terminal import signal_at_parents_end
 from edgetop.errors import EXIT_GATE_FAILED, EdgetopError, InputError
 
-MAX_TOLD = 100_000
+MAX_LOG_BYTES = 100_000
 LOOK_S = 0.5
-SAID_BY = "edgetop: "  # how every error begins that a command ends with
+ERROR_PREFIX = "edgetop: "  # of the line with which a command fails
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
@@ -44,14 +44,14 @@ def handed_on(options: Sequence[text.Decorator], without: Collection[str]) -> tu
     def holder() -> None:
         pass
 
-    found = []
+    options_of_run = []
     for param in reversed(holder.__click_params__):  # type: ignore[attr-defined]
         if param.name not in without:
             given = copy.copy(param)
             if not given.is_flag:
                 given.type = AsWritten(given.type)
-            found.append(given)
-    return tuple(found)
+            options_of_run.append(given)
+    return tuple(options_of_run)
 
 
 def as_words(options: Sequence[click.Option], ctx: click.Context, given: Collection[str]) -> list[str]:
@@ -90,14 +90,14 @@ class ChildRun:
     """A process that ends in order when this one is killed."""
 
     def __init__(self, arguments: Sequence[str], folder: Path, cwd: str | None = None) -> None:
-        """`arguments`: those after `edgetop`; `folder`: where what it says is kept."""
-        self._said, self._result = folder / "run.log", folder / "result.json"
-        with self._said.open("wb") as said, self._result.open("wb") as result:
+        """`arguments`: those after `edgetop`; `folder`: where its output is stored."""
+        self._log, self._result = folder / "run.log", folder / "result.json"
+        with self._log.open("wb") as log, self._result.open("wb") as result:
             self._process = subprocess.Popen(  # noqa: S603  this very program
                 [sys.executable, "-m", "edgetop", *arguments, "--headless", "--json"],
                 stdin=subprocess.DEVNULL,
                 stdout=result,
-                stderr=said,
+                stderr=log,
                 cwd=cwd,
                 start_new_session=True,  # Ctrl+C and a hang-up of the terminal are for this process to answer
                 preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
@@ -121,8 +121,8 @@ class ChildRun:
         return lines[-1] if lines else ""
 
     def _text(self) -> str:
-        with contextlib.suppress(OSError), self._said.open("rb") as file:
-            file.seek(max(0, self._said.stat().st_size - MAX_TOLD))
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
+            file.seek(max(0, self._log.stat().st_size - MAX_LOG_BYTES))
             return file.read().decode("utf-8", "replace")
         return ""
 
@@ -132,8 +132,8 @@ class ChildRun:
         report = None
         with contextlib.suppress(OSError, ValueError):
             report = json.loads(self._result.read_text(encoding="utf-8"))
-        told = [line for line in self._text().splitlines() if line.startswith(SAID_BY)]
-        reason = told[-1].removeprefix(SAID_BY) if told and code not in (0, EXIT_GATE_FAILED) else ""
+        errors = [line for line in self._text().splitlines() if line.startswith(ERROR_PREFIX)]
+        reason = errors[-1].removeprefix(ERROR_PREFIX) if errors and code not in (0, EXIT_GATE_FAILED) else ""
         if code < 0:
             reason = f"edgetop was killed by signal {-code}"
         elif code and not reason and code != EXIT_GATE_FAILED:
@@ -141,7 +141,7 @@ class ChildRun:
         for notice in (report or {}).get("warnings", ()):
             if notice["code"] == "provider-dropped":
                 reason = reason or notice["message"]
-        for path in (self._said, self._result):
+        for path in (self._log, self._result):
             path.unlink(missing_ok=True)
         return Outcome(code, report, reason)
 

@@ -18,10 +18,10 @@ def recorded(given: str | None) -> Path:
     """The folder of the session that is given; of None the newest, which a line on stderr names. Raises InputError."""
     if given is not None:
         return locate(given, recordings_home())
-    found = newest_first(all_sessions(recordings_home(), Path.cwd()))
-    if not found:
+    sessions = newest_first(all_sessions(recordings_home(), Path.cwd()))
+    if not sessions:
         raise InputError("no session is recorded", "edgetop demo records one")
-    return _say(*found[0])
+    return _say(*sessions[0])
 
 
 def running(given: str | None, *, newest: bool) -> Path:
@@ -30,22 +30,22 @@ def running(given: str | None, *, newest: bool) -> Path:
     Where several run, the user chooses on a terminal; `newest`: it is the first choice. Without one raises InputError.
     """
     home = recordings_home()
-    found = live_sessions(home, Path.cwd()) if given is None else []
-    if len(found) > 1 and sys.stdin.isatty() and sys.stderr.isatty():
-        return _chosen(found, default="1" if newest else None)
-    if len(found) == 1 and newest:
-        return _say(*found[0])
+    sessions = live_sessions(home, Path.cwd()) if given is None else []
+    if len(sessions) > 1 and sys.stdin.isatty() and sys.stderr.isatty():
+        return _chosen(sessions, default="1" if newest else None)
+    if len(sessions) == 1 and newest:
+        return _say(*sessions[0])
     return locate_live(given, home)
 
 
-def _chosen(found: list[tuple[Path, Manifest]], default: str | None) -> Path:
-    print_text(f"{len(found)} sessions run now:", err=True)
-    for number, one in enumerate(found, 1):
+def _chosen(sessions: list[tuple[Path, Manifest]], default: str | None) -> Path:
+    print_text(f"{len(sessions)} sessions run now:", err=True)
+    for number, one in enumerate(sessions, 1):
         print_text(f"{number:>3}  {_words(*one)}", err=True)
-    place = ask_which(len(found), default)
+    place = ask_which(len(sessions), default)
     if place is None:
         raise InputError("no session was chosen", "name one: edgetop sessions lists them")
-    return found[place][0]
+    return sessions[place][0]
 
 
 def ask_which(count: int, default: str | None = None) -> int | None:

@@ -16,7 +16,7 @@ from edgetop.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was written: one option, and all by name."""
+    """What was written on the command line: one option, and all by name."""
 
     option: str
     """As users know it: `--live`."""
@@ -43,7 +43,7 @@ class Companion(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Click's hook: `opts` is what was written. A value that is wrong in itself is told first."""
+        """Click's hook: `opts` is what was written. A value that is wrong in itself is reported first."""
         result = super().handle_parse_result(ctx, opts, args)
         if self.name in opts and not ctx.resilient_parsing:  # as Tab parses
             written = {name: value for name, value in opts.items() if isinstance(value, str | bool | Sequence)}
@@ -60,32 +60,30 @@ class Companion(click.Option):
         )
 
 
-def needs(*others: str, holds: Test = bool, told: str = "", advice: str = "") -> Rule:
+def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
     """One of these beside it, with a value for which that holds.
 
-    `told`: what is wrong, with {} for the option; "": the names say it.
+    `message`: what is wrong, with {} for the option; "": made from the names.
     """
 
     def rule(asked: Asked) -> InputError | None:
         if any(holds(asked.given.get(other)) for other in others):
             return None
-        return InputError(
-            told.format(asked.option) or f"{asked.option} needs {' or '.join(map(asked.written, others))}", advice
-        )
+        default = f"{asked.option} needs {' or '.join(map(asked.written, others))}"
+        return InputError(message.format(asked.option) or default, advice)
 
     return rule
 
 
-def not_beside(*others: str, unless: str = "", told: str = "", advice: str = "") -> Rule:
+def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
     """None of these, `unless` that is there too."""
 
     def rule(asked: Asked) -> InputError | None:
         beside = [other for other in others if asked.given.get(other) is not None]
         if not beside or asked.given.get(unless):
             return None
-        return InputError(
-            told.format(asked.option) or f"{asked.option} and {asked.written(beside[0])} contradict each other", advice
-        )
+        default = f"{asked.option} and {asked.written(beside[0])} contradict each other"
+        return InputError(message.format(asked.option) or default, advice)
 
     return rule
 

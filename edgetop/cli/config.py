@@ -42,7 +42,7 @@ class Config:
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
     """What the file in `folder` says, if there is one, and `also` says over it.
 
-    `for_screen`: False: themes and keys are not looked into, which would load what draws.
+    `for_screen`: False: themes and keys are not checked, which would load Textual.
     Raises InputError for a file that is not in order; it says where.
     """
     place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
@@ -110,9 +110,9 @@ def _text(key: str, value: object) -> str:
 def _theme(value: object) -> str:
     from edgetop.ui.themes import theme_files  # noqa: PLC0415  loads Textual
 
-    name, known = _text("theme", value), sorted(theme_files())
-    if name not in known:
-        raise SettingError(f"theme: unknown: {name}", nearest_hint(name, known))
+    name, names = _text("theme", value), sorted(theme_files())
+    if name not in names:
+        raise SettingError(f"theme: unknown: {name}", nearest_hint(name, names))
     return name
 
 
@@ -153,8 +153,8 @@ def _keys(value: object) -> Mapping[str, str]:
             raise SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
         parts = _text(f"keys.{binding_id}", text).split(",")
         keys[binding_id] = ",".join(_key(binding_id, part.strip()) for part in parts)
-    if found := conflict(remapped(COMMANDS, keys)):
-        key, *both = found
+    if double := conflict(remapped(COMMANDS, keys)):
+        key, *both = double
         given, other = sorted(both, key=lambda holder: holder not in keys)
         raise SettingError(f"keys.{given}: {key_word(key)} is the key of {other} too", f"give {other} another one")
     return keys

@@ -1,4 +1,4 @@
-"""What the doctor found, gathered and put into words."""
+"""Runs the checks of the doctor, and formats their results."""
 
 import sys
 import textwrap
@@ -53,7 +53,7 @@ def diagnose(options: Mapping[str, Any]) -> Diagnosis:
 
 
 def _read(root: Root, survey: Survey) -> dict[str, float] | None:
-    """Read the sensors, and meanwhile see what else runs here. None: that cannot be told."""
+    """Read the sensors, and meanwhile see what else runs here. None: they cannot be listed."""
     if not root.is_host:
         survey.read_whole()
         return None

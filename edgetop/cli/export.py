@@ -35,20 +35,20 @@ OPTIONS = (
     option("--end", type=options.duration_or_zero, metavar="TIME", help="Up to this session time."),
     option(
         "--last", type=options.duration_or_zero, metavar="TIME", help="The last part of it.",
-        cls=Companion, rules=[not_beside("begin", "end", told="{} goes with neither --begin nor --end")],
+        cls=Companion, rules=[not_beside("begin", "end", message="{} goes with neither --begin nor --end")],
     ),
     option(
         "--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).",
-        cls=Companion, rules=[needs("form", holds=lambda form: form in ("csv", "json"), told="{} is for csv and json")],
+        cls=Companion, rules=[needs("form", holds=lambda form: form in ("csv", "json"), message="{} is for csv and json")],
     ),
     option(
         "--no-raw", is_flag=True, help="Without single inferences.", cls=Companion, rules=[
-            needs("form", holds=lambda form: form != "parquet", told="{} is not for parquet", advice="it holds none")
+            needs("form", holds=lambda form: form != "parquet", message="{} is not for parquet", advice="it holds none")
         ],
     ),
     option(
         "--hz", type=float, default=1.0, show_default=True, help="parquet: rows per second: 10 or 0.1.",
-        cls=Companion, rules=[needs("form", holds=lambda form: form == "parquet", told="{} is for parquet",
+        cls=Companion, rules=[needs("form", holds=lambda form: form == "parquet", message="{} is for parquet",
                                     advice="the others keep each time as it was")],
     ),
     option("--force", is_flag=True, help="Replace a file that exists."),

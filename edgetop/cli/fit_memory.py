@@ -78,7 +78,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
     words = as_words(_HANDED_ON, ctx, given)
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DURATION}")
-    with enclosed(Limit(memory_bytes=2**30)):  # told before anything runs where there can be no limit
+    with enclosed(Limit(memory_bytes=2**30)):  # fails before anything runs where there can be no limit
         pass
     print_text(HEADS, err=as_json)
     trials: list[Trial] = []

@@ -46,7 +46,7 @@ OPTIONS = (
     option("--force", is_flag=True, help="Replace a page that exists.", cls=Companion, rules=[needs("html")]),
     option("--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="What answers."),
     option("--ray", metavar="ADDRESS", default="", help="On this Ray cluster.", cls=Companion, rules=[
-        needs("engine", holds=lambda engine: engine == "daft", told="{} is for --engine daft")
+        needs("engine", holds=lambda engine: engine == "daft", message="{} is for --engine daft")
     ]),
     option("--print-sql", is_flag=True, help="Print the question as SQL, and ask nothing."),
     option("--dialect", type=click.Choice(DIALECTS), default="duckdb", help="Of --print-sql.", cls=Companion,

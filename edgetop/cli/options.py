@@ -219,11 +219,11 @@ def cpus(text: str) -> tuple[int, ...]:
     """`0,2-3`: a set of CPUs, as taskset(1) takes it."""
     if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text.strip()):
         raise BadParameter(f"{text!r} is not a list of CPUs; write 0,2-3")
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+        numbers.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(numbers))
 
 
 def limit(text: str) -> dict[str, float]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GRACE_S = 10.0  # for an end in order
 ALIVE_EVERY_S = 5.0
-NICENESS = 10  # it gives way to the model that it tells of
+NICENESS = 10  # the model has priority
 # As `python -m edgetop`, which would look for the program in the user's folder first.
 _PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
 _PACKAGES = str(Path(__file__).parents[2])
@@ -59,7 +59,7 @@ def command(session: str | None, *, past: bool) -> int:
 def _end_with(source: int, sink: int) -> None:
     """End this process a while after the link, whatever it is busy with: only its reader wanted that.
 
-    Asked for no event, poll(2) tells of an end alone.
+    poll(2) that waits for no event reports only a hang-up.
     """
     poll = select.poll()
     poll.register(source, 0)

@@ -202,10 +202,10 @@ def engine_python(options: Options) -> str | None:
     path = given.expanduser()
     if path.exists():
         return str(path.absolute())
-    found = shutil.which(str(path))
-    if found is None:
+    program = shutil.which(str(path))
+    if program is None:
         raise InputError(f"--engine-python {given}: no such file", "give the path of a Python interpreter")
-    return found
+    return program
 
 
 def _once(pairs: tuple[tuple[str, Any], ...], option: str) -> dict[str, Any]:

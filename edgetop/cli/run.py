@@ -32,7 +32,7 @@ SHAPE = option(
     help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
 )  # fmt: skip
 BATCH = option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input.")
-A_PROCESS = needs("isolation", holds=lambda given: given != "thread", told="{} needs --isolation process")
+A_PROCESS = needs("isolation", holds=lambda given: given != "thread", message="{} needs --isolation process")
 MODEL_OPTIONS = (
     option(
         "--engine", metavar="NAME", shell_complete=completion.engines,
@@ -140,7 +140,7 @@ LOAD_OPTIONS = (
     ),
 )  # fmt: skip
 
-A_GATE = needs("gates", told="{} needs a gate", advice="give one with --fail-if (edgetop help gates)")
+A_GATE = needs("gates", message="{} needs a gate", advice="give one with --fail-if (edgetop help gates)")
 GATE_OPTIONS = (
     option(
         "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
@@ -165,7 +165,7 @@ ALERT_OPTIONS = (
     ),
 )  # fmt: skip
 
-A_POWER_LOG = needs("power_log", told="{} needs --power-log FILE")
+A_POWER_LOG = needs("power_log", message="{} needs --power-log FILE")
 POWER_OPTIONS = (
     option(
         "--i2c", type=text.i2c_spec, multiple=True, metavar="BUS:ADDR:CHIP:SHUNT[:NAME]",

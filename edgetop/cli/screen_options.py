@@ -14,10 +14,10 @@ NO_SCREEN = ("headless", "detach")
 
 
 def theme(name: str) -> str:
-    """One that there is: told before anything starts, and without loading what draws."""
-    known = completion.theme_names()
-    if name not in known:
-        raise InputError(f"--theme {name}: unknown", nearest_hint(name, known))
+    """Refuses an unknown theme before anything starts, and without loading Textual."""
+    names = completion.theme_names()
+    if name not in names:
+        raise InputError(f"--theme {name}: unknown", nearest_hint(name, names))
     return name
 
 

@@ -20,8 +20,8 @@ Examples:
 PATH = click.Path(path_type=Path)
 
 
-LIST = not_beside("capture", told="--capture goes with neither --json nor --watch")
-A_CAPTURE = needs("capture", told="{} needs --capture FILE.tar.gz")
+LIST = not_beside("capture", message="--capture goes with neither --json nor --watch")
+A_CAPTURE = needs("capture", message="{} needs --capture FILE.tar.gz")
 
 
 OPTIONS = (

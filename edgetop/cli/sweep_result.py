@@ -52,9 +52,9 @@ def print_result(
     if as_json:
         click.echo(json.dumps(_document(folder, plan, candidates, choice, comparison, as_good), indent=1))
     else:
-        told = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
+        text = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # what is copied stands in one line
-        lines = (one for line in told for one in ((line,) if line.startswith(whole) else wrapped((line,))))
+        lines = (one for line in text for one in ((line,) if line.startswith(whole) else wrapped((line,))))
         print_text("\n".join([*_table(candidates, choice, comparison), *lines]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
@@ -86,8 +86,8 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
         name = settings.words(plan.varied)
         runs = [run for run in plan.runs if run.settings == settings]
         done = sorted(run.session for run in runs if run.state == "done")
-        samples, found = read_samples([str(folder / session) for session in done])
-        problems += found
+        samples, unreadable = read_samples([str(folder / session) for session in done])
+        problems += unreadable
         failed = next((run.reason for run in runs if run.state == "failed"), None)
         candidates.append(Candidate(settings, name, tuple(done), _figures(samples), failed))
         if samples:
@@ -117,7 +117,7 @@ def _figures_of(sample: Sample) -> dict[str, float | None]:
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
-    """Those that are not told apart from the recommended one, and within the limits too."""
+    """Those that do not differ significantly from the recommended one, and are within the limits too."""
     if comparison is None or choice.recommended is None or "batch" in plan.varied:
         return []
     name = choice.recommended.name
@@ -151,8 +151,8 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
 def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None) -> Iterator[str]:
     """The medians of each combination; those that failed at the end with their reason."""
     front = {one.name for one in choice.pareto}
-    agree = {one.name: found for one in candidates if (found := worst(comparison, one.name))}
-    agreeing = {end: head for end, head in _AGREEING.items() if any(end in found for found in agree.values())}
+    agree = {one.name: verdict for one in candidates if (verdict := worst(comparison, one.name))}
+    agreeing = {end: head for end, head in _AGREEING.items() if any(end in verdict for verdict in agree.values())}
     rows = [
         [
             "*" if one.name in front else "",

@@ -106,9 +106,9 @@ def heat_now(options: Mapping[str, Any]) -> tuple[str, float] | None:
     scenario = options.get("scenario")
     ambient = options["ambient"] if options["ambient"] is not None or scenario is None else scenario.ambient_c
     with open_board({"scenario": None, "sysroot": None, **options, "ambient": ambient}) as board:
-        found = board.discover()
-        heat = hottest(found)
-        for source in found.sources:
+        sensors = board.discover()
+        heat = hottest(sensors)
+        for source in sensors.sources:
             if isinstance(source, Closable):
                 source.close()
     return (heat.sensor, heat.celsius) if heat else None

@@ -3,7 +3,7 @@
 A shell waits for the process that it started until that ends. So a run that may be left is split
 in two before it has any thread: the launcher, which does nothing but wait, and the run, its child.
 When the run lets go it enters a session of its own (setsid(2), which a process that the shell
-started could not: it leads its group), sends what it says to a file, and tells the launcher to
+started could not: it leads its group), sends its output to a file, and makes the launcher
 end. The shell has its prompt again, and nothing that becomes of the terminal reaches the run.
 A launcher that is killed (SIGKILL, the OOM killer) is to the run as a terminal that hangs up.
 """
@@ -29,7 +29,7 @@ class Terminal:
     """The terminal of this process, until it is released."""
 
     def __init__(self, launcher: int | None = None, launcher_fd: int | None = None) -> None:
-        """`launcher`: its process id; `launcher_fd`: where to tell it that it can end."""
+        """`launcher`: its process id; `launcher_fd`: written to when it can end."""
         self._launcher = launcher
         self._launcher_fd = launcher_fd
         self._files = {_identity(fd) for fd in (0, 1, 2) if os.isatty(fd)}
@@ -89,13 +89,13 @@ def _point(fds: set[int], to: int) -> None:
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
     """The descriptors of these files. (isatty(3) is false for a terminal that has hung up.)"""
-    found = []
+    fds = []
     with contextlib.suppress(OSError):
         for path in Path("/proc/self/fd").iterdir():
             with contextlib.suppress(OSError):  # the one of this very listing
                 if _identity(int(path.name)) in files:
-                    found.append(int(path.name))
-    return found
+                    fds.append(int(path.name))
+    return fds
 
 
 def split() -> Terminal:

@@ -58,9 +58,9 @@ class RotatedRecordings:
         """With `-o PATH`: PATH-2, PATH-3 ..."""
         given = self._options["output"]
         if given is None:
-            found = request.recording_folder(self._options, self._model)
-            assert found
-            return found
+            unnamed = request.recording_folder(self._options, self._model)
+            assert unnamed
+            return unnamed
         first, number = session_folder(given.absolute()), 2
         while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
             number += 1

@@ -41,7 +41,7 @@ def screen_settings(
     if theme:
         from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual: the engine is to start before that
 
-        load_theme(theme)  # told before anything starts
+        load_theme(theme)  # an unknown one is reported before anything starts
     home = recordings_home()
     chosen = load_choices(home)
     if config.has_window:
@@ -77,10 +77,10 @@ def require_screen(otherwise: str) -> None:
 
 
 @contextlib.contextmanager
-def signals_to(take: Callable[[int], None], *, heeds_nohup: bool = True) -> Iterator[None]:
+def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
     """While it lasts, `take` is given the signals that end a process. Under nohup(1) a hang-up says nothing."""
     handled = [signal.SIGINT, signal.SIGTERM]
-    if not heeds_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+    if not respects_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         handled.append(signal.SIGHUP)
     before = {number: signal.signal(number, lambda number, _: take(number)) for number in handled}
     try:
@@ -94,5 +94,5 @@ def signals_to(take: Callable[[int], None], *, heeds_nohup: bool = True) -> Iter
 def noted_signals() -> Iterator[list[int]]:
     """While it lasts, a signal is only noted: the screen closes itself, and leaves the terminal in order."""
     come: list[int] = []
-    with signals_to(come.append, heeds_nohup=False):
+    with signals_to(come.append, respects_nohup=False):
         yield come

@@ -20,31 +20,31 @@ COMMAND_WIDTH = 30
 
 def choose(*, as_json: bool) -> int | None:
     """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
-    found, closed = model_processes()
+    processes, closed = model_processes()
     why = why_no_rates()
-    if found and not why:
-        found = sorted(with_rates(found), key=lambda one: -(one.calls_per_s or 0))
+    if processes and not why:
+        processes = sorted(with_rates(processes), key=lambda one: -(one.calls_per_s or 0))
     if as_json:
-        told = {"processes": [asdict(one) for one in found], "closed": closed, "why_no_rates": why or None}
-        click.echo(json.dumps(told, indent=1))
+        document = {"processes": [asdict(one) for one in processes], "closed": closed, "why_no_rates": why or None}
+        click.echo(json.dumps(document, indent=1))
         return None
     may_choose = sys.stdin.isatty() and sys.stderr.isatty()
-    for number, line in enumerate(_lines(found)):
+    for number, line in enumerate(_lines(processes)):
         print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
-    for note in _notes(found, closed, why):
+    for note in _notes(processes, closed, why):
         print_text(f"edgetop: {note}", err=True)
-    if not (found and may_choose):
+    if not (processes and may_choose):
         return None
-    place = ask_which(len(found))
+    place = ask_which(len(processes))
     if place is None:
         raise InputError("no process was chosen", "give one: edgetop watch --pid N")
-    return found[place].pid
+    return processes[place].pid
 
 
-def _lines(found: list[ModelProcess]) -> list[str]:
+def _lines(processes: list[ModelProcess]) -> list[str]:
     """A table with its head."""
-    rows = [("pid", "user", "calls/s", "command", "runtime and models")] if found else []
-    for one in found:
+    rows = [("pid", "user", "calls/s", "command", "runtime and models")] if processes else []
+    for one in processes:
         rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
         command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
         short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
@@ -55,9 +55,9 @@ def _lines(found: list[ModelProcess]) -> list[str]:
     return ["  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]
 
 
-def _notes(found: list[ModelProcess], closed: int, why: str) -> list[str]:
-    notes = [] if found else ["no process here has mapped an inference runtime that is known, or a model"]
-    if found and why:
+def _notes(processes: list[ModelProcess], closed: int, why: str) -> list[str]:
+    notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
+    if processes and why:
         notes.append(f"rates are not known: {why}")
     if closed:
         number = "1 process" if closed == 1 else f"{closed} processes"

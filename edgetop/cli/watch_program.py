@@ -141,8 +141,8 @@ def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | 
     ways = {"-- COMMAND": command, "--pid": options["pid"], "--unit": options["unit"], "--all": options["all_"]}
     asked = [name for name, value in ways.items() if value]
     if len(asked) != 1:
-        told = " and ".join(asked) + " exclude each other" if asked else "nothing to watch was given"
-        raise InputError(told, f"give one of {', '.join(ways)}")
+        message = " and ".join(asked) + " exclude each other" if asked else "nothing to watch was given"
+        raise InputError(message, f"give one of {', '.join(ways)}")
     if command:
         return None
     for name in ("app_output", "follow_children", "against"):
