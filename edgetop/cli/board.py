@@ -57,7 +57,7 @@ class BoardInUse(Protocol):
     def engine_started(self, pid: int) -> None: ...
 
     def start(self, report: Callable[[str], None]) -> None:
-        """Time passes from now on. `report`, called from any thread, takes events of the board; a next call replaces it."""
+        """Time passes from now on. `report`, from any thread, takes events of the board; a next one replaces it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ OPTIONS = (
     ),
     option(
         "--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).",
-        cls=Companion, rules=[needs("form", holds=lambda form: form in ("csv", "json"), message="{} is for csv and json")],
+        cls=Companion,
+        rules=[needs("form", holds=lambda form: form in ("csv", "json"), message="{} is for csv and json")],
     ),
     option(
         "--no-raw", is_flag=True, help="Without single inferences.", cls=Companion, rules=[
