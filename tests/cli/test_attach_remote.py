@@ -115,7 +115,7 @@ def open_terminal(home, ssh):
         terminal.close()
 
 
-def test_the_screen_shows_it_and_that_the_link_is_lost_and_leaves_it_running(open_terminal, ssh, script, live):
+def test_the_screen_shows_a_lost_link_and_the_session_runs_on(open_terminal, ssh, script, live):
     terminal = open_terminal("ssh:pi@board")
     terminal.wait_for("p50", "attached  REC")
     plant_program(ssh.folder, "ssh", "#!/bin/sh\nexit 255\n")  # from now on nobody answers
@@ -127,7 +127,7 @@ def test_the_screen_shows_it_and_that_the_link_is_lost_and_leaves_it_running(ope
     assert terminal.output.count(LEAVE_ALTERNATE_SCREEN.encode()) == 1
 
 
-def test_words_of_ssh_come_before_the_screen_and_cannot_act_on_the_terminal(open_terminal, ssh, live):
+def test_messages_of_ssh_are_printed_safely_before_the_screen(open_terminal, ssh, live):
     program = (ssh.folder / "ssh").read_text().replace("for last", "printf 'Welcome \\033[2J\\n' >&2\nfor last")
     plant_program(ssh.folder, "ssh", program)
     terminal = open_terminal("ssh:pi@board")
@@ -151,7 +151,7 @@ def test_what_the_board_cannot_show_is_one_line_here(open_terminal, home, target
     assert said.removeprefix("edgetop: connecting to pi@board") == line
 
 
-def test_an_edgetop_that_is_not_on_the_path_over_there_is_one_line_with_what_to_do(open_terminal, ssh):
+def test_a_missing_remote_edgetop_is_one_line_with_advice(open_terminal, ssh):
     (ssh.folder / "edgetop").unlink()
     terminal = open_terminal("ssh:pi@board", "--remote-command", "no-such-edgetop")
     assert terminal.wait_for_exit() == 2
@@ -211,7 +211,7 @@ def open_own_terminal(home, ssh):
         terminal.close()
 
 
-def test_ssh_can_ask_for_a_password_and_the_screen_has_its_keys_then(open_own_terminal, ssh, live):
+def test_ssh_asks_for_a_password_and_then_the_screen_has_keys(open_own_terminal, ssh, live):
     plant_program(ssh.folder, "ssh", ASKING)
     terminal = open_own_terminal("ssh:pi@board", then='echo "back: $?"')
     terminal.wait_for("password: ")

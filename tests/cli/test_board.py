@@ -38,7 +38,7 @@ def paces(found: Found) -> dict[str, float]:
     }
 
 
-def test_power_alone_is_jittered_and_at_the_rate_that_was_asked_for(board: Root) -> None:
+def test_only_power_is_jittered_and_read_at_the_given_rate(board: Root) -> None:
     assert paces(find_sensors(NONE, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 1.0}
     assert paces(find_sensors({**NONE, "hz": 5.0}, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.2}
     assert paces(find_sensors({**NONE, "hz": 500.0}, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.1}

@@ -111,7 +111,7 @@ def test_what_is_no_file_of_settings_is_told_in_one_line(kind: str, tmp_path: Pa
         assert "\n" not in str(caught.value)
 
 
-def test_a_link_to_a_file_is_followed_and_an_old_name_counts_where_there_is_no_new_one(tmp_path: Path) -> None:
+def test_links_are_followed_and_the_old_name_is_a_fallback(tmp_path: Path) -> None:
     (tmp_path / "dotfiles").write_text("refresh = '2s'")
     (tmp_path / "config.toml").symlink_to(tmp_path / "dotfiles")
     assert load_config(tmp_path).refresh_ns == 2 * 10**9
@@ -132,7 +132,7 @@ RUN = ("run", "model.onnx", "--headless", "--live", "--runs", "3", "--profile-ev
 
 
 @pytest.mark.slow
-def test_lines_heed_the_file_too_and_are_refused_where_it_is_wrong(tmp_path: Path) -> None:
+def test_lines_use_the_file_and_are_refused_where_it_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_tiny())
     (tmp_path / "config/edgetop").mkdir(parents=True)
     settings = tmp_path / "config/edgetop/edgetop.toml"

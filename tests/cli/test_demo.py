@@ -185,7 +185,7 @@ def test_an_engine_that_crashes_ends_the_session_with_its_cause(start, tmp_path)
     assert not list(tmp_path.glob(f"{PREFIX}*"))
 
 
-def test_one_that_is_killed_leaves_a_folder_that_the_next_one_removes(start, tmp_path):
+def test_the_folder_of_a_killed_demo_is_removed_by_the_next(start, tmp_path):
     demo = start("--scenario", "healthy")
     demo.wait_for(COOLING, "0")
     demo.process.kill()

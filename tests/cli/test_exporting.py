@@ -27,7 +27,7 @@ def ended(export: Export) -> tuple[bool, str]:
     return result
 
 
-def test_a_session_is_exported_to_the_current_folder_and_nothing_is_replaced(
+def test_an_export_goes_to_the_current_folder_replacing_nothing(
     recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()

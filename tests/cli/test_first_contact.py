@@ -52,7 +52,7 @@ def test_a_terminal_that_cannot_draw_gets_a_line_and_no_escapes(command: tuple[s
     assert said.count("\n") == 1
 
 
-def test_without_a_runtime_the_first_command_says_what_to_install(tmp_path: Path) -> None:
+def test_without_a_runtime_the_error_says_what_to_install(tmp_path: Path) -> None:
     said = said_on_terminal(tmp_path, "-c", WITHOUT_RUNTIMES)
     assert said.strip() == (
         "edgetop: no inference runtime is installed (pip install 'edgetop[onnx]' or 'edgetop[tflite]')"

@@ -42,7 +42,7 @@ def test_fifty_runs_that_are_killed_lose_a_second_at_most(tmp_path: Path) -> Non
     assert max(lost) < LOSS_S
 
 
-def test_a_report_of_a_running_session_tells_what_is_there_and_disturbs_nothing(tmp_path: Path) -> None:
+def test_a_report_of_a_running_session_disturbs_nothing(tmp_path: Path) -> None:
     process = start_edgetop("run", *LIGHT, "--headless", "--duration", "60s", "-o", "one", home=tmp_path)
 
     def reported() -> dict:

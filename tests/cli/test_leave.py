@@ -68,7 +68,7 @@ def assert_private(folder: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if not path.is_dir()} == {0o600}
 
 
-def test_a_run_whose_terminal_hangs_up_goes_on_is_watched_from_another_and_stopped_from_a_third(home: Path) -> None:
+def test_a_run_outlives_its_terminal_and_is_watched_and_stopped(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
     terminal.wait_for("p50")
@@ -99,7 +99,7 @@ def test_a_run_whose_terminal_hangs_up_goes_on_is_watched_from_another_and_stopp
     assert "Traceback" not in log
 
 
-def test_d_gives_the_shell_its_prompt_back_and_who_attaches_can_mark_and_stop(home: Path) -> None:
+def test_d_detaches_and_an_attached_screen_can_mark_and_stop(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(
         home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder), then='echo "back: $?"; read x'
@@ -132,7 +132,7 @@ def test_d_gives_the_shell_its_prompt_back_and_who_attaches_can_mark_and_stop(ho
             other.close()
 
 
-def test_a_run_that_is_killed_under_who_watches_it_is_shown_as_cut_short(home: Path) -> None:
+def test_a_run_killed_while_watched_is_shown_as_cut_short(home: Path) -> None:
     folder = home / "one.edgetop"
     assert edgetop(*RUN, "--detach", "-o", "one", home=home).returncode == 0
     other = on_terminal(home, "attach", "--refresh", "100ms")
@@ -149,7 +149,7 @@ def test_a_run_that_is_killed_under_who_watches_it_is_shown_as_cut_short(home: P
     assert not (folder / SOCKET).exists()
 
 
-def test_a_detached_run_is_begun_listed_and_ended_by_commands_alone(home: Path) -> None:
+def test_a_detached_run_is_started_listed_and_stopped(home: Path) -> None:
     done = edgetop(*RUN, "--detach", "-o", "far away", home=home)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines()[0] == f"edgetop: the run goes on, recorded in {home}/far away.edgetop"
@@ -192,7 +192,7 @@ def test_a_detached_run_that_cannot_begin_says_so_in_a_line(arguments: list[str]
     assert not list(home.rglob("session.json"))
 
 
-def test_without_a_terminal_a_hang_up_is_nothing_and_sigterm_ends_the_run_in_order(home: Path) -> None:
+def test_without_a_terminal_sighup_is_ignored_and_sigterm_ends(home: Path) -> None:
     process = start_edgetop(*RUN, "--headless", "-o", "one", home=home)
     wait_until(lambda: "p50" in process.stderr.readline())
     process.send_signal(signal.SIGHUP)
@@ -213,7 +213,7 @@ def test_a_run_that_is_not_recorded_ends_with_its_terminal(home: Path) -> None:
     assert (process.returncode, out.startswith("STOPPED")) == (0, True)
 
 
-def test_who_ends_the_process_that_the_shell_knows_ends_the_run_in_order(home: Path) -> None:
+def test_ending_the_launcher_ends_the_run_in_order(home: Path) -> None:
     folder = home / "one.edgetop"
     terminal = on_terminal(home, "run", str(home / "model.onnx"), *LIGHT, "-o", str(folder))
     try:

@@ -9,7 +9,7 @@ from tests.support.sessions import ended_event
 NS = 1_000_000_000
 
 
-def test_a_session_that_is_over_is_waited_for_until_it_is_written() -> None:
+def test_a_finished_session_is_waited_for_until_it_is_written() -> None:
     """Whoever leaves its screen while its tables are written gets its summary, and no run in the background."""
     conductor: Any = SimpleNamespace(is_stopping=False, outcome=None)
     state: Any = SimpleNamespace()

@@ -51,9 +51,7 @@ def test_where_a_logout_ends_nothing_the_run_is_started_as_it_is(tmp_path: Path)
     assert not (tmp_path / "bin" / "log").exists()
 
 
-def test_where_it_ends_everything_the_run_gets_a_scope_of_its_own_and_that_is_said(
-    machine: Root, tmp_path: Path
-) -> None:
+def test_a_run_that_a_logout_would_end_gets_a_scope_and_says_so(machine: Root, tmp_path: Path) -> None:
     environment = programs(tmp_path / "bin")
     effect = logout_effect(machine, UID, environment)
     script = str(tmp_path / "bin" / "systemd-run")
@@ -76,9 +74,7 @@ def test_without_systemd_run_it_is_said_what_to_do(machine: Root, tmp_path: Path
     assert "KillUserProcesses=no" in effect.message
 
 
-def test_where_no_scope_can_be_had_that_is_found_before_the_run_is_given_up_for_one(
-    machine: Root, tmp_path: Path
-) -> None:
+def test_a_scope_is_probed_before_the_run_moves_into_one(machine: Root, tmp_path: Path) -> None:
     effect = logout_effect(machine, UID, programs(tmp_path / "bin", "echo 'Failed to connect to bus' >&2; exit 1"))
     assert effect.command == ()
     assert "systemd-run --user --scope fails here: loginctl enable-linger" in effect.message
@@ -108,7 +104,7 @@ print(os.getpid(), sys.argv[2:], sys.stdin.read())
 
 
 @pytest.mark.slow
-def test_the_same_command_goes_on_in_the_scope_as_the_same_process(machine: Root, tmp_path: Path) -> None:
+def test_the_same_process_runs_the_command_in_the_scope(machine: Root, tmp_path: Path) -> None:
     environment = programs(tmp_path / "bin")
     (tmp_path / "program.py").write_text(PROGRAM)
     argv = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "machine"), "--label", "a b='c'"]

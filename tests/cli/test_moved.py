@@ -51,7 +51,7 @@ def is_connected(pid: int) -> bool:
     return any(row[5] == CONNECTED and f"socket:[{row[6]}]" in held for row in rows)
 
 
-def test_a_folder_that_is_moved_is_recorded_to_the_end_and_named_as_it_is_then(run, tmp_path: Path) -> None:
+def test_a_moved_folder_is_recorded_to_the_end_and_named_anew(run, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere/soak.edgetop"
     moved.parent.mkdir()
     (tmp_path / "one.edgetop").rename(moved)

@@ -62,7 +62,7 @@ def test_it_streams_the_newest_session_and_ends_with_its_input(home):
 
 
 @pytest.mark.parametrize("name", ["soak", "soak.edgetop", "0b9c8f7e"])
-def test_a_finished_session_can_be_named_and_is_streamed_to_its_end(home, name):
+def test_a_named_finished_session_is_streamed_to_its_end(home, name):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2).end()
     LiveRecording(home / "state/edgetop/soak.edgetop").finish(*script.batches)
     relay = Relayed(home, "--", name)
@@ -70,7 +70,7 @@ def test_a_finished_session_can_be_named_and_is_streamed_to_its_end(home, name):
     assert relay.close() == (0, b"")
 
 
-def test_why_it_cannot_is_a_message_to_the_viewer_and_no_words_here(home):
+def test_a_failure_is_a_message_to_the_viewer_alone(home):
     relay = Relayed(home, "--", "--soak")
     assert relay.read()[-1].text("message").startswith("--soak: no such recording")
     assert relay.close() == (0, b"")
@@ -106,7 +106,7 @@ def past_of(folder):
     return list(relay._read_past(held_folder))
 
 
-def test_while_the_past_is_read_the_viewer_hears_that_somebody_is_at_work(home, monkeypatch):
+def test_signs_of_life_are_sent_while_the_past_is_read(home, monkeypatch):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2)
     live = LiveRecording(home / "soak.edgetop", script.batches)
     monkeypatch.setattr(relay, "ALIVE_EVERY_S", 0.001)

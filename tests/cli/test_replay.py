@@ -29,7 +29,7 @@ def replay(home: Path, *arguments: str) -> Terminal:
     return Terminal(argv, 100, 30, {**environment(home), "COLORTERM": "truecolor"})
 
 
-def test_a_recording_is_played_from_where_and_as_fast_as_is_asked(home: Path) -> None:
+def test_a_recording_is_played_from_a_place_at_a_speed(home: Path) -> None:
     terminal = replay(home, "soak", "--from", "30s", "--speed", "0.1", "--refresh", "50ms", "--theme", "light")
     try:
         terminal.wait_for(" PLAY    0.1x 00:00:30 of 00:01:01 ", "p50")
@@ -43,7 +43,7 @@ def test_a_recording_is_played_from_where_and_as_fast_as_is_asked(home: Path) ->
         terminal.close()
 
 
-def test_what_is_damaged_is_told_in_one_line_when_the_screen_is_gone(home: Path) -> None:
+def test_damage_is_one_line_after_the_screen_is_closed(home: Path) -> None:
     path = home / "state" / "edgetop" / "soak-1.edgetop" / "readings.parquet"
     path.write_bytes(path.read_bytes()[:-40])
     terminal = replay(home, "soak-1", "--ascii")

@@ -148,7 +148,7 @@ def throughput_of_single_inferences(folder):
     [("--runs", "100"), ("--runs", "100", "--streams", "3"), ("--duration", "300ms", "--rate", "150")],
     ids=["back to back", "streams", "paced"],
 )
-def test_throughput_is_that_of_the_inferences_and_not_of_what_edgetop_does_behind_them(load, tmp_path):
+def test_throughput_counts_inferences_not_edgetops_own_work(load, tmp_path):
     """Of a model of some microseconds, a hundred are over sooner than the news of their end is written."""
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_tiny())
     done = headless("model.onnx", *load, "--json", "-o", "one", home=tmp_path)
@@ -189,7 +189,7 @@ def test_an_unknown_dimension_is_assumed_and_told(tmp_path):
     assert "assumed-shape" in [warning["code"] for warning in document["warnings"]]
 
 
-def test_a_dimension_of_no_length_runs_where_the_runtime_takes_it(tmp_path):
+def test_an_empty_dimension_runs_where_the_runtime_accepts_it(tmp_path):
     """As a batch without detections is, in deployment."""
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
     given = ("--shape", "x:0,3,8,8", "--runs", "5", "--json")
@@ -199,7 +199,7 @@ def test_a_dimension_of_no_length_runs_where_the_runtime_takes_it(tmp_path):
     assert (document["latency"]["count"], document["latency"]["errors"]) == (5, 0)
 
 
-def test_a_dimension_of_no_length_that_the_runtime_refuses_is_told_in_its_words(tmp_path):
+def test_a_refused_empty_dimension_is_reported_by_the_runtime(tmp_path):
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
     done = headless("model.onnx", "--shape", "x:1,3,0,8", "--runs", "5", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -241,7 +241,7 @@ main.main()
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_a_signal_that_comes_as_soon_as_there_is_a_recording_ends_it_in_order(number, exit_code, model, tmp_path):
+def test_a_signal_right_after_the_recording_began_ends_in_order(number, exit_code, model, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SIGNALLED_AT_ONCE, str(int(number)), "run", str(model), *PACED, "-o", "one"],
         cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=scaled(60),
@@ -253,7 +253,7 @@ def test_a_signal_that_comes_as_soon_as_there_is_a_recording_ends_it_in_order(nu
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_service_that_is_ended_with_all_its_processes_at_once_leaves_a_finished_recording(number, model, tmp_path):
+def test_a_service_killed_as_a_group_leaves_a_finished_recording(number, model, tmp_path):
     process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
@@ -393,7 +393,7 @@ def test_an_instruments_log_becomes_the_power_of_the_run(model, tmp_path):
     assert all(value == pytest.approx(5.5, abs=0.01) for _, value in rows)
 
 
-def test_a_model_that_the_cpu_runs_is_refused_where_all_of_it_was_meant_for_something_else(tmp_path):
+def test_required_full_delegation_refuses_a_model_on_the_cpu(tmp_path):
     asked = ("--provider", "CUDA", "--require-full-delegation", "--headless", "-o", "kept", "--threads", "1")
     done = edgetop("run", *asked, home=tmp_path)
     assert done.returncode == 2
@@ -404,14 +404,14 @@ def test_a_model_that_the_cpu_runs_is_refused_where_all_of_it_was_meant_for_some
     assert "--profile-every" in done.stderr
 
 
-def test_a_provider_that_was_dropped_ends_a_run_too_short_for_a_burst(model, tmp_path):
+def test_a_dropped_provider_ends_a_run_too_short_for_a_burst(model, tmp_path):
     asked = ("--provider", "CUDA", "--require-full-delegation", "--headless", "--runs", "1", "--warmup-runs", "0")
     done = edgetop("run", model, *asked, home=tmp_path)
     assert done.returncode == 2
     assert "CUDA was left out by the runtime" in done.stderr.splitlines()[-1]
 
 
-def test_a_gate_that_fails_makes_the_exit_code_and_the_report_says_the_same(model, tmp_path):
+def test_a_failed_gate_sets_the_exit_code_of_run_and_report(model, tmp_path):
     gates = ("--fail-if", "max>1ns", "--fail-if", "errors", "--junit", "gates.xml")
     run = headless(model, "--runs", "50", *gates, "--json", "-o", "one", home=tmp_path)
     document = json.loads(run.stdout)
@@ -432,7 +432,7 @@ def test_a_gate_that_failed_for_sure_ends_the_run_at_once(model, tmp_path):
     assert (run.returncode, json.loads(run.stdout)["session"]["end_reason"]) == (1, "slo")
 
 
-def test_a_paced_run_of_streams_tells_response_times_and_each_stream(model, tmp_path):
+def test_a_paced_run_of_streams_reports_response_times(model, tmp_path):
     load = ("--rate", "50", "--streams", "2", "--arrivals", "poisson", "--deadline", "1s", "--runs", "40")
     run = headless(model, *load, "--json", "-o", "one", home=tmp_path)
     document = json.loads(run.stdout)

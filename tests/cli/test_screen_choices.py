@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "edgetop"
 
 
-def test_what_was_chosen_comes_back_and_only_its_user_may_read_it(home: Path) -> None:
+def test_choices_come_back_and_only_their_user_may_read_them(home: Path) -> None:
     save_choices(home, CHOICES)
     assert load_choices(home) == {
         "theme": "light", "window_ns": 60 * 10**9, "layout": "thermal", "orders": {"sensors": "by name"},

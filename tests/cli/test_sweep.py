@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_where_it_was_and_ends_with_the_same_table(home: Path) -> None:
+def test_a_killed_sweep_resumes_and_ends_with_the_same_table(home: Path) -> None:
     sweep = home / "s.sweep"
     given = ("probe.onnx", "probe.tflite", "--threads", "1", "--repeat", "2", *SHORT, *VIRTUAL, "-o", "s")
     process = start_edgetop("sweep", *given, home=home)
@@ -64,7 +64,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_ends_with_the_same_table(home: 
 
 
 @pytest.mark.slow
-def test_what_fails_is_a_row_with_its_reason_and_is_not_tried_again(home: Path) -> None:
+def test_a_failure_is_a_row_with_its_reason_and_not_retried(home: Path) -> None:
     given = ("broken.onnx", "probe.onnx", "--repeat", "2", *SHORT, *VIRTUAL, "-o", "s", "--json")
     done = edgetop("sweep", *given, home=home)
     assert done.returncode == 0, done.stderr

@@ -60,7 +60,7 @@ print("after", file=sys.stderr, flush=True)
 """
 
 
-def test_what_a_terminal_that_hung_up_has_not_taken_is_not_in_the_log(tmp_path: Path) -> None:
+def test_unsent_output_of_a_closed_terminal_is_not_in_the_log(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     terminal = Terminal([sys.executable, "-c", DRAWN_TOO_LATE, str(log)], 80, 24, {"PYTHONUNBUFFERED": ""})
     terminal.wait_for("drawing")
@@ -70,7 +70,7 @@ def test_what_a_terminal_that_hung_up_has_not_taken_is_not_in_the_log(tmp_path: 
     assert log.read_text() == "after\nafter\n"
 
 
-def test_a_log_that_has_become_long_keeps_its_end_and_is_written_on(tmp_path: Path) -> None:
+def test_a_long_log_keeps_its_end_and_is_written_on(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     lines = [f"{number:07}\n" for number in range(MAX_LOG_BYTES // 8 + 1)]
     fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

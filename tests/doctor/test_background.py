@@ -30,7 +30,7 @@ def test_processes_that_cannot_be_listed_are_unknown(tmp_path: Path) -> None:
     assert check.found.startswith("unknown")
 
 
-def test_what_a_hypervisor_takes_is_told_where_it_takes_something(tmp_path: Path) -> None:
+def test_stolen_time_is_reported_where_there_is_some(tmp_path: Path) -> None:
     stolen = [state.check_background(facts(tmp_path, busy={}, rows=(row("load/steal", x),)))[1:] for x in (0.5, 7.0)]
     assert [[check.name for check in checks] for checks in stolen] == [[], ["steal"]]
 
@@ -50,7 +50,7 @@ else:
 
 
 @pytest.mark.slow
-def test_the_load_of_others_is_measured_and_that_of_edgetops_own_helpers_is_not() -> None:
+def test_the_load_of_others_is_measured_but_not_of_own_helpers() -> None:
     busy: dict[str, float] = {}
     own, other = f"own-{os.getpid()}", f"other-{os.getpid()}"  # this test may run elsewhere on the machine too
     argv = [sys.executable, "-c", SPIN, own, SPIN, other]  # a child of ours, which starts one that is not

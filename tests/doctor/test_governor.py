@@ -41,7 +41,7 @@ def test_powersave_of_intel_pstate_follows_the_load(tmp_path: Path) -> None:
     assert judged(tmp_path, "powersave", driver="intel_pstate", offered="performance powersave").status == "ok"
 
 
-def test_another_than_the_declared_one_is_a_problem_with_its_command(tmp_path: Path) -> None:
+def test_a_governor_other_than_declared_is_a_problem_with_a_fix(tmp_path: Path) -> None:
     check = judged(tmp_path, "performance", declared="schedutil")
     assert check.status == "problem"
     assert check.fix == "echo schedutil | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor"

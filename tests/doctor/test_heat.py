@@ -46,7 +46,7 @@ def test_where_no_zone_throttles_it_is_the_distance_to_the_end(tmp_path: Path) -
     assert headroom.found == "temp/acpitz is at 93.0 °C, 12 °C below the 105 °C at which the board is shut down"
 
 
-def test_the_critical_temperature_of_another_chip_is_not_the_boards(tmp_path: Path) -> None:
+def test_critical_temperatures_of_other_chips_do_not_count(tmp_path: Path) -> None:
     open_input = row("temp/nct6798:AUXTIN1", 127.0, trips={"critical": 125.0})
     headroom, _ = judged(tmp_path, open_input, row("temp/nvme:Sensor 1", 79.0, trips={"critical": 80.0}))
     assert headroom.found.startswith("unknown")
@@ -70,7 +70,7 @@ def test_a_limit_since_boot_is_a_warning(tmp_path: Path) -> None:
     assert throttling.status == "warning"
 
 
-def test_a_cooling_device_counts_where_it_throttles_and_a_fan_does_not(tmp_path: Path) -> None:
+def test_a_throttling_cooling_device_counts_and_a_fan_does_not(tmp_path: Path) -> None:
     fan, cpu = row("cooling/0-pwm-fan", 3.0, throttles=False), row("cooling/1-cpufreq-cpu0", 0.0, throttles=True)
     assert judged(tmp_path, fan, cpu)[1].status == "ok"
     assert judged(tmp_path, fan, row("cooling/1-cpufreq-cpu0", 2.0, throttles=True))[1].status == "problem"

@@ -25,7 +25,7 @@ def test_all_that_is_closed_is_told_with_its_commands_once() -> None:
     assert r"/dev/\x1bi2c (others)" in check.found
 
 
-def test_sensors_that_only_lack_a_right_count_and_those_that_lack_more_do_not(tmp_path: Path) -> None:
+def test_only_sensors_that_lack_nothing_but_a_right_count(tmp_path: Path) -> None:
     chmod = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
     missing = (
         Missing("processor power", "for root alone since Linux 5.10", chmod),

@@ -63,7 +63,7 @@ def test_a_jetson_that_does_not_tell_is_unknown(tmp_path: Path) -> None:
     assert check.found.startswith("unknown")
 
 
-def test_a_board_without_modes_has_no_such_check_unless_one_is_declared(tmp_path: Path) -> None:
+def test_without_modes_there_is_no_check_unless_declared(tmp_path: Path) -> None:
     assert settings.check_power_mode(facts(tmp_path)) == []
     (check,) = settings.check_power_mode(facts(tmp_path, power_mode="15W"))
     assert (check.status, check.found.startswith("unknown")) == ("warning", True)
