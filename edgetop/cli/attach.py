@@ -43,34 +43,19 @@ def is_local(session: str | None) -> bool:
 @screen.ALERT
 @screen.NOTIFY
 @click.option(
-    "--headless",
-    is_flag=True,
-    help="No screen: lines on stderr, to the session's end.",
-    cls=Companion,
-    rules=[needs("session", holds=is_local, message="{} does not go with ssh:", advice=THERE)],
-)
+    "--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.",
+    cls=Companion, rules=[needs("session", holds=is_local, message="{} does not go with ssh:", advice=THERE)],
+)  # fmt: skip
 @screen.LIVE
 @click.option(
-    "--remote-command",
-    default="edgetop",
-    metavar="TEXT",
-    help="Of ssh:HOST: how edgetop is called there.",
+    "--remote-command", default="edgetop", metavar="TEXT", help="Of ssh:HOST: how edgetop is called there.",
     cls=Companion,
     rules=[needs("session", holds=is_remote, message="{} needs ssh:HOST", advice="it is how edgetop is called there")],
-)
+)  # fmt: skip
 def command(
-    session: str | None,
-    *,
-    refresh: int | None,
-    theme: str | None,
-    ascii_only: bool | None,
-    config_file: Path | None,
-    alerts: tuple[Any, ...],
-    notify: bool,
-    headless: bool,
-    live: bool,
-    remote_command: str,
-) -> int:
+    session: str | None, *, refresh: int | None, theme: str | None, ascii_only: bool | None, config_file: Path | None,
+    alerts: tuple[Any, ...], notify: bool, headless: bool, live: bool, remote_command: str,
+) -> int:  # fmt: skip
     """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
 
     Without SESSION: the one that runs. Where several do, you choose on a terminal; elsewhere give a name.
@@ -95,16 +80,21 @@ def command(
     if headless:
         refresh_ns, is_ascii = line_settings(refresh, ascii_only, config_file)
         live_ns = refresh_ns if live else None
-        seen = _as_lines(folder, alerts, live_ns=live_ns, notifies=notify, ascii_only=is_ascii)
+        seen = _print_lines(folder, alerts, live_ns=live_ns, notifies=notify, ascii_only=is_ascii)
     else:
         settings = screen_settings(refresh, theme, ascii_only, folder, notify=notify, config_file=config_file)
         seen = _on_screen(folder, alerts, settings)
-    _say_what_goes_on(seen)
+    from edgetop.cli.background import how_to_come_back  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.recording.files import is_live  # noqa: PLC0415
+
+    if is_live(seen.path):
+        print_text(how_to_come_back(seen.name), err=True)
     return EXIT_DONE
 
 
-def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "FolderHandle":
-    """`how`: as `follow` takes it."""
+def _print_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "FolderHandle":
+    """`how`: options of `follow`."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.headless import follow  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
@@ -119,25 +109,14 @@ def _as_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "FolderHandl
 
 def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> "FolderHandle":
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
-    from edgetop.cli.viewing import noted_signals, require_screen  # noqa: PLC0415
+    from edgetop.cli.viewing import require_screen, show_until_left  # noqa: PLC0415
     from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
-    from edgetop.ui.app import show  # noqa: PLC0415
 
     require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
     feed = AttachFeed(folder, SystemClock())
-    with noted_signals() as come:
-        failure = show(feed, Analysis(alerts), replace(settings, moved=feed), leave_now=lambda: bool(come))
+    failure = show_until_left(feed, Analysis(alerts), replace(settings, moved=feed))
     feed.close(LAST_ORDERS_S)
     if failure:
         raise InputError(f"the screen failed: {failure}", "the session goes on")
     return feed.folder
-
-
-def _say_what_goes_on(folder: "FolderHandle") -> None:
-    from edgetop.cli.background import how_to_come_back  # noqa: PLC0415
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.recording.files import is_live  # noqa: PLC0415
-
-    if is_live(folder.path):
-        print_text(how_to_come_back(folder.name), err=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.output import print_text
-from edgetop.cli.viewing import noted_signals, require_screen
+from edgetop.cli.viewing import require_screen, show_until_left
 from edgetop.errors import InputError
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.feeds.ssh import SshLink, Target
@@ -29,11 +29,8 @@ def watch_remote(
     messages = _SshMessages()
     feed = RemoteFeed(partial(_connect, target, remote_command, messages), str(target), SystemClock())
     messages.are_printed = False
-    from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the past comes
-
     settings = replace(settings, recording=Path(feed.session), recording_host=str(target))
-    with noted_signals() as come:
-        failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
+    failure = show_until_left(feed, Analysis(alerts), settings)
     unconfirmed = feed.close(LAST_ORDERS_S)
     if failure:
         raise InputError(f"the screen failed: {failure}", "the session goes on")
@@ -46,7 +43,7 @@ def watch_remote(
 
 
 class _SshMessages:
-    """What ssh says (a banner, a warning) is the user's to read, until it would tear a screen."""
+    """Prints what ssh says (a banner, a warning), until it would tear a screen."""
 
     are_printed = True
 

@@ -3,26 +3,22 @@
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgetop.cli.terminal import edgetop_command
 from edgetop.recording.export.protocol import FORMATS, default_path
 from edgetop.ui.settings import Export
 
 NICENESS = 10
-# As `python -m edgetop`, which would look for the program in the user's folder first.
-_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
-_PACKAGES = str(Path(__file__).parents[2])
 
 
 class ExportProcess:
     """Arrow and its memory stay out of the screen's process; the kernel gives the model the cores first."""
 
     def __init__(self, recording: Path, form: str, to: Path) -> None:
-        order = ["export", str(recording), "--to", form, "-o", str(to)]
         self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
-            [sys.executable, "-c", _PROGRAM, _PACKAGES, *order],
+            edgetop_command("export", str(recording), "--to", form, "-o", str(to)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -41,12 +41,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _answer(arguments: list[str]) -> int:
     if sys.maxsize < 2**32:
         return _complain(NEEDS_64_BITS, EXIT_USAGE)
-    return _help() if arguments in (["--help"], ["-h"]) else _run(arguments)
-
-
-def _help() -> int:
-    """Without Click, which takes most of the time until the first line."""
-    from edgetop.cli.overview import help_text  # noqa: PLC0415
+    if arguments not in (["--help"], ["-h"]):
+        return _run(arguments)
+    from edgetop.cli.overview import help_text  # noqa: PLC0415  without Click, which takes most of the time
 
     sys.stdout.write(help_text())
     return EXIT_DONE

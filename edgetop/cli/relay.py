@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgetop.cli.terminal import edgetop_command
 from edgetop.errors import EXIT_DONE, EdgetopError, InputError
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 GRACE_S = 10.0  # for an end in order
 ALIVE_EVERY_S = 5.0
 NICENESS = 10  # the model has priority
-# As `python -m edgetop`, which would look for the program in the user's folder first.
-_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
-_PACKAGES = str(Path(__file__).parents[2])
 
 
 @click.command("relay")
@@ -106,7 +104,7 @@ def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
     """In a process of its own, whose memory is free again when it ends: it loads Arrow and the analysis."""
     from edgetop.relay import wire  # noqa: PLC0415
 
-    line = [sys.executable, "-c", _PROGRAM, _PACKAGES, "relay", "--past", str(folder.name)]
+    line = edgetop_command("relay", "--past", str(folder.name))
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603  our own
     assert process.stdout
     parser = wire.FrameParser()

@@ -45,11 +45,10 @@ def command(
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
-    from edgetop.cli.viewing import noted_signals, require_screen, screen_settings  # noqa: PLC0415
+    from edgetop.cli.viewing import require_screen, screen_settings, show_until_left  # noqa: PLC0415
     from edgetop.feeds.replay import ReplayFeed  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
-    from edgetop.ui.app import show  # noqa: PLC0415
 
     recording = Recording(recorded(session))
     require_screen(f"edgetop report {session or recording.folder}")
@@ -58,8 +57,7 @@ def command(
     if from_ns > end_ns:
         raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
     settings = screen_settings(refresh, theme, ascii_only, recording.folder, config_file=config_file)
-    with noted_signals() as come:
-        failure = show(feed, Analysis(alerts), settings, leave_now=lambda: bool(come))
+    failure = show_until_left(feed, Analysis(alerts), settings)
     if failure:
         raise InputError(f"the screen failed: {failure}")
     raise_problems(recording.problems, "the rest is played")

@@ -23,6 +23,14 @@ from edgetop.errors import EdgetopError
 
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+# As `python -m edgetop`, which would look for the program in the user's folder first.
+_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
+_PACKAGES = str(Path(__file__).parents[2])
+
+
+def edgetop_command(*arguments: str) -> list[str]:
+    """The command line that runs this very edgetop in another process."""
+    return [sys.executable, "-c", _PROGRAM, _PACKAGES, *arguments]
 
 
 class Terminal:

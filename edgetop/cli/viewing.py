@@ -13,6 +13,8 @@ from edgetop.errors import InputError
 from edgetop.paths import config_home, recordings_home
 
 if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+    from edgetop.feeds.protocol import Feed
     from edgetop.ui.settings import ScreenSettings
 
 REFRESH_NS = 1_000_000_000
@@ -78,7 +80,7 @@ def require_screen(otherwise: str) -> None:
 
 @contextlib.contextmanager
 def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
-    """While it lasts, `take` is given the signals that end a process. Under nohup(1) a hang-up says nothing."""
+    """Inside, `take` is given the signals that end a process. Under nohup(1) a hang-up is ignored."""
     handled = [signal.SIGINT, signal.SIGTERM]
     if not respects_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         handled.append(signal.SIGHUP)
@@ -92,7 +94,15 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """While it lasts, a signal is only noted: the screen closes itself, and leaves the terminal in order."""
-    come: list[int] = []
-    with signals_to(come.append, respects_nohup=False):
-        yield come
+    """Inside, signals are only collected: the screen then closes itself, and leaves the terminal in order."""
+    signals: list[int] = []
+    with signals_to(signals.append, respects_nohup=False):
+        yield signals
+
+
+def show_until_left(feed: "Feed", analysis: "Analysis", settings: "ScreenSettings") -> str | None:
+    """Show a session that another process runs, or that is over. Returns why the screen failed, if it did."""
+    from edgetop.ui.app import show  # noqa: PLC0415  loads Textual, while the session's past is read
+
+    with noted_signals() as signals:
+        return show(feed, analysis, settings, leave_now=lambda: bool(signals))

@@ -31,20 +31,9 @@ Examples:
 
 # Options of `run` that are about a model that edgetop runs itself.
 _NOT_OF_WATCH = {
-    *(
-        "model",
-        "engine",
-        "engine_python",
-        "providers",
-        "delegates",
-        "no_xnnpack",
-        "batch",
-        "threads",
-        "inputs",
-        "shapes",
-    ),
+    *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
-    *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of"),
+    *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
 }
 
 PARAMS = (

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from edgetop.cli import relay
+from edgetop.cli import relay, terminal
 from edgetop.errors import EdgetopError
 from edgetop.recording.files import LOCK, open_folder
 from edgetop.relay import wire
@@ -118,6 +118,6 @@ def test_signs_of_life_are_sent_while_the_past_is_read(home, monkeypatch):
 def test_a_past_that_cannot_be_read_is_an_error(home, monkeypatch):
     (home / "soak.edgetop").mkdir()
     assert "not a recorded session" in past_of(home / "soak.edgetop")[-1].text("message")
-    monkeypatch.setattr(relay, "_PROGRAM", "import sys; sys.exit(3)")
+    monkeypatch.setattr(terminal, "_PROGRAM", "import sys; sys.exit(3)")
     with pytest.raises(EdgetopError, match="exit code 3"):
         past_of(home / "soak.edgetop")
