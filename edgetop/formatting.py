@@ -12,8 +12,22 @@ import unicodedata
 from collections.abc import Sequence
 
 UNKNOWN = "-"
+DIGITS = 3
 
 _DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def rounded(value: float | None, digits: int = DIGITS) -> float | None:
+    """A figure of a document, without digits that nobody measured."""
+    return None if value is None else round(value, digits)
+
+
+def rounded_ms(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e6, 6)
+
+
+def rounded_mj(joules: float) -> float:
+    return round(joules * 1e3, 6)
 
 
 def milliseconds(ns: float) -> str:

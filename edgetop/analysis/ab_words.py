@@ -7,8 +7,8 @@ from typing import Any
 from edgetop import formatting
 from edgetop.analysis.ab import METRICS, AbView, Ratio
 from edgetop.analysis.progress import ProgressView
-from edgetop.analysis.rounding import rounded
 from edgetop.analysis.verdict import MEASURING, STEADY, UNSETTLED, Verdict
+from edgetop.formatting import rounded
 
 WORD = "A/B"
 FACTOR = 2.0  # from which on a ratio is written as such

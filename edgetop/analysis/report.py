@@ -1,8 +1,10 @@
 """The report of a session: one frozen value. `--json`, the text summary and the JUnit file print it.
 
 The names of the fields are the keys of the JSON document, a contract (`edgetop help report`). A new part is a field
-of `Report` and an entry of `_PARTS`; a new figure is a field of a part. A value that is not known is None.
+of `Report` with the function that makes it; a new figure is a field of a part. A value that is not known is None.
 """
+
+# ruff: noqa: RUF009  `_part` makes fields of a dataclass
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +22,6 @@ from edgetop.analysis.forecast.words import forecast
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.gates import Gate, GateResult, judge_gate
 from edgetop.analysis.power import PowerView
-from edgetop.analysis.report_energy import EnergyFigures, PowerFigures, energy_figures, power_figures
-from edgetop.analysis.report_latency import LatencyFigures, latency_figures
 from edgetop.analysis.report_operators import (
     OperatorFigures,
     Profile,
@@ -29,13 +29,32 @@ from edgetop.analysis.report_operators import (
     partition_count,
     profile,
 )
-from edgetop.analysis.report_steadiness import Span, drift_ratio, is_throttled, slowdown_json, slowdowns, span
-from edgetop.analysis.rounding import ms, rounded
+from edgetop.analysis.report_parts import (
+    OMIT,
+    EnergyFigures,
+    LatencyFigures,
+    Memory,
+    Overhead,
+    Phases,
+    PowerFigures,
+    Span,
+    Temperature,
+    Usage,
+    energy_figures,
+    is_throttled,
+    latency_figures,
+    memory,
+    phases,
+    power_figures,
+    span,
+    usage,
+)
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document
 from edgetop.analysis.throttles import ThrottlesView
 from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
+from edgetop.formatting import rounded
 from edgetop.session import manifest as manifests
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.events import Notice
@@ -43,108 +62,78 @@ from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NS
 
 
-@dataclass(frozen=True, slots=True)
-class Temperature:
-    """One zone, in °C."""
+class _Parts:
+    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
 
-    min: float | None
-    mean: float | None
-    max: float | None
-    end: float | None
+    analysis: Folds
+    manifest: Manifest
 
+    def __init__(self, analysis: Folds, manifest: Manifest) -> None:
+        self.analysis = analysis
+        self.manifest = manifest
 
-@dataclass(frozen=True, slots=True)
-class Warmup:
-    runs: int | None
-    mean_ms: float | None
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MAKERS:
+            raise AttributeError(name)
+        value = _MAKERS[name](self)
+        setattr(self, name, value)
+        return value
 
+    @cached_property
+    def power_view(self) -> PowerView:
+        return self.analysis.power_view()
 
-@dataclass(frozen=True, slots=True)
-class Phases:
-    init_ms: float | None
-    first_ms: float | None
-    warmup: Warmup
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What the engine held at the end of a step of its run."""
-
-    stage: str
-    rss_mib: float | None
-    anon_mib: float | None
-    file_mib: float | None
+    @cached_property
+    def energy_view(self) -> EnergyView:
+        return self.analysis.energy_view(self.power_view)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    rss_peak_mib: float | None
-    rss_end_mib: float | None
-    growth_mib_per_h: float | None
-    growth_ci95_mib_per_h: tuple[float | None, float | None] | None
-    leak: bool | None
-    left_mib: float | None
-    hours_to_limit: float | None
-    accelerator_peak_mib: float | None
-    stages: tuple[Stage, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Over the measured phase, which lasted `total_time_ms`."""
-
-    cpu_mean_pct: float | None
-    cpu_peak_pct: float | None
-    mem_mean_mib: float | None
-    mem_peak_mib: float | None
-    net_rx_bytes: int | None
-    net_tx_bytes: int | None
-    block_read_bytes: int | None
-    block_write_bytes: int | None
-    total_time_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """What edgetop itself costs."""
-
-    cpu_pct: float | None
-    rss_mib: float | None
+def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
+    """A field of `Report`, with the function that makes it."""
+    return field(metadata={"make": make, **(metadata or {})})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """In the order of the JSON document."""
+    """The fields stand in the order of the JSON document."""
 
-    session: Manifest
-    verdict: Verdict
-    lost: Lost | None
-    latency: LatencyFigures
-    tail: TailView
-    phases: Phases
-    burst: Span | None
-    sustained: Span | None
-    drift_ratio: float | None  # sustained p50 over burst p50
-    throttled: bool | None
-    throttled_share: float | None
-    throttles: ThrottlesView
-    slowdowns: tuple[Slowdown, ...] | None
-    alerts: AlertsView
-    temperature: Mapping[str, Temperature]  # by sensor
-    forecast: ForecastView
-    power: PowerFigures
-    energy: EnergyFigures
-    memory: Memory
-    usage: Usage | None  # None: nothing was measured
-    operators: tuple[OperatorFigures, ...] | None  # in run order; None: not profiled
-    partitions: int | None
-    profile: Profile | None
-    roofline: Ceilings | None
-    overhead: Overhead
-    gates: tuple[GateResult, ...] | None = field(default=None)
-    frames: FramesView | None = field(default=None, metadata={"omit": True})  # None: no stages were reported
-    ab: AbView | None = field(default=None, metadata={"omit": True})  # None: no A/B session
-    warnings: tuple[Notice, ...]
+    session: Manifest = _part(lambda of: of.manifest)
+    verdict: Verdict = _part(lambda of: verdict(of.analysis))
+    lost: Lost | None = _part(lambda of: of.manifest.lost)
+    latency: LatencyFigures = _part(lambda of: latency_figures(of.analysis, of.manifest))
+    tail: TailView = _part(lambda of: of.analysis.tail())
+    phases: Phases = _part(lambda of: phases(of.analysis, of.manifest))
+    burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis))
+    sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis))
+    drift_ratio: float | None = _part(lambda of: _drift_ratio(of.analysis))  # sustained p50 over burst p50
+    throttled: bool | None = _part(lambda of: is_throttled(of.analysis))
+    throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles_view().share))
+    throttles: ThrottlesView = _part(lambda of: of.analysis.throttles_view())
+    slowdowns: tuple[Slowdown, ...] | None = _part(lambda of: _slowdowns(of.analysis))
+    alerts: AlertsView = _part(lambda of: of.analysis.alerts_view())
+    temperature: Mapping[str, Temperature] = _part(lambda of: _temperature(of.analysis))  # by sensor
+    forecast: ForecastView = _part(lambda of: of.analysis.forecast_view())
+    power: PowerFigures = _part(lambda of: power_figures(of.power_view))
+    energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view))
+    memory: Memory = _part(lambda of: memory(of.analysis))
+    usage: Usage | None = _part(lambda of: usage(of.analysis))  # None: nothing was measured
+    # In run order; None: not profiled.
+    operators: tuple[OperatorFigures, ...] | None = _part(
+        lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)
+    )
+    partitions: int | None = _part(lambda of: partition_count(of.analysis, of.manifest))
+    profile: Profile | None = _part(lambda of: profile(of.analysis))
+    roofline: Ceilings | None = _part(lambda of: of.analysis.operators.ceilings)
+    overhead: Overhead = _part(lambda of: _overhead(of.analysis))
+    gates: tuple[GateResult, ...] | None = _part(
+        lambda of: tuple(judge_gate(gate, of) for gate in of.analysis.gates) or None
+    )
+    frames: FramesView | None = _part(lambda of: of.analysis.frames_view(), OMIT)  # None: no stages were reported
+    ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None: no A/B session
+    warnings: tuple[Notice, ...] = _part(lambda of: of.analysis.notices())
+
+
+_MAKERS: Mapping[str, Callable[[_Parts], Any]] = {one.name: one.metadata["make"] for one in dataclasses.fields(Report)}
 
 
 def report(analysis: Folds) -> Report:
@@ -152,8 +141,7 @@ def report(analysis: Folds) -> Report:
     if analysis.manifest is None:
         raise ValueError("nothing to report: no manifest has come")
     parts = _Parts(analysis, analysis.manifest)
-    whole = Report(**{name: getattr(parts, name) for name in _PARTS})
-    return dataclasses.replace(whole, gates=tuple(judge_gate(gate, whole) for gate in analysis.gates) or None)
+    return Report(**{name: getattr(parts, name) for name in _MAKERS})
 
 
 def report_document(analysis: Folds) -> dict[str, Any]:
@@ -163,23 +151,23 @@ def report_document(analysis: Folds) -> dict[str, Any]:
 
 
 def gate_results(analysis: Folds, gates: Sequence[Gate] | None = None) -> tuple[GateResult, ...]:
-    """How these gates stand now; None: the session's own."""
+    """The results of these gates as of now; None: of the session's own."""
     gates = analysis.gates if gates is None else gates
     if not gates or analysis.manifest is None:
         return ()
-    parts: Any = _Parts(analysis, analysis.manifest)
+    parts = _Parts(analysis, analysis.manifest)
     return tuple(judge_gate(gate, parts) for gate in gates)
 
 
 @once
 def promises(folds: Folds) -> Promises:
-    """What was asked of the session, and how far it is kept up to now."""
+    """What was asked of the session, and how far it has been met up to now."""
     return Promises(folds.backlog.view(), folds.deadline(), gate_results(folds))
 
 
 @once
 def verdict(folds: Folds) -> Verdict:
-    """Of the whole session up to now: the one that screen, report, list and hooks print."""
+    """The verdict on the whole session up to now: the one that screen, report, list and hooks print."""
     seen = Evidence(
         progress=folds.progress.view(),
         session=folds.statistics(),
@@ -197,131 +185,27 @@ def verdict(folds: Folds) -> Verdict:
     return with_ab(judge(seen), folds.ab_view(), folds.progress.view())
 
 
-class _Parts:
-    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
-
-    def __init__(self, analysis: Folds, manifest: Manifest) -> None:
-        self.analysis = analysis
-        self.manifest = manifest
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _PARTS:
-            raise AttributeError(name)
-        value = _PARTS[name](self)
-        setattr(self, name, value)
-        return value
-
-    @cached_property
-    def power_view(self) -> PowerView:
-        return self.analysis.power_view()
-
-    @cached_property
-    def energy_view(self) -> EnergyView:
-        return self.analysis.energy_view(self.power_view)
+def _drift_ratio(analysis: Folds) -> float | None:
+    burst, sustained = analysis.spans()
+    return round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None
 
 
-def _temperature(parts: _Parts) -> dict[str, Temperature]:
+def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
+    """None: nothing was steady yet, so nothing can be compared."""
+    view = analysis.slowdowns.view()
+    return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
+
+
+def _temperature(analysis: Folds) -> dict[str, Temperature]:
+    tracks = (track for track in analysis.tracks.views("temp") if track.count)
     return {
-        track.info.id: Temperature(rounded(track.min), rounded(track.mean), rounded(track.max), rounded(track.value))
-        for track in parts.analysis.tracks.views("temp")
-        if track.count
+        track.info.id: Temperature(*map(rounded, (track.min, track.mean, track.max, track.value))) for track in tracks
     }
 
 
-def _phases(parts: _Parts) -> Phases:
-    runs, total_ns = parts.analysis.progress.warmup
-    engine = parts.manifest.engine
-    return Phases(
-        ms(engine.init_ns), ms(engine.first_ns), Warmup(runs, ms(total_ns / runs) if runs and total_ns else None)
-    )
-
-
-def _memory(parts: _Parts) -> Memory:
-    analysis = parts.analysis
-    accelerator = analysis.tracks.one("mem/accelerator")
-    growth = analysis.growth_view()
-    slope = growth.mib_per_h
-    stages = tuple(
-        Stage(stage.stage, rounded(stage.rss_mib), rounded(stage.anon_mib), rounded(stage.file_mib))
-        for stage in analysis.memory_stages.views()
-    )
-    return Memory(
-        rss_peak_mib=rounded(_rss_peak_mib(analysis)),
-        rss_end_mib=rounded(_rss_end_mib(analysis)),
-        growth_mib_per_h=rounded(slope.value) if slope else None,
-        growth_ci95_mib_per_h=(rounded(slope.low), rounded(slope.high)) if slope else None,
-        leak=growth.is_leak,
-        left_mib=rounded(analysis.memory_left_mib()),
-        hours_to_limit=rounded(growth.hours_left),
-        accelerator_peak_mib=rounded(accelerator.max) if accelerator else None,
-        stages=stages or None,
-    )
-
-
-def _rss_peak_mib(analysis: Folds) -> float | None:
-    """In a short run the sensors may have read nothing since the model was loaded; the engine reports each stage."""
-    tracks = filter(None, map(analysis.tracks.one, ("mem/rss-peak", "mem/rss")))
-    peaks = [*(track.max for track in tracks), *(stage.rss_mib for stage in analysis.memory_stages.views())]
-    return max((mib for mib in peaks if mib is not None), default=None)
-
-
-def _rss_end_mib(analysis: Folds) -> float | None:
-    """A reading from before the measured phase does not count."""
-    rss, began_ns = analysis.tracks.one("mem/rss"), analysis.progress.began_measuring_ns
-    if rss is None or rss.read_ns is None or (began_ns is not None and rss.read_ns < began_ns):
-        return None
-    return rss.value
-
-
-def _usage(parts: _Parts) -> Usage | None:
-    view, measured_ns = parts.analysis.usage_view(), parts.analysis.progress.view().measured_ns
-    if not measured_ns:
-        return None
-    return Usage(
-        cpu_mean_pct=rounded(view.cpu_mean_pct),
-        cpu_peak_pct=rounded(view.cpu_peak_pct),
-        mem_mean_mib=rounded(view.mem_mean_mib),
-        mem_peak_mib=rounded(view.mem_peak_mib),
-        **view.bytes,
-        total_time_ms=ms(measured_ns),
-    )
-
-
-def _overhead(parts: _Parts) -> Overhead:
-    memory = parts.analysis.tracks.one("mem/edgetop")
-    return Overhead(rounded(parts.analysis.own_load.mean), rounded(memory.max) if memory else None)
-
-
-_PARTS: Mapping[str, Callable[[_Parts], Any]] = {
-    "session": lambda parts: parts.manifest,
-    "verdict": lambda parts: verdict(parts.analysis),
-    "lost": lambda parts: parts.manifest.lost,
-    "latency": lambda parts: latency_figures(parts.analysis, parts.manifest),
-    "tail": lambda parts: parts.analysis.tail(),
-    "phases": _phases,
-    "burst": lambda parts: span(parts.analysis.spans()[0], parts.analysis),
-    "sustained": lambda parts: span(parts.analysis.spans()[1], parts.analysis),
-    "drift_ratio": lambda parts: drift_ratio(parts.analysis),
-    "throttled": lambda parts: is_throttled(parts.analysis),
-    "throttled_share": lambda parts: rounded(parts.analysis.throttles_view().share),
-    "throttles": lambda parts: parts.analysis.throttles_view(),
-    "slowdowns": lambda parts: slowdowns(parts.analysis),
-    "alerts": lambda parts: parts.analysis.alerts_view(),
-    "temperature": _temperature,
-    "forecast": lambda parts: parts.analysis.forecast_view(),
-    "power": lambda parts: power_figures(parts.power_view),
-    "energy": lambda parts: energy_figures(parts.energy_view),
-    "memory": _memory,
-    "usage": _usage,
-    "operators": lambda parts: operator_figures(parts.analysis, parts.manifest, parts.energy_view),
-    "partitions": lambda parts: partition_count(parts.analysis, parts.manifest),
-    "profile": lambda parts: profile(parts.analysis),
-    "roofline": lambda parts: parts.analysis.operators.ceilings,
-    "overhead": _overhead,
-    "frames": lambda parts: parts.analysis.frames_view(),
-    "ab": lambda parts: parts.analysis.ab_view(),
-    "warnings": lambda parts: parts.analysis.notices(),
-}
+def _overhead(analysis: Folds) -> Overhead:
+    own = analysis.tracks.one("mem/edgetop")
+    return Overhead(rounded(analysis.own_load.mean), rounded(own.max) if own else None)
 
 
 def to_json(value: Any) -> Any:
@@ -352,12 +236,12 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _tail_json(tail: TailView) -> dict[str, Any]:
-    """Of a session in which nothing stands out, empty lists."""
+    """The lists are empty for a session in which nothing stands out."""
     return {
         "stands_out": STANDS_OUT,
         "summary": tail_words(tail.parts) or None,
-        "parts": [to_json(part) for part in tail.parts],
-        "slowest": [to_json(one) for one in tail.slowest],
+        "parts": to_json(tail.parts),
+        "slowest": to_json(tail.slowest),
     }
 
 
@@ -371,6 +255,19 @@ def _inference_json(one: SlowInference) -> dict[str, Any]:
     }
 
 
+def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
+    return {
+        "start_s": slowdown.start_ns / NS,
+        "end_s": None if slowdown.end_ns is None else slowdown.end_ns / NS,
+        "cause": slowdown.cause,
+        "latency_ratio": slowdown.latency_ratio,
+        "confidence": slowdown.confidence,
+        "evidence": list(slowdown.evidence),
+        "from_start": slowdown.from_start,
+        "then": slowdown.then or None,
+    }
+
+
 # Parts that other modules make, whose fields are not the document's keys.
 _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Manifest: manifests.to_json,
@@ -380,7 +277,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
     SlowInference: _inference_json,
     ThrottlesView: throttles_document,
-    Slowdown: slowdown_json,
+    Slowdown: _slowdown_json,
     AlertsView: alerts_document,
     ForecastView: forecast,
     Ceilings: Ceilings.to_json,

@@ -8,8 +8,8 @@ from edgetop.analysis.folds import Folds
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
-from edgetop.analysis.rounding import mj, rounded
 from edgetop.analysis.threads import ThreadView
+from edgetop.formatting import rounded, rounded_mj
 from edgetop.session.manifest import Manifest
 
 
@@ -62,26 +62,27 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     statistics = analysis.statistics()
     p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
     limits = applicable(analysis.operators.ceilings, manifest.model.precision)
-    found = []
+    figures = []
     for operator in analysis.operators.session.views():
         each_ns = each_call_ns(operator, p50_ns)
-        found.append(
+        achieved = rates(operator.flops, operator.bytes, each_ns)
+        figures.append(
             OperatorFigures(
                 name=operator.name,
                 op_type=operator.op_type,
                 provider=operator.provider,
                 mean_us=None if p50_ns is None else round(scaled_ns(operator, p50_ns) / 1e3, 3),
-                energy_mj_estimate=mj(operator.share * gross_j.value) if gross_j else None,
+                energy_mj_estimate=rounded_mj(operator.share * gross_j.value) if gross_j else None,
                 calls=round(operator.calls, 4),
                 flops=operator.flops,
                 bytes=operator.bytes,
                 bound=bound(operator.flops, operator.bytes, each_ns, limits),
                 origin=operator.origin,
-                **rate_figures(rates(operator.flops, operator.bytes, each_ns)),
+                **rate_figures(achieved),
                 **share_figures(operator),
             )
         )
-    return tuple(found) or None
+    return tuple(figures) or None
 
 
 def rate_figures(achieved: Rates) -> dict[str, Any]:

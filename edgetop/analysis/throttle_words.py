@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgetop.analysis.rounding import rounded
 from edgetop.analysis.slowdowns.slowdown import SOURCE
 from edgetop.analysis.throttles import Throttles, ThrottleSpan, ThrottlesView
 from edgetop.analysis.tracks import Tracks
-from edgetop.formatting import duration, reading, whole_percent
+from edgetop.formatting import duration, reading, rounded, whole_percent
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.records import NO_INFERENCES

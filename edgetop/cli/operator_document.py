@@ -9,8 +9,8 @@ from edgetop.analysis.operators import partitions
 from edgetop.analysis.report import to_json
 from edgetop.analysis.report_operators import rate_figures, share_figures, thread_figures
 from edgetop.analysis.roofline import why_unknown
-from edgetop.analysis.rounding import rounded
 from edgetop.cli.operator_profile import OperatorProfile, Row
+from edgetop.formatting import rounded
 from edgetop.recording.export.protocol import NamedOutput
 
 US_DIGITS = 3

@@ -14,11 +14,19 @@ from edgetop.analysis.ab_words import ab_lines
 from edgetop.analysis.forecast.words import left, outlook
 from edgetop.analysis.frames import FramesView, total_words
 from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
-from edgetop.analysis.report import Memory, Report, Usage
-from edgetop.analysis.report_energy import CostFigures, EnergyFigures, PowerFigures, RailFigures
-from edgetop.analysis.report_latency import LatencyFigures, Times
+from edgetop.analysis.report import Report
 from edgetop.analysis.report_operators import OperatorFigures, Profile
-from edgetop.analysis.report_steadiness import Span
+from edgetop.analysis.report_parts import (
+    CostFigures,
+    EnergyFigures,
+    LatencyFigures,
+    Memory,
+    PowerFigures,
+    RailFigures,
+    Span,
+    Times,
+    Usage,
+)
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words

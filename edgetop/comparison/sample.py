@@ -8,7 +8,7 @@ import numpy as np
 from edgetop.analysis.ab import AbView
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import Report, report
-from edgetop.analysis.report_latency import PERCENTILE_KEYS
+from edgetop.analysis.report_parts import PERCENTILE_KEYS
 from edgetop.errors import InputError
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest

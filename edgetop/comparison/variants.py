@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from edgetop.analysis.ab import AbView, Ratio
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report_energy import EnergyFigures
+from edgetop.analysis.report_parts import EnergyFigures
 from edgetop.comparison.sample import Sample, neighbours, sample
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetop.analysis.rounding import rounded
-from edgetop.formatting import duration
+from edgetop.formatting import duration, rounded
 from edgetop.session.events import Severity
 from edgetop.session.manifest import Manifest
 

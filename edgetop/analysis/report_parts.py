@@ -1,0 +1,417 @@
+"""The parts of a session's report that are made of several views, and the functions that make them.
+
+The names of the fields are keys of the JSON document. A value that is not known is None.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgetop.analysis.blocks import Mean
+from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.energy import CostView, EnergyView
+from edgetop.analysis.folds import Folds
+from edgetop.analysis.power import PowerView, RailView
+from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
+from edgetop.analysis.steady import SpanFigures
+from edgetop.formatting import rounded, rounded_mj, rounded_ms
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NS, QUANTILES
+
+PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
+OMIT = {"omit": True}  # metadata of a field that the document leaves out where it is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Latency figures in ms."""
+
+    mean_ms: float | None = None
+    stdev_ms: float | None = None
+    min_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    p999_ms: float | None = None
+    max_ms: float | None = None
+    jitter_ms: float | None = None  # mean absolute difference of successive latencies
+
+
+_TIMES = tuple(Times.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseFigures(Times):
+    """Response times, from the intended starts of a paced load."""
+
+    asked_hz: float | None
+    overloaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineFigures:
+    ms: float
+    misses: int
+    miss_rate: float
+    longest_run: int  # successive misses
+    headroom_ms: float  # the deadline less p99
+    max_rate_hz: float | None  # the highest rate whose period covers p99
+    cause: str | None  # why it was missed, in words; None: it was hardly missed
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFigures:
+    stream: int
+    count: int
+    throughput_hz: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyFigures:
+    """Latency figures with the load, its deadline and its streams."""
+
+    # These come before the times in the document, so that the times are repeated here and not inherited.
+    count: int | None  # None: an imported result that does not say
+    errors: int | None
+    mean_ms: float | None = None
+    stdev_ms: float | None = None
+    min_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    p999_ms: float | None = None
+    max_ms: float | None = None
+    jitter_ms: float | None = None
+    throughput_hz: float | None = None
+    items_per_s: float | None = None  # the throughput times the batch
+    response: ResponseFigures | None = None
+    deadline: DeadlineFigures | None = None
+    ci95: Mapping[str, tuple[float | None, ...] | None] | None = None  # by key
+    settled: Mapping[str, bool] | None = None  # by percentile: whether there are enough inferences for it
+    streams: tuple[StreamFigures, ...] | None = None  # of several streams, once the session is over
+    told_by: str | None = field(default=None, metadata=OMIT)  # the tool that printed these figures
+
+
+def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
+    statistics = analysis.statistics()
+    if statistics is None:
+        return _imported_latency(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
+    throughput = statistics.throughput_hz
+    if throughput is None and isinstance(printed := analysis.tool_summary.get("throughput_hz"), int | float):
+        throughput = float(printed)  # a tool that prints how long inferences took, and not when they began
+    precision, response, response_figures = analysis.precision_view(), analysis.response(), None
+    if response is not None:
+        overloaded, asked_hz = analysis.overload() is not None, manifest.load.asked_hz
+        response_figures = ResponseFigures(**_times(response), asked_hz=asked_hz, overloaded=overloaded)
+    streams, runs = None, manifest.methodology.stream_runs
+    if runs and (hz := statistics.throughput_hz) is not None:
+        shares = enumerate(runs)
+        streams = tuple(StreamFigures(i, n, round(hz * n / statistics.count, 4)) for i, n in shares)
+    return LatencyFigures(
+        count=statistics.count,
+        errors=analysis.latency.errors,
+        **_times(statistics),
+        throughput_hz=rounded(throughput, 4),
+        items_per_s=None if throughput is None else round(throughput * (manifest.load.batch or 1), 4),
+        response=response_figures,
+        deadline=_deadline(analysis.deadline()),
+        ci95={
+            f"{key}_ms": None if interval is None else tuple(map(rounded_ms, interval))
+            for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)
+        },
+        settled={
+            key: precision.is_settled(quantile, statistics)
+            for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+        },
+        streams=streams,
+    )
+
+
+def _imported_latency(analysis: Folds) -> LatencyFigures | None:
+    """The figures of a tool that printed no single inference; what it did not print is None."""
+    printed = analysis.tool_summary
+    tool: Any = printed.get("tool")
+    if tool is None:
+        return None
+    figures: Any = {
+        key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
+    }
+    count = printed.get("count")
+    if not isinstance(count, int):
+        return LatencyFigures(count=None, errors=None, **figures, told_by=tool)
+    settled = {
+        key: count >= SETTLED_COUNTS[quantile]
+        for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+        if f"{key}_ms" in figures
+    }
+    return LatencyFigures(count=count, errors=None, **figures, settled=settled, told_by=tool)
+
+
+def _times(statistics: Statistics) -> dict[str, Any]:
+    figures = (
+        statistics.mean_ns, statistics.stdev_ns, statistics.min_ns, *statistics.percentiles_ns, statistics.max_ns,
+        statistics.jitter_ns,
+    )  # fmt: skip
+    return dict(zip(_TIMES, map(rounded_ms, figures), strict=True))
+
+
+def _deadline(deadline: DeadlineView | None) -> DeadlineFigures | None:
+    if deadline is None:
+        return None
+    return DeadlineFigures(
+        ms=round(deadline.deadline_ns / 1e6, 6),
+        misses=deadline.misses,
+        miss_rate=round(deadline.miss_rate, 9),
+        longest_run=deadline.longest_run,
+        headroom_ms=round(deadline.headroom_ns / 1e6, 6),
+        max_rate_hz=rounded(deadline.max_rate_hz),
+        cause=deadline.cause.words if deadline.cause else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the measured phase: the burst at its beginning, or what was sustained."""
+
+    p50_ms: float
+    p99_ms: float
+    throughput_hz: float
+    from_s: int
+    to_s: int
+
+
+def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
+    if figures is None:
+        return None
+    # The first and the last second were not measured from end to end.
+    from_ns = max(figures.from_s * NS, analysis.progress.began_measuring_ns or 0)
+    measured_ns = min(figures.to_s * NS, analysis.progress.measured_until_ns) - from_ns
+    throughput_hz = figures.count / (measured_ns / NS) if measured_ns > 0 else figures.throughput_hz
+    p50_ms, p99_ms = round(figures.p50_ns / 1e6, 6), round(figures.p99_ns / 1e6, 6)
+    return Span(p50_ms, p99_ms, round(throughput_hz, 4), figures.from_s, figures.to_s)
+
+
+def is_throttled(analysis: Folds) -> bool | None:
+    """Whether a limit was in force in the measured phase; None where the board has no flag that would show it."""
+    view, slow = analysis.throttles_view(), analysis.slowdowns.view().slowdowns
+    is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
+    return True if view.measured_total or is_limited else False if view.has_flag else None
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """One zone, in °C."""
+
+    min: float | None
+    mean: float | None
+    max: float | None
+    end: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    runs: int | None
+    mean_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    init_ms: float | None
+    first_ms: float | None
+    warmup: Warmup
+
+
+def phases(analysis: Folds, manifest: Manifest) -> Phases:
+    (runs, total_ns), engine = analysis.progress.warmup, manifest.engine
+    warmup = Warmup(runs, rounded_ms(total_ns / runs) if runs and total_ns else None)
+    return Phases(rounded_ms(engine.init_ns), rounded_ms(engine.first_ns), warmup)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The engine's memory at the end of a step of its run."""
+
+    stage: str
+    rss_mib: float | None
+    anon_mib: float | None
+    file_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    rss_peak_mib: float | None
+    rss_end_mib: float | None
+    growth_mib_per_h: float | None
+    growth_ci95_mib_per_h: tuple[float | None, float | None] | None
+    leak: bool | None
+    left_mib: float | None
+    hours_to_limit: float | None
+    accelerator_peak_mib: float | None
+    stages: tuple[Stage, ...] | None
+
+
+def memory(analysis: Folds) -> Memory:
+    tracks, growth, stages = analysis.tracks, analysis.growth_view(), analysis.memory_stages.views()
+    slope, accelerator = growth.mib_per_h, tracks.one("mem/accelerator")
+    rss, began_ns, end_mib = tracks.one("mem/rss"), analysis.progress.began_measuring_ns, None
+    if rss and rss.read_ns is not None and (began_ns is None or rss.read_ns >= began_ns):
+        end_mib = rss.value  # a reading from before the measured phase does not count
+    # In a short run the sensors may have read nothing since the model was loaded; the engine reports each stage.
+    peaks = [*(track.max for track in (tracks.one("mem/rss-peak"), rss) if track), *(one.rss_mib for one in stages)]
+    return Memory(
+        rss_peak_mib=rounded(max((mib for mib in peaks if mib is not None), default=None)),
+        rss_end_mib=rounded(end_mib),
+        growth_mib_per_h=rounded(slope.value) if slope else None,
+        growth_ci95_mib_per_h=(rounded(slope.low), rounded(slope.high)) if slope else None,
+        leak=growth.is_leak,
+        left_mib=rounded(analysis.memory_left_mib()),
+        hours_to_limit=rounded(growth.hours_left),
+        accelerator_peak_mib=rounded(accelerator.max) if accelerator else None,
+        stages=tuple(
+            Stage(one.stage, rounded(one.rss_mib), rounded(one.anon_mib), rounded(one.file_mib)) for one in stages
+        )
+        or None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Usage of the board over the measured phase, which lasted `total_time_ms`."""
+
+    cpu_mean_pct: float | None
+    cpu_peak_pct: float | None
+    mem_mean_mib: float | None
+    mem_peak_mib: float | None
+    net_rx_bytes: int | None
+    net_tx_bytes: int | None
+    block_read_bytes: int | None
+    block_write_bytes: int | None
+    total_time_ms: float | None
+
+
+def usage(analysis: Folds) -> Usage | None:
+    view, measured_ns = analysis.usage_view(), analysis.progress.view().measured_ns
+    if not measured_ns:
+        return None
+    return Usage(
+        cpu_mean_pct=rounded(view.cpu_mean_pct),
+        cpu_peak_pct=rounded(view.cpu_peak_pct),
+        mem_mean_mib=rounded(view.mem_mean_mib),
+        mem_peak_mib=rounded(view.mem_peak_mib),
+        **view.bytes,
+        total_time_ms=rounded_ms(measured_ns),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What edgetop itself costs."""
+
+    cpu_pct: float | None
+    rss_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RailFigures:
+    """One rail that is a part of the board."""
+
+    mean_w: float | None
+    max_w: float | None  # the highest reading
+    max_over_s: float | None = field(metadata=OMIT)  # the time of which a reading is the mean, where it is one
+    peak_w: float | None = field(metadata=OMIT)  # the highest value behind the readings
+    accuracy: str | None
+    role: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerFigures:
+    """Power of the total rail, and of its parts."""
+
+    total_sensor: str | None = None
+    mean_w: float | None = None
+    max_w: float | None = None
+    max_over_s: float | None = field(default=None, metadata=OMIT)
+    peak_w: float | None = field(default=None, metadata=OMIT)
+    accuracy: str | None = None
+    rails: Mapping[str, RailFigures]
+    idle_w: float | None = None
+
+
+def power_figures(view: PowerView) -> PowerFigures:
+    rails = {
+        rail.track.info.id: RailFigures(**_rail(rail), role=rail.track.info.role)
+        for rail in view.rails
+        if rail.track.count
+    }
+    if (total := view.total) is None:
+        return PowerFigures(rails=rails)
+    idle_w = rounded(total.idle.value) if total.idle else None
+    return PowerFigures(total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w)
+
+
+def _rail(rail: RailView) -> dict[str, Any]:
+    return {
+        "mean_w": rounded(rail.mean_w),
+        "max_w": rounded(rail.max_w),
+        "max_over_s": rounded(rail.interval_s) if rail.track.info.averages else None,
+        "peak_w": rounded(rail.peak_w),
+        "accuracy": rail.track.info.accuracy,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFigures:
+    """What one inference costs on one rail."""
+
+    gross_mj: float | None = None
+    net_mj: float | None = None
+    ci95_mj: tuple[float, float] | None = None
+    net_ci95_mj: tuple[float, float] | None = None
+    net_reason: str | None = None  # why there is no net figure
+    covered: float | None = None  # share of the measured phase with readings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyFigures(CostFigures):
+    """The cost on the total rail, with that on each part under `rails`."""
+
+    sensor: str | None = None
+    accuracy: str | None = None
+    reason: str | None = "no sensor here tells what the whole board draws"  # why there is no gross figure
+    inferences_per_charge: int | None = None
+    hours_per_charge: float | None = None
+    battery_rate_hz: float | None = None
+    battery_reason: str | None = None
+    rails: Mapping[str, CostFigures]
+
+
+def energy_figures(view: EnergyView) -> EnergyFigures:
+    figures: dict[str, Any] = {}
+    if total := view.total:
+        info = total.rail.track.info
+        figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason or None}
+    if battery := view.battery:
+        figures |= {
+            "inferences_per_charge": None if battery.inferences is None else round(battery.inferences),
+            "hours_per_charge": rounded(battery.hours),
+            "battery_rate_hz": rounded(battery.rate_hz),
+            "battery_reason": battery.reason or None,
+        }
+    parts = {cost.rail.track.info.id: CostFigures(**_cost(cost)) for cost in view.parts if cost.rail.track.count}
+    return EnergyFigures(**figures, rails=parts)
+
+
+def _cost(cost: CostView) -> dict[str, Any]:
+    def interval_mj(mean: Mean | None) -> tuple[float, float] | None:
+        return (rounded_mj(mean.value - mean.half_width), rounded_mj(mean.value + mean.half_width)) if mean else None
+
+    return {
+        "gross_mj": rounded_mj(cost.gross_j.value) if cost.gross_j else None,
+        "net_mj": rounded_mj(cost.net_j.value) if cost.net_j else None,
+        "ci95_mj": interval_mj(cost.gross_j),
+        "net_ci95_mj": interval_mj(cost.net_j),
+        "net_reason": cost.net_reason or None,
+        "covered": round(cost.covered, 4),
+    }
