@@ -197,6 +197,8 @@ def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -
         manifest = request.of_program(manifest, program)
         program.output = folder / request.PROGRAM_LOG if folder else None
     engine = program or _engine(options, request.keeping(spec, folder), stack, board_sensors, folder)
+    if options["monitor_cpus"]:
+        os.sched_setaffinity(0, options["monitor_cpus"])
     return _Setup(model, board, board_sensors, spec, folder, manifest, engine)
 
 
@@ -210,8 +212,6 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     board, manifest, engine = setup.board, setup.manifest, setup.engine
     session_state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
     _record_request(session_state, options, setup.model)
-    if options["monitor_cpus"]:
-        os.sched_setaffinity(0, options["monitor_cpus"])
     feed = LiveFeed(outlives_its_screen=setup.folder is not None)
     endpoint = ControlEndpoint(feed)
     origin_ns = manifest.clock.origin_monotonic_ns
@@ -219,8 +219,9 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     _report_missing_sensors(session_state, sensors)
     rotated = unattended.RotatedRecordings(options, setup.model, endpoint)
     early = _handle_signals(rotated, signals)
-    retention = request.retention(options)
-    recorder = Recorder(setup.folder, manifest, retention, ChildTableWriter()) if setup.folder else None
+    recorder = (
+        Recorder(setup.folder, manifest, request.retention(options), ChildTableWriter()) if setup.folder else None
+    )
     report_rotation = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
     conductor = Conductor(
         engine=engine,
