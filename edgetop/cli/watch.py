@@ -209,19 +209,17 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     """
     clock = SystemClock()
     setup = _set_up(options, stack, clock)
-    board, manifest, engine = setup.board, setup.manifest, setup.engine
+    board, manifest, engine, folder = setup.board, setup.manifest, setup.engine, setup.folder
     session_state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
     _record_request(session_state, options, setup.model)
-    feed = LiveFeed(outlives_its_screen=setup.folder is not None)
+    feed = LiveFeed(outlives_its_screen=folder is not None)
     endpoint = ControlEndpoint(feed)
     origin_ns = manifest.clock.origin_monotonic_ns
     sensors = find_sensors(options, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
     _report_missing_sensors(session_state, sensors)
     rotated = unattended.RotatedRecordings(options, setup.model, endpoint)
     early = _handle_signals(rotated, signals)
-    recorder = (
-        Recorder(setup.folder, manifest, request.retention(options), ChildTableWriter()) if setup.folder else None
-    )
+    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
     report_rotation = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
     conductor = Conductor(
         engine=engine,
