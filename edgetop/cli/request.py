@@ -124,7 +124,8 @@ def process_engine(options: Options, spec: EngineSpec, stack: ExitStack) -> Proc
     """
     limit = limit_of(options)
     prefix = stack.enter_context(enclosed(limit)).prefix
-    return ProcessEngine(spec, engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes)
+    child = options.get("engine_child")
+    return ProcessEngine(spec, engine_python(options), prefix=prefix, memory_limit=limit.memory_bytes, child=child)
 
 
 def engine_in_turns(options: Options, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":

@@ -1,7 +1,9 @@
 """`edgetop run`: run a model and watch it."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import IntRange, option
@@ -12,6 +14,9 @@ from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import Companion, needs, not_beside
 from edgetop.cli.metrics import METRICS_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
+
+if TYPE_CHECKING:
+    from edgetop.engines.spawn import Child
 
 EXAMPLES = """\b
 Examples:
@@ -283,6 +288,24 @@ def command(**options: Any) -> int:
     from edgetop.cli.background import terminal_for  # noqa: PLC0415  --help needs none of it
 
     terminal = terminal_for(options)
-    from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+    with _early_child(options) as child:
+        from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
-    return watch(options, terminal).exit_code()
+        return watch({**options, "engine_child": child}, terminal).exit_code()
+
+
+@contextlib.contextmanager
+def _early_child(options: dict[str, Any]) -> "Iterator[Child | None]":
+    """The engine's process, which loads while the rest of edgetop does; None where options say how it is to be run."""
+    child = None
+    if options["isolation"] == "process" and not (
+        options["limits"] or options["engine_cpus"] or options["monitor_cpus"] or options["engine_python"]
+    ):
+        from edgetop.engines.spawn import Child  # noqa: PLC0415  --help needs none of it
+
+        child = Child()
+    try:
+        yield child
+    finally:
+        if child:
+            child.discard()

@@ -1,41 +1,33 @@
-"""What a run needs that nobody watches: rotation, a quota on the disk, the service manager's watchdog, event hooks."""
+"""What a run needs that nobody watches: rotation, a quota on the disk, the service manager's watchdog.
+
+Loaded before the engine starts: what needs the analysis imports it late.
+"""
 
 import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgetop.analysis.alerts.alert import ANY, alert_document
-from edgetop.analysis.alerts.news import AlertNews
-from edgetop.analysis.verdict import is_stalled
 from edgetop.cli import request
 from edgetop.cli.live_session import ControlEndpoint, LiveSession, Observer
-from edgetop.cli.output import print_text
 from edgetop.cli.request import Options
 from edgetop.engines.formats import ModelFile
 from edgetop.recording.files import session_folder
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.registry import enforce_quota
 from edgetop.recording.table_writer import ChildTableWriter
-from edgetop.runner.hooks import Hook, Hooks
 from edgetop.runner.rotation import Following
-from edgetop.runner.session_state import SessionState
-from edgetop.session.clock import Clock, format_utc
-from edgetop.session.events import JsonValue, Severity
 from edgetop.session.manifest import Manifest
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
 
 QUOTA_EVERY_S = 300.0
-EACH = ("throttled",)  # what the board says of itself is reported each time
-MOST_CHARACTERS = 4_000  # of a message: last words of an engine may be many
 
 
 class RotatedRecordings:
@@ -104,6 +96,8 @@ class ServiceManager:
         self._folds, self._words = -1, ""
 
     def observe(self, analysis: "Analysis") -> None:
+        from edgetop.analysis.verdict import is_stalled  # noqa: PLC0415
+
         news = []
         if self._folds < 0:
             news.append("READY=1")
@@ -140,42 +134,3 @@ def service_managers(stack: ExitStack) -> list[Observer]:
     manager = ServiceManager(address)
     stack.callback(manager.close)
     return [manager.observe]
-
-
-class EventHooks:
-    """Runs the user's commands at alerts, whether or not anybody is at the screen: `--on-event`."""
-
-    def __init__(
-        self,
-        hooks: tuple[Hook, ...],
-        session_state: SessionState,
-        clock: Clock,
-        session: Callable[[], Mapping[str, Any]],
-    ) -> None:
-        """`session`: what is passed to the hooks about it."""
-        self._session_state = session_state
-        self._clock = clock
-        self._session = session
-        self._hooks = Hooks(hooks, self._report, clock.monotonic_ns, any_event=ANY)
-        self._news = AlertNews(each=EACH)
-        self._late: list[str] = []  # messages that came too late to be recorded
-
-    def observe(self, analysis: "Analysis") -> None:
-        for alert in self._news.due(analysis.alerts_view()):
-            document = alert_document(alert)
-            document["message"] = alert.text[:MOST_CHARACTERS]
-            about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}
-            self._hooks.offer(alert.name, {**document, **about})
-
-    def finish(self) -> None:
-        """Wait, but not for long, for what still runs; print what failed too late to be recorded."""
-        self._hooks.finish()
-        for message in self._late:
-            print_text(f"edgetop: {message}", err=True)
-
-    def _report(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
-        """As an event of the session; once that is over, only what failed, when the screen is closed."""
-        if not self._session_state.has_ended:
-            self._session_state.add_event(kind, severity, source, message, **data)
-        elif severity != "info":
-            self._late.append(message)

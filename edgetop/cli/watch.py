@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgetop.analysis.throttle_words import ThrottleEvents
 from edgetop.cli import request, unattended
 from edgetop.cli.background import how_to_come_back
 from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
@@ -276,7 +275,9 @@ def _observers(options: Options, session: LiveSession, stack: contextlib.ExitSta
 
         observers.append(partial(stop_when_resolved, session.conductor.stop))
     if options["hooks"]:
-        hooks = unattended.EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
+        from edgetop.cli.event_hooks import EventHooks  # noqa: PLC0415
+
+        hooks = EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
         stack.callback(hooks.finish)
         observers.append(hooks.observe)
     return observers
@@ -329,6 +330,8 @@ def _engine(
 
 def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
     """A function that derives further events from the batches of a session."""
+    from edgetop.analysis.throttle_words import ThrottleEvents  # noqa: PLC0415  not before the engine has started
+
     throttles = ThrottleEvents()
     if "variants" not in options:
         return throttles.fold

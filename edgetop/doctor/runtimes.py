@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 from edgetop.doctor.check import Check, Facts, ok, problem, warning
-from edgetop.engines.process import CHILD
+from edgetop.engines.spawn import CHILD
 from edgetop.formatting import clean
 from edgetop.sensors.root import is_compatible
 

@@ -7,7 +7,6 @@ its control pipe closes, so that no load outlives its conductor.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -15,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetop.engines.child import frames
@@ -24,13 +22,12 @@ from edgetop.engines.child.outlet import PIPE_BYTES, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
+from edgetop.engines.spawn import CHILD, Child
 from edgetop.engines.spec import EngineSpec
-from edgetop.errors import InputError
 
 if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
-CHILD = Path(__file__).parent / "child" / "__main__.py"
 CLOSE_TIMEOUT_S = 5.0
 SHAPES_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
@@ -47,20 +44,21 @@ class ProcessEngine:
         hello_timeout_s: float = HELLO_TIMEOUT_S,
         prefix: Sequence[str] = (),
         memory_limit: int | None = None,
+        child: Child | None = None,
     ) -> None:
         """`python`: the interpreter to run the child in; edgetop's own by default.
 
         `prefix`: a command that runs the command after it within limits; `memory_limit`: one of these, in bytes.
+        `child`: one that waits already.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
         self._silent_until_s = 0.0
         self._close_timeout_s = close_timeout_s
         self._python = python or sys.executable
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = child
         self._reader = frames.FrameReader()
         self._logs: list[LineReader] = []
-        self._control_fd = self._data_fd = -1
         self._order = InOrder(spec.streams)
         self._prefix = tuple(prefix)
         self._witness = OomWitness(limit=memory_limit)
@@ -68,50 +66,21 @@ class ProcessEngine:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+        return self._child.process.pid if self._child else None
 
     def start(self) -> None:
-        control_read, self._control_fd = _pipe()
-        self._data_fd, data_write = _pipe()
-        try:
-            self._process = self._spawn(control_read, data_write)
-        except OSError as error:
-            self._close_pipes()
-            text = f"--engine-python {self._python}: cannot be run: {error.strerror}"
-            raise InputError(text, "give the path of a Python interpreter") from None
-        finally:
-            os.close(control_read)
-            os.close(data_write)
-        os.set_blocking(self._data_fd, False)
-        for stream, name in ((self._process.stdout, "engine stdout"), (self._process.stderr, "engine stderr")):
-            assert stream
+        child = self._child = self._child or Child(self._python, self._prefix)
+        for stream, name in ((child.stdout, "engine stdout"), (child.stderr, "engine stderr")):
             self._logs.append(LineReader(stream.fileno(), name))
             widen(stream.fileno())  # what a runtime prints between two polls must not make it wait
         self._silent_until_s = time.monotonic() + self._hello_timeout_s
         self._send(self._spec.to_json())
 
-    def _spawn(self, control_read: int, data_write: int) -> "subprocess.Popen[bytes]":
-        environment = {
-            "PYTHONFAULTHANDLER": "1",  # a crash in native code leaves its Python stack in the log
-            "PYTHONUNBUFFERED": "1",  # what a runtime prints from Python comes when it does, and not never
-            "OPENBLAS_NUM_THREADS": "1",  # numpy only makes inputs here; its threads would be the engine's RSS
-            **os.environ,
-        }
-        return subprocess.Popen(  # noqa: S603  the user's own interpreter and our own file
-            [*self._prefix, self._python, str(CHILD), "--control", str(control_read), "--data", str(data_write)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(control_read, data_write),
-            env=environment,
-            start_new_session=True,
-        )
-
     def poll(self) -> EngineUpdate:
-        if self._over or self._process is None or self._data_fd < 0:
+        if self._over or self._child is None or self._child.data_fd < 0:
             return EngineUpdate()
-        exit_status = self._process.poll()  # before the read: what it sent before it went is still read
-        update = decode(self._reader.feed(self._read()))
+        exit_status = self._child.process.poll()  # before the read: what it sent before it went is still read
+        update = decode(self._reader.feed(_read(self._child.data_fd)))
         messages: list[Message] = [*[line for log in self._logs for line in log.read()], *update.messages]
         self._follow(update.messages)
         if exit_status is not None and not self._over:
@@ -130,18 +99,6 @@ class ProcessEngine:
             self._over |= isinstance(message, Ended | Failed)
             if isinstance(message, Failed):  # a program that sends nonsense may not obey the control pipe either
                 self._kill()
-
-    def _read(self) -> bytes:
-        pieces = []
-        for _ in range(8):
-            try:
-                piece = os.read(self._data_fd, PIPE_BYTES)
-            except BlockingIOError:
-                break
-            if not piece:
-                break
-            pieces.append(piece)
-        return b"".join(pieces)
 
     def _died(self, exit_status: int) -> Message:
         last_words = self._logs[1].last_line
@@ -166,51 +123,44 @@ class ProcessEngine:
         self._send({"command": "turns", "turns": turns})
 
     def _send(self, command: dict[str, object]) -> None:
-        if self._control_fd < 0:
+        if self._child is None or self._child.control_fd < 0:
             return
         with contextlib.suppress(BrokenPipeError):  # it is gone; the next poll reports it
-            os.write(self._control_fd, json.dumps(command).encode() + b"\n")
+            os.write(self._child.control_fd, json.dumps(command).encode() + b"\n")
 
     def close(self) -> None:
         """Close the control pipe, which ends the child; kill it if that does not."""
-        if self._process is None or self._control_fd < 0:
+        child = self._child
+        if child is None or child.control_fd < 0:
             return
-        os.close(self._control_fd)
-        self._control_fd = -1
+        os.close(child.control_fd)
+        child.control_fd = -1
         try:
-            self._process.wait(self._close_timeout_s)
+            child.process.wait(self._close_timeout_s)
         except subprocess.TimeoutExpired:
             self._kill()
             with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable: in a driver's call
-                self._process.wait(self._close_timeout_s)
-        self._close_pipes()
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream
-            stream.close()
-
-    def _close_pipes(self) -> None:
-        for fd in (self._control_fd, self._data_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._control_fd = self._data_fd = -1
+                child.process.wait(self._close_timeout_s)
+        child.close()
 
     def _kill(self) -> None:
         """The child and, where `--engine-python` is a wrapper that waits for one, the interpreter too."""
-        if self._process and self._process.poll() is None:  # so its group is not another's yet
+        if self._child and self._child.process.poll() is None:  # so its group is not another's yet
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._child.process.pid, signal.SIGKILL)
 
 
-def _pipe() -> tuple[int, int]:
-    """A pipe that is no standard stream: where edgetop was started without, its ends would get their numbers."""
-    ends = []
-    for fd in os.pipe():
-        if fd <= 2:
-            ends.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
-            os.close(fd)
-        else:
-            ends.append(fd)
-    return ends[0], ends[1]
+def _read(fd: int) -> bytes:
+    pieces = []
+    for _ in range(8):
+        try:
+            piece = os.read(fd, PIPE_BYTES)
+        except BlockingIOError:
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":

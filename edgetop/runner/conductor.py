@@ -102,7 +102,7 @@ class Conductor:
         self._state = session_state
         self._clock = clock
         self._make_derived = derived
-        self._derived = derived()
+        self._derived: Derived | None = None  # made with the first batch: it may have much to load
         self._rotation = rotation
         self._fingerprint, self._other_fingerprint = Fingerprint(), Fingerprint()  # the other: of an A/B session
         self._work = Work(session_state.manifest.model, measure_shapes)
@@ -272,7 +272,7 @@ class Conductor:
         state.follow(following.name, following.session_id, origin_ns)
         rotation.finish(recorder, manifest)
         self._shift_ns += origin_ns - before_ns
-        self._recorder, self._derived = following.recorder, self._make_derived()
+        self._recorder, self._derived = following.recorder, None
         self._aggregator = self._seconds()
         self._surroundings = self._surroundings.follow()
         following.taken()
@@ -354,6 +354,7 @@ class Conductor:
         return inferences
 
     def _with_derived(self, batch: Batch) -> Batch:
+        self._derived = self._derived or self._make_derived()
         derived = self._derived(batch)
         return replace(batch, events=(*batch.events, *derived)) if derived else batch
 

@@ -136,6 +136,12 @@ def test_a_headless_session_loads_nothing_it_does_not_use():
     assert not loaded & {"textual", "hashlib", "email", "argparse", "statistics", "ssl"}
 
 
+def test_a_run_is_built_before_analysis_is_loaded():
+    """The engine starts first; the analysis takes as long to load as a small model."""
+    assert not {module for module in loaded_by("import edgetop.cli.watch") if module.startswith("edgetop.analysis")}
+    assert "numpy" not in loaded_by("import edgetop.engines.spawn")
+
+
 def test_a_screen_loads_no_openssl():
     loaded = loaded_by("import edgetop.cli.watch, edgetop.cli.headless, edgetop.ui.app, edgetop.ui.monitor")
     assert not loaded & {"ssl", "hashlib"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.unattended import EventHooks
+from edgetop.cli.event_hooks import EventHooks
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.hooks import Hook
 from edgetop.runner.session_state import SessionState

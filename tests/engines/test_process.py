@@ -15,6 +15,7 @@ import pytest
 
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Died, Ended, Failed, LogLine, PhaseBegan, RecordsLost
+from edgetop.engines.spawn import Child
 from edgetop.errors import InputError
 from tests.support import onnx_models
 from tests.support.descriptors import open_files
@@ -62,6 +63,24 @@ def lines(heard: Heard, source: str) -> list[str]:
 
 
 # How it may die.
+
+
+def test_an_engine_uses_a_child_that_waits_already(model: Path) -> None:
+    child = Child()
+    engine = ProcessEngine(spec_for(model, runs=10), child=child)
+    assert any(isinstance(message, Ended) for message in run_whole(engine).messages)
+    assert child.process.returncode == 0
+    child.discard()
+
+
+def test_a_child_that_no_engine_uses_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/nobody")
+    before = open_files()
+    child = Child()
+    assert "NOTIFY_SOCKET" not in psutil.Process(child.process.pid).environ()
+    child.discard()
+    assert child.process.returncode == -signal.SIGKILL
+    assert open_files() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU])

@@ -13,7 +13,7 @@ from edgetop.analysis.alerts.news import AlertNews
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.analysis.throttle_words import ThrottleEvents
-from edgetop.cli.unattended import EACH
+from edgetop.cli.event_hooks import EACH
 from edgetop.sensors.discovery import discover_hardware
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root

@@ -11,8 +11,8 @@ import numpy as np
 
 from edgetop.engines.child.frames import FrameReader
 from edgetop.engines.decode import InOrder, decode
-from edgetop.engines.process import CHILD
 from edgetop.engines.protocol import BurstTaken, Died, Ended, Engine, Failed, LogLine, Message
+from edgetop.engines.spawn import CHILD
 from edgetop.engines.spec import EngineSpec
 from edgetop.session.records import NO_INFERENCES, PHASES, Inferences
 from tests.support import batch_program

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from edgetop.engines.process import CHILD
+from edgetop.engines.spawn import CHILD
 
 pytestmark = pytest.mark.slow
 
