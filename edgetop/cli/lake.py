@@ -1,22 +1,15 @@
 """`edgetop lake`: questions to the sessions of many boards."""
 
-import json
 import re
-import sys
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click import BadParameter, option
 
 from edgetop.cli.companions import Companion, needs
 from edgetop.cli.options import add_options, duration, label
-from edgetop.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetop.lake.engines import Answer
 
 QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "sql")
 ENGINES = ("duckdb", "daft")
@@ -78,71 +71,6 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
       edgetop lake /mnt/lake fleet --print-sql --dialect spark
       edgetop lake /mnt/lake --html fleet.html
     """
-    from edgetop.cli.lake_text import answer_text, regressions_text  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.cli.page import refuse_html  # noqa: PLC0415
-    from edgetop.lake.engines import ask, refuse_missing  # noqa: PLC0415
-    from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
-    from edgetop.lake.regressions import regressions  # noqa: PLC0415
+    from edgetop.cli.lake_answers import answer  # noqa: PLC0415  --help needs none of it
 
-    sql, by = _sql(question, statement, options)
-    if options["print_sql"]:
-        print_text(sql)
-        return
-    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
-    refuse_missing(options["engine"])
-    place = Place(target, tries=TRIES_OF_READER)
-
-    def asked(sql: str) -> "Answer":
-        return ask(place, sql, engine=options["engine"], since=options["since"] or "", ray=options["ray"])
-
-    if page:
-        from edgetop.cli.lake_page import write_fleet  # noqa: PLC0415  loads Bokeh
-
-        write_fleet(page, place.target, asked, _chosen(options), options["engine"])
-        return
-    found = asked(sql)
-    if question == "regressions":
-        compared = regressions(found.records(), by[-1])
-        if options["as_json"]:
-            _print([one.to_json() for one in compared])
-        else:
-            print_text(regressions_text(compared))
-    elif options["as_json"]:
-        _print(found.records())
-    else:
-        print_text(answer_text(found))
-
-
-def _print(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, indent=1, default=str) + "\n")
-
-
-def _chosen(options: dict[str, Any]) -> Any:
-    from edgetop.lake.queries import Chosen  # noqa: PLC0415
-
-    return Chosen(options["since"] or "", options["model"] or "", options["labels"])
-
-
-def _sql(question: str, statement: str | None, options: dict[str, Any]) -> tuple[str, Sequence[str]]:
-    """The text, and what it groups by. Raises InputError."""
-    from edgetop.lake.queries import QUESTIONS as KNOWN  # noqa: PLC0415
-    from edgetop.lake.queries import keys, sql_of  # noqa: PLC0415
-
-    if (question == "sql") != (statement is not None):
-        raise InputError("sql needs a statement" if statement is None else f"{question} takes no statement",
-                         "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
-    if statement is not None:
-        if any(options[name] for name in ("model", "labels", "by", "limit", "html")):
-            raise InputError(
-                "sql takes no --model, --label, --by, --limit and --html", "write what you ask into the statement"
-            )
-        return statement, ()
-    asked = KNOWN[question]
-    by = keys(options["by"]) if options["by"] else asked.by
-    if question == "regressions":
-        if len(by) != 1 and options["by"]:
-            raise InputError("regressions are --by one thing", "version, software, kernel, governor ...")
-        by = ("model", "board", by[-1])
-    dialect = options["dialect"] if options["print_sql"] else options["engine"]
-    return sql_of(asked, _chosen(options), by, options["limit"] or asked.limit, dialect), by
+    answer(target, question, statement, options)

@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,6 +49,11 @@ def notice_lines(word: str, notices: "Iterable[Notice]") -> Iterator[str]:
             yield ""
         yield f"{word:<10} {clean(notice.message)}"
         yield f"           {clean(notice.advice)}"
+
+
+def print_json(document: Any, default: Callable[[Any], Any] | None = None) -> None:
+    """One document on stdout. `default`: what a value becomes that JSON does not have."""
+    click.echo(json.dumps(document, indent=1, default=default))
 
 
 def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[Any]]) -> None:

@@ -151,3 +151,15 @@ def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
     for begin_s, end_s in spans:
         box = BoxAnnotation(left=begin_s, right=end_s, fill_color=COLOURS[1], fill_alpha=0.12, line_color=None)
         chart.add_layout(box)
+
+
+def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Any:
+    """Horizontal, the first on top."""
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    chart = figure(
+        title=title, y_range=list(reversed(names)), height=60 + 22 * len(names), sizing_mode="stretch_width",
+        tools="save", tooltips=[("", "@y"), ("", "@right{0.00}")],
+    )  # fmt: skip
+    chart.hbar(y=list(names), right=list(values), height=0.7, color=COLOURS[0])
+    return plain(chart)

@@ -3,15 +3,22 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from edgetop.analysis.ab import METRICS, AbView, binned
+from edgetop.analysis.ab_words import verdict_words
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.paired import LEAST_PAIRS, difference, undisturbed
 from edgetop.analysis.report import Report
 from edgetop.analysis.thermal import view_thermal
 from edgetop.analysis.timeline import Axis, Points
-from edgetop.cli.ab_page import ab_charts
+from edgetop.cli.comparison_page import Ratio, edges_between, ratio_chart, shares_chart
 from edgetop.cli.page import (
     COLOURS,
+    GREY,
     MOST_SERIES,
     add_lines,
+    bars,
     plain,
     shade,
     shown_lines,
@@ -24,6 +31,7 @@ from edgetop.recording.export.protocol import NamedOutput
 from edgetop.session.seconds import NS
 
 MOST_OPERATORS, MOST_MARKS = 20, 500
+AB_BINS, MOST_QUADS = 80, 100  # of an A/B session: bars of a histogram; points of the ratio over time
 Line = tuple[str, Points | None, str]  # name, timeline, and which of its columns
 
 
@@ -45,13 +53,13 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
     crosshair = Span(dimension="height", line_color="#7f7f7f", line_dash="dotted")
     spans = [(one.start_ns / NS, end_s if one.end_ns is None else one.end_ns / NS) for one in report.throttles.spans]
     for title, unit, lines, levels in _quantities(analysis, axis):
-        found = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
-        if not found:
+        shown = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
+        if not shown:
             continue
         chart = timeline(title, unit, x_range, crosshair)
         shade(chart, spans)
         scale = 1e6 if unit == "ms" else 1.0
-        add_lines(chart, axis, [(name, getattr(points, column) / scale) for name, points, column in found], unit)
+        add_lines(chart, axis, [(name, getattr(points, column) / scale) for name, points, column in shown], unit)
         for level in levels:
             chart.add_layout(Span(location=level, dimension="width", line_color=COLOURS[1], line_dash="dashed"))
         yield chart
@@ -77,15 +85,9 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
         clocks.append((clock.label, tracks.points(info.id, axis), "middle"))
         clocks.append((f"cap {clock.label}", tracks.points(f"freqcap/{info.label}", axis), "low"))
     yield "clocks and caps", "MHz", clocks, []
-    for title, unit, kinds in (
-        ("power", "W", ("power",)),
-        ("memory", "MiB", ("mem/rss", "mem/pss", "mem/accelerator")),
-    ):
-        ids = (
-            [track.info.id for track in tracks.views(*(kind for kind in kinds if "/" not in kind))]
-            if unit == "W"
-            else kinds
-        )
+    memory = ("mem/rss", "mem/pss", "mem/accelerator")
+    power = [track.info.id for track in tracks.views("power")]
+    for title, unit, ids in (("power", "W", power), ("memory", "MiB", memory)):
         yield title, unit, [(name, tracks.points(name, axis), "high") for name in ids], []
 
 
@@ -116,13 +118,45 @@ def _operators(report: Report) -> Iterator[Any]:
         yield bars("operators, % of the time", names, [100 * one.share for one in top])
 
 
-def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Any:
-    """Horizontal, the first on top."""
+def ab_charts(view: AbView) -> Iterator[Any]:
+    """None before the first quad."""
+    if not view.variants:
+        return
+    names = [f"{letter}  {variant.name}" for letter, variant in zip("AB", view.variants, strict=False)]
+    low = min(float(np.median(rows[:, 0])) for rows in view.quantiles_ns)
+    high = max(float(np.median(rows[:, -1])) for rows in view.quantiles_ns)
+    edges = edges_between(low, high, AB_BINS)
+    yield shares_chart(
+        [(n, 100 * binned(rows, edges)) for n, rows in zip(names, view.quantiles_ns, strict=True)], edges
+    )
+    ratios = [
+        (metric, Ratio(one.value, one.ci95, one.verdict, verdict_words(one)))
+        for metric in METRICS
+        if (one := view.ratios[metric])
+    ]
+    yield from ratio_chart("B against A: ratio, 95 %", ratios)
+    yield from _ratio_by_quads(view)
+
+
+def _ratio_by_quads(view: AbView) -> Iterator[Any]:
+    """The ratio of p50 after so many quads, as it was known then."""
+    from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
+    logs = view.p50_logs
+    if len(logs) < LEAST_PAIRS:
+        return
+    counts = np.unique(np.linspace(LEAST_PAIRS, len(logs), MOST_QUADS).astype(int))
+    known = [(int(n), one) for n in counts if (one := difference(undisturbed(logs[:n])))]
+    x = [n for n, _ in known]
+    value, low, high = (np.exp([getattr(one, end) for _, one in known]) for end in ("value", "low", "high"))
     chart = figure(
-        title=title, y_range=list(reversed(names)), height=60 + 22 * len(names), sizing_mode="stretch_width",
-        tools="save", tooltips=[("", "@y"), ("", "@right{0.00}")],
+        title="p50 of B to A, 95 %, by quads", height=240,
+        sizing_mode="stretch_width", tools="xpan,xwheel_zoom,xbox_zoom,reset,save",
+        tooltips=[("quads", "@x"), ("ratio", "@y{0.0000}"), ("95 %", "@low{0.0000} to @high{0.0000}")],
     )  # fmt: skip
-    chart.hbar(y=list(names), right=list(values), height=0.7, color=COLOURS[0])
-    return plain(chart)
+    data = {"x": x, "y": value, "low": low, "high": high}
+    chart.varea("x", "low", "high", source=data, fill_color=COLOURS[0], fill_alpha=0.25)
+    chart.line("x", "y", source=data, color=COLOURS[0], line_width=2)
+    chart.add_layout(Span(location=1, dimension="width", line_color=GREY, line_dash="dashed"))
+    yield plain(chart)

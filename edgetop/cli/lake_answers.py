@@ -1,44 +1,158 @@
-"""The fleet as a page: boards by p99 and throttled share, versions against each other, heat by enclosure, the tail."""
+"""Answers of a lake as text, JSON and as a page.
+
+The page shows boards by p99 and throttled share, versions against each other, heat by enclosure, and the tail.
+"""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from edgetop.cli.lake_text import cell, regressions_text
-from edgetop.cli.page import COLOURS, MOST_SERIES, plain, put_legend_above, section, shown, shown_lines, write_page
-from edgetop.cli.report_page import bars
+from edgetop.cli.comparison_text import ratio_cells, row_label, value_text
+from edgetop.cli.output import print_json, print_text, table
+from edgetop.cli.page import (
+    COLOURS,
+    MOST_SERIES,
+    bars,
+    plain,
+    put_legend_above,
+    refuse_html,
+    section,
+    shown,
+    shown_lines,
+    write_page,
+)
+from edgetop.errors import InputError
 from edgetop.formatting import clean, shortened
-from edgetop.lake.engines import Answer
-from edgetop.lake.queries import DIALECTS, QUESTIONS, Chosen, sql_of
-from edgetop.lake.regressions import regressions
+from edgetop.lake.engines import Answer, ask, refuse_missing
+from edgetop.lake.place import TRIES_OF_READER, Place
+from edgetop.lake.queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
+from edgetop.lake.regressions import Regression, regressions
 from edgetop.recording.export.protocol import NamedOutput
 
+DASH = "-"
 MOST_BARS, NAME_CELLS = 30, 40
 Records = list[dict[str, Any]]
 SESSIONS = """\
 SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sessions WHERE {where} ORDER BY session"""
 
 
+def answer(target: str, question: str, statement: str | None, options: Mapping[str, Any]) -> None:
+    """Answer a question, or a statement in SQL, in the form that the options ask for.
+
+    Raises InputError and OutputError.
+    """
+    chosen = Chosen(options["since"] or "", options["model"] or "", options["labels"])
+    sql, by = _sql(question, statement, options, chosen)
+    if options["print_sql"]:
+        print_text(sql)
+        return
+    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
+    refuse_missing(options["engine"])
+    place = Place(target, tries=TRIES_OF_READER)
+
+    def asked(sql: str) -> Answer:
+        return ask(place, sql, engine=options["engine"], since=chosen.since, ray=options["ray"])
+
+    if page:
+        write_fleet(page, place.target, asked, chosen, options["engine"])
+        return
+    result = asked(sql)
+    if question == "regressions":
+        compared = regressions(result.records(), by[-1])
+        document: list[Any] = [one.to_json() for one in compared]
+        text = regressions_text(compared)
+    else:
+        document, text = result.records(), answer_text(result)
+    if options["as_json"]:
+        print_json(document, default=str)
+    else:
+        print_text(text)
+
+
+def _sql(question: str, statement: str | None, options: Mapping[str, Any], chosen: Chosen) -> tuple[str, Sequence[str]]:
+    """The SQL of a question, and what it groups by. Raises InputError."""
+    if (question == "sql") != (statement is not None):
+        raise InputError("sql needs a statement" if statement is None else f"{question} takes no statement",
+                         "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
+    if statement is not None:
+        if any(options[name] for name in ("model", "labels", "by", "limit", "html")):
+            raise InputError(
+                "sql takes no --model, --label, --by, --limit and --html", "write what you ask into the statement"
+            )
+        return statement, ()
+    asked = QUESTIONS[question]
+    by = keys(options["by"]) if options["by"] else asked.by
+    if question == "regressions":
+        if len(by) != 1 and options["by"]:
+            raise InputError("regressions are --by one thing", "version, software, kernel, governor ...")
+        by = ("model", "board", by[-1])
+    dialect = options["dialect"] if options["print_sql"] else options["engine"]
+    return sql_of(asked, chosen, by, options["limit"] or asked.limit, dialect), by
+
+
+def cell(name: str, value: Any) -> str:
+    """In the unit that the column's name says; shares in percent."""
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return clean(str(value))
+    if name.endswith("_share"):
+        return f"{100 * value:.3g} %"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def answer_text(answer: Answer) -> str:
+    """A row a line; columns of numbers to the right. That boards are simulated is said below."""
+    hidden = {"simulated"} if {"simulated", "sessions"} <= {*answer.columns} else set()
+    shown = [place for place, name in enumerate(answer.columns) if name not in hidden]
+    heads = [answer.columns[place].removesuffix("_share").replace("_", " ") for place in shown]
+    rows = [[cell(answer.columns[place], row[place]) for place in shown] for row in answer.rows]
+    words = {
+        head
+        for head, place in zip(heads, shown, strict=True)
+        if any(isinstance(row[place], str) for row in answer.rows) or not answer.rows
+    }
+    lines = list(table([clean(head).upper() for head in heads], rows, {clean(word).upper() for word in words}))
+    simulated = sum(one["simulated"] or 0 for one in answer.records()) if hidden else 0
+    if simulated:
+        lines.append(f"SIMULATED: {simulated:g} of these sessions ran on a virtual board")
+    return "\n".join(lines if answer.rows else ["nothing fits"])
+
+
+def regressions_text(regressions: Sequence[Regression]) -> str:
+    return "\n".join(line for one in regressions for line in _regression(one)) or "no model has run in two versions"
+
+
+def _regression(one: Regression) -> Iterator[str]:
+    yield f"{clean(one.model)}: {clean(one.before)} to {clean(one.after)}, {one.boards} boards ran both"
+    rows = [
+        [row_label(row), *(value_text(value, row.unit) for value in row.values), *ratio_cells(row.ratios[1], row.unit)]
+        for row in one.rows
+    ]
+    heads = ["", "before", "after", "change", "95 %", " "]
+    yield from table(heads, rows, {"", " "}, "  ") if rows else ("  no board ran both",)
+
+
 def write_fleet(
     output: NamedOutput, target: str, ask: Callable[[str], Answer], chosen: Chosen, dialect: str
 ) -> None:  # fmt: skip
     """`dialect`: of `ask`. Raises InputError and OutputError."""
-    found = {}
+    answers = {}
     for name, question in QUESTIONS.items():
         limit = None if name == "worst" else question.limit
-        found[name] = ask(sql_of(question, chosen, question.by, limit, dialect))
+        answers[name] = ask(sql_of(question, chosen, question.by, limit, dialect))
     where = chosen.where(DIALECTS[dialect])
     sessions = ask(SESSIONS.format(where=where)).records()
     simulated = sum(bool(one["simulated"]) for one in sessions)
     title = f"edgetop lake {target}" + (f": {simulated} of {len(sessions)} sessions SIMULATED" if simulated else "")
-    compared = regressions(found["regressions"].records())
-    text = [_table("fleet", found["fleet"], len(found["fleet"].rows))]
-    text += [_table(name, found[name], MOST_BARS) for name in ("worst", "throttling", "energy")]
+    compared = regressions(answers["regressions"].records())
+    text = [_table("fleet", answers["fleet"], len(answers["fleet"].rows))]
+    text += [_table(name, answers[name], MOST_BARS) for name in ("worst", "throttling", "energy")]
     text.append(
         f'<section><h2>regressions</h2><pre class="scroll">{shown_lines(regressions_text(compared))}</pre></section>'
     )
-    charts = [*_boards(found["worst"].records()), *_versions(found["regressions"].records())]
+    charts = [*_boards(answers["worst"].records()), *_versions(answers["regressions"].records())]
     write_page(output, title, text, [*charts, *_heat(sessions), *_tail(sessions)])
 
 
@@ -117,8 +231,7 @@ def _tail(sessions: Records) -> Iterator[Any]:
 
 def _counts(text: str | None) -> list[tuple[str, int]]:
     try:
-        found = json.loads(text or "{}")
-        return [(str(cause), int(count)) for cause, count in found.items()]
+        return [(str(cause), int(count)) for cause, count in json.loads(text or "{}").items()]
     except (ValueError, TypeError, AttributeError, RecursionError):
         return []
 
