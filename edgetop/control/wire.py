@@ -126,8 +126,9 @@ def give(folder: Path, order: Order) -> Answer:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(TIMEOUT_S)
             with address(folder) as path:
+                owner = Path(path).parent.stat().st_uid  # by its descriptor: the folder may be moved meanwhile
                 connection.connect(path)
-            if peer_uid(connection) not in (os.geteuid(), folder.stat().st_uid):
+            if peer_uid(connection) not in (os.geteuid(), owner):
                 raise InputError(f"{folder}: another user answers in its name", "nothing was asked of it")
             with contextlib.suppress(BrokenPipeError):  # it has answered before it was asked
                 connection.sendall(pack_order(order))

@@ -207,6 +207,18 @@ def test_an_answer_in_its_name_by_another_user_is_not_believed(
     assert session.asked == []
 
 
+def test_an_order_arrives_though_the_folder_is_moved_meanwhile(
+    server: ControlServer, session: OrderLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def move(_: object) -> int:
+        tmp_path.rename(tmp_path.with_name("moved"))
+        return os.geteuid()
+
+    monkeypatch.setattr("edgetop.control.wire.peer_uid", move)
+    assert not give(tmp_path, Order("mark", "door")).error
+    assert session.asked == [Order("mark", "door")]
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [(b"", "ended without an answer"), (b"no\n", "not a line of JSON"), (b"x" * 5000, "not a line")],

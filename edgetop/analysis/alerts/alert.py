@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop.formatting import duration, rounded
 from edgetop.session.events import Severity
-from edgetop.session.manifest import Manifest
+
+if TYPE_CHECKING:
+    from edgetop.session.manifest import Manifest  # the names of alerts complete options: without numpy
 
 MAX_ALERTS = 200  # of each kind, the latest
 
@@ -95,7 +97,7 @@ def ended_words(alert: Alert) -> str:
     return f"over after {alert.lasted}: {alert.text}{worst}"
 
 
-def title_words(manifest: Manifest | None) -> str:
+def title_words(manifest: "Manifest | None") -> str:
     """The session of an alert, for a person away from the screen."""
     if manifest is None:
         return "edgetop"
