@@ -177,7 +177,7 @@ def test_before_enough_quads_nothing_is_claimed() -> None:
     assert view.smallest["p50"] == pytest.approx(0.003, abs=0.003)
 
 
-def test_what_is_not_known_as_well_as_asked_for_says_how_long_it_takes() -> None:
+def test_a_figure_less_precise_than_asked_says_how_long_it_needs() -> None:
     view = view_of(events_of(batches_of(TURNS, run_of(TURNS, 1.0))), TURNS, until=0.0005)
     p99 = view.ratios["p99"]
     assert p99
@@ -198,7 +198,7 @@ def test_a_wide_interval_says_nothing() -> None:
     assert p50.verdict == "unknown"
 
 
-def test_half_of_the_inferences_held_up_by_neighbours_hide_nothing() -> None:
+def test_neighbours_delaying_half_of_the_inferences_hide_nothing() -> None:
     """A median of such a quad lies at a millisecond or at twenty, by chance."""
     rows = run_of(TURNS, 1.05).copy()
     random = np.random.default_rng(1)

@@ -73,7 +73,7 @@ def test_too_few_batches_are_no_mean() -> None:
     assert mean_of(np.ones(0)) is None
 
 
-def test_a_table_of_students_t_reaches_from_the_fewest_to_the_most_batches() -> None:
+def test_the_t_table_covers_the_fewest_to_the_most_batches() -> None:
     assert (2 * LEAST_BATCHES - 2) // 3 == LEAST_FREEDOM
     assert LEAST_FREEDOM + len(T_975) - 1 == (2 * MOST_BATCHES - 2) // 3
 
@@ -83,7 +83,7 @@ def test_what_does_not_vary_is_known_exactly() -> None:
     assert (mean.value, mean.half_width) == (5.0, 0.0)
 
 
-def test_the_interval_holds_the_truth_in_95_of_100_cases_of_noise() -> None:
+def test_the_interval_holds_the_truth_in_95_of_100_noisy_cases() -> None:
     random = np.random.default_rng(5)
     means = [mean_of(10 + random.normal(0, 1, random.integers(5, 120))) for _ in range(800)]
     assert 0.93 <= np.mean([abs(mean.value - 10) <= mean.half_width for mean in means]) <= 0.975

@@ -55,7 +55,7 @@ def test_the_energy_of_a_rail_lies_in_the_interval_that_is_told() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_means_without_a_gap_are_known_to_what_lies_across_the_ends(kind: str) -> None:
+def test_gapless_means_are_uncertain_only_at_the_two_ends(kind: str) -> None:
     """However the power varies from reading to reading, none of it is missed: in an instrument's log, in a counter."""
     for seed in range(4):
         case = make_case(seed, kind, "counter")
@@ -145,7 +145,7 @@ def test_an_idle_baseline_of_few_readings_is_none() -> None:
     assert (cost.net_j, cost.net_reason) == (None, "the idle baseline had too few readings: 30s or more, or --hz")
 
 
-def test_a_net_figure_that_is_not_known_is_none_and_feeds_no_battery() -> None:
+def test_an_unknown_net_figure_is_none_and_feeds_no_battery() -> None:
     """3.1 W less 3.0 W, each known to a few per cent."""
     made = session(watts=3.1, idle_w=3.0, battery=Battery(3.7, 1000, rate_hz=2.0))
     made.readings["value"] += np.random.default_rng(1).normal(0, 0.5, len(made.readings))
@@ -198,7 +198,7 @@ def test_readings_that_scatter_wildly_carry_no_figure() -> None:
     assert "scatter by more than 30.0 %" in total_of(wild).reason
 
 
-def test_a_phase_with_few_readings_carries_no_figure_and_a_small_gap_does() -> None:
+def test_few_readings_give_no_figure_but_a_small_gap_is_accepted() -> None:
     made = session(seconds=100)
     t_s = made.readings["t_ns"] / NS
     small = replace(made, readings=made.readings[(t_s < 60) | (t_s > 70)])
@@ -221,7 +221,7 @@ def test_without_readings_or_inferences_there_is_nothing() -> None:
 RESTING = {"rate_hz": 10.0, "latency_ns": 30 * MS, "load": Load("fixed", 10.0)}
 
 
-def test_even_readings_of_the_moment_beside_a_load_in_step_are_refused() -> None:
+def test_even_instant_readings_in_step_with_the_load_are_refused() -> None:
     reason = total_of(session(**RESTING, even_s=0.1)).reason
     assert reason == "read evenly every 100ms beside a load that rests every 100.0 ms: at which phase is not known"
 
@@ -365,7 +365,7 @@ def test_so_is_that_of_more_readings_than_are_kept(cuts: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_the_idle_baseline_is_as_it_was_however_long_the_session_is() -> None:
+def test_the_idle_baseline_is_kept_however_long_the_session_is() -> None:
     """Its readings are not kept one by one."""
     manifest = make_manifest(TOTAL)
     analysis = folded([Batch(manifest=manifest, events=(phase_event(0, "idle", duration_ns=30 * NS),))])

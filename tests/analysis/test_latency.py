@@ -137,7 +137,7 @@ def test_large_windows_are_within_one_percent(window_ns: int) -> None:
     assert_within_one_percent(view.window, inferences["latency_ns"][inferences["t_ns"] >= since])
 
 
-def test_the_session_is_within_one_percent_and_its_mean_and_spread_are_exact() -> None:
+def test_the_session_is_within_1_percent_and_its_mean_exact() -> None:
     inferences = back_to_back(0, log_normal(6, 150_000, 1 * MS))
     latency = rolling(inferences, range(0, 150_000, 10_000))
     statistics = latency.statistics(end_of(inferences))
@@ -187,7 +187,7 @@ def test_the_rate_of_a_window_is_that_of_a_steady_load(rate_hz: int) -> None:
         assert view.window.throughput_hz == pytest.approx(rate_hz, abs=0.1)
 
 
-def test_throughput_is_unknown_before_the_measured_phase_is_said_to_have_begun() -> None:
+def test_throughput_is_unknown_before_the_measured_phase_begins() -> None:
     latency = RollingLatency()
     latency.fold(Batch(inferences=back_to_back(0, [5 * MS])))
     statistics = latency.statistics(NS)
@@ -212,7 +212,7 @@ def test_before_anything_was_measured_there_are_no_figures() -> None:
     assert view.last_end_ns == 3 * NS
 
 
-def test_inferences_count_before_their_second_is_complete_and_not_twice_after() -> None:
+def test_inferences_count_before_their_second_ends_and_only_once() -> None:
     inferences = back_to_back(0, [100 * MS] * 25)
     for end in range(1, 26):
         latency = rolling(inferences[:end], range(0, end, 3), is_over=False)
@@ -252,7 +252,7 @@ def only_seconds(inferences: Inferences, step: int = 1) -> RollingLatency:
 
 
 @pytest.mark.parametrize("step", [1, 7, 1_000])
-def test_a_session_of_seconds_only_has_the_figures_of_the_one_with_each_inference(step: int) -> None:
+def test_seconds_only_give_the_figures_of_single_inferences(step: int) -> None:
     inferences = back_to_back(300 * MS, log_normal(8, 4_000), ok=log_normal(9, 4_000) % 20 > 0)
     replayed, live = only_seconds(inferences, step), rolling(inferences, range(0, 4_000, 13))
     for latency in (replayed, live):
@@ -268,7 +268,7 @@ def test_a_session_of_seconds_only_has_the_figures_of_the_one_with_each_inferenc
     assert_within_one_percent(shown.window, counted["latency_ns"])
 
 
-def test_a_window_says_that_it_is_not_exact_where_inferences_did_not_come() -> None:
+def test_a_window_is_not_exact_where_inferences_did_not_come() -> None:
     """A reader that fell behind gets the seconds of what it missed."""
     inferences = back_to_back(0, log_normal(10, 3_000, 10 * MS))
     now_ns = end_of(inferences)
@@ -287,7 +287,7 @@ def test_a_window_says_that_it_is_not_exact_where_inferences_did_not_come() -> N
     assert_exact(after.window, inferences["latency_ns"][inferences["t_ns"] >= dropped_end_ns + NS])
 
 
-def test_what_the_open_second_holds_does_not_hide_what_a_complete_one_lacks() -> None:
+def test_an_open_second_does_not_hide_what_a_complete_one_lacks() -> None:
     latency = RollingLatency()
     latency.began(0)
     missed = make_inferences(np.arange(10) * 100 * MS, 50 * MS)
@@ -314,7 +314,7 @@ def test_failed_inferences_that_did_not_come_are_missed_too() -> None:
 
 
 @pytest.mark.parametrize("is_over", [True, False])
-def test_errors_are_counted_in_every_window_and_before_their_second_is_complete(is_over: bool) -> None:
+def test_errors_count_in_all_windows_before_their_second_ends(is_over: bool) -> None:
     inferences = back_to_back(0, [100 * MS] * 25, ok=np.arange(25) % 5 > 0)
     latency = rolling(inferences, range(25), is_over=is_over)
     now_ns = end_of(inferences)
@@ -348,7 +348,7 @@ def test_the_histogram_is_that_of_the_window() -> None:
         assert np.array_equal(latency.view(window_ns, now_ns, AXIS).buckets, count_buckets(in_it))
 
 
-def test_the_timeline_shows_shortest_median_tail_and_longest_of_each_second() -> None:
+def test_the_timeline_shows_shortest_median_tail_and_longest() -> None:
     inferences = make_inferences(np.arange(300) * 10 * MS, np.tile(np.arange(1, 101) * MS, 3))
     points = rolling(inferences).view(None, 3 * NS, AXIS).points
     rows = (points.low, points.middle, points.high, points.top)
@@ -374,7 +374,7 @@ def test_a_reset_in_the_warm_up_does_not_make_the_rate_lower() -> None:
     assert window_of(latency, None, 6 * NS).throughput_hz == 10.0
 
 
-def test_a_phase_that_began_just_before_a_reset_counts_from_the_reset() -> None:
+def test_a_phase_begun_just_before_a_reset_counts_from_the_reset() -> None:
     latency = RollingLatency(since_ns=4 * NS)
     latency.began(3 * NS + 200 * MS)
     for batch in batches(back_to_back(4 * NS, [100 * MS] * 20)):
@@ -383,12 +383,12 @@ def test_a_phase_that_began_just_before_a_reset_counts_from_the_reset() -> None:
 
 
 @pytest.mark.slow
-def test_seconds_without_inferences_leave_no_trace_on_the_timeline() -> None:
+def test_seconds_without_inferences_are_blank_on_the_timeline() -> None:
     points = only_seconds(back_to_back(0, [3 * NS] * 2_000), step=6_000).view(None, 6_000 * NS, Axis(0, 6_000)).points
     assert np.nanmin(points.low) == np.nanmin(points.middle) == 3 * NS
 
 
-def test_a_second_of_very_many_inferences_counts_as_a_whole_before_it_is_complete() -> None:
+def test_a_second_of_very_many_inferences_counts_before_it_ends() -> None:
     count = EXACT_INFERENCES + 30_000
     inferences = make_inferences(np.arange(count) * 10_000, 9_000)
     for places in ([], range(0, count, 10_000)):

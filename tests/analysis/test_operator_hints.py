@@ -30,7 +30,7 @@ def test_a_model_as_it_should_be_gets_none():
     assert operator_hints((), None, ()) == ()
 
 
-def test_operators_that_fell_back_are_named_with_their_share_and_crossings():
+def test_operators_that_fell_back_have_their_share_and_crossings():
     told = hints(op("a", 0.6, provider="CUDA"), op("b", 0.1), op("c", 0.3, provider="CUDA"), providers=("CUDA", "CPU"))
     message = told["fell-back"].message
     assert "1 operator ran on the CPU and not on CUDA" in message
@@ -46,7 +46,7 @@ def test_nothing_fell_back_where_the_cpu_is_what_was_meant():
     assert fell_back([op("a", 1.0, provider="XNNPACK")], ("XNNPACK", "CPU")) == []
 
 
-def test_what_xnnpack_and_the_cpu_take_of_a_delegates_model_fell_back():
+def test_what_xnnpack_and_the_cpu_take_from_a_delegate_fell_back():
     mixed = [op("a", 0.5, provider="Claiming"), op("b", 0.3, provider="XNNPACK"), op("c", 0.2)]
     told = hints(*mixed, providers=("/lib/libclaiming.so", "XNNPACK", "CPU"))
     assert [o.name for o in fell_back(mixed, ("/lib/libclaiming.so", "CPU"))] == ["b", "c"]
@@ -56,7 +56,7 @@ def test_what_xnnpack_and_the_cpu_take_of_a_delegates_model_fell_back():
     assert "crossings" not in told
 
 
-def test_a_provider_that_was_asked_for_and_dropped_has_all_of_it_fall_back():
+def test_everything_falls_back_from_a_provider_that_was_dropped():
     asked = EngineInfo(asked=("CUDA",), providers=("CPU",))
     assert len(fell_back(EVEN, asked.preferred)) == 4
     assert "fell-back" in hints(*EVEN, providers=asked.preferred)
@@ -79,7 +79,7 @@ def unsettled(operator, ci95=(0.0, 1.0)):
     return replace(operator, settled=False, share_ci95=ci95)
 
 
-def test_operators_that_are_not_settled_give_no_hint_on_their_time():
+def test_unsettled_operators_give_no_hint_about_their_time():
     every = [
         op("big", 0.88, "Gemm"),
         op("q", 0.1, "QuantizeLinear"),
@@ -93,7 +93,7 @@ def test_operators_that_are_not_settled_give_no_hint_on_their_time():
     assert hints(*map(unsettled, every)) == {}
 
 
-def test_where_an_operator_ran_is_told_from_the_first_inference_on_and_its_share_once_it_is_settled():
+def test_providers_are_known_at_once_and_shares_once_settled():
     told = hints(op("a", 0.6, provider="CUDA"), unsettled(op("b", 0.4)), providers=("CUDA", "CPU"))
     assert "%" not in told["fell-back"].message
     assert (
@@ -108,7 +108,7 @@ def test_what_may_be_less_than_half_is_not_called_dominant():
     assert "dominant-operator" in hints(replace(op("big", 0.55), share_ci95=(0.52, 0.58)), rest)
 
 
-def test_how_long_an_inference_takes_and_how_threads_share_it_is_no_advice_before_enough_was_measured():
+def test_times_and_threads_give_no_advice_before_enough_is_known():
     threads = ThreadView(4, 0.5, "a", 100, 50.0)
     on_gpu = [op("a", 1.0, provider="CUDA")]
     few = operator_hints(on_gpu, 1 * MS, ("CUDA",), threads, is_enough=False)
@@ -117,7 +117,7 @@ def test_how_long_an_inference_takes_and_how_threads_share_it_is_no_advice_befor
     assert enough == {"dominant-operator", "small-for-delegate", "thread-imbalance", "threads-moved"}
 
 
-def test_one_burst_that_a_preemption_hit_gives_no_advice_anywhere():
+def test_one_burst_hit_by_a_preemption_gives_no_advice_anywhere():
     script = measured(10)
     script.profile([Operator("hit", "Add", "CPU", 1, 88_000), Operator("rest", "Conv", "CPU", 1, 12_000)], runs=1)
     analysis = Analysis()
@@ -144,7 +144,7 @@ def test_a_kernel_far_below_others_like_it_is_slow():
     assert slow_kernels([*alike, small], 50 * MS) == []
 
 
-def test_an_operator_that_must_move_more_for_what_it_computes_is_not_slow():
+def test_an_operator_that_moves_more_per_flop_is_not_slow():
     """Depthwise convolutions have the type of others, and never their FLOP/s."""
     pointwise = [op(f"c{i}", 0.1, flops=10**9, moved=10**7) for i in range(4)]
     assert slow_kernels([*pointwise, op("depthwise", 0.2, flops=10**8, moved=10**7)], 50 * MS) == []
@@ -174,7 +174,7 @@ def test_a_small_model_on_an_accelerator_is_told():
     assert "small-for-delegate" not in hints(*EVEN, inference_ns=1 * MS)
 
 
-def test_they_are_warnings_of_the_report_and_the_same_however_the_session_comes():
+def test_hints_are_report_warnings_however_the_session_comes():
     script = measured(10)
     for _ in range(4):
         script.profile([Operator("big", "Gemm", "CPU", 8, 60_000), Operator("rest", "Add", "CPU", 8, 20_000)])

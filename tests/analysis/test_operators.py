@@ -41,7 +41,7 @@ def folded(*batches: Batch) -> OperatorsView:
     return operators.view()
 
 
-def test_shares_are_of_the_time_of_all_operators_and_in_run_order() -> None:
+def test_shares_are_of_the_time_of_all_operators_in_run_order() -> None:
     view = folded(burst_batch(0, (Operator(*ADD, 2, 3 * MS), Operator(*CONV, 4, 12 * MS), Operator(*RELU, 2, 5 * MS))))
     assert [(o.position, o.name, o.share) for o in view.operators] == [
         (0, "add", 0.15),
@@ -61,7 +61,7 @@ def test_types_are_added_up_the_largest_first() -> None:
     assert abs(sum(of.share for of in view.by_type) - 1) < 1e-9
 
 
-def test_a_change_is_of_the_operators_own_time_against_the_first_three_bursts() -> None:
+def test_a_change_is_relative_to_an_operators_first_three_bursts() -> None:
     batches = [burst_batch(i, of(conv_ms, runs=5), 5) for i, conv_ms in enumerate((3.9, 4, 4.1))]
     assert [o.change for o in folded(*batches).operators] == [None, None]
     batches += [burst_batch(i, of(6, runs=5), 5, run_ns=12 * MS) for i in (3, 4, 5)]
@@ -94,12 +94,12 @@ def test_of_bursts_of_one_run_ten_are_now_while_these_are_alike() -> None:
     assert view.run_ns == 10 * MS
 
 
-def test_three_bursts_after_a_board_throttles_only_throttled_ones_count() -> None:
+def test_three_bursts_after_throttling_only_throttled_ones_count() -> None:
     before, throttled = [8.0] * 12, [12.0] * 3
     assert [conv_ms(*single_runs(*before, *throttled[:n])) for n in (0, 1, 3)] == [8, 8, 12]
 
 
-def test_a_burst_that_was_disturbed_unseen_does_not_move_shares_and_unsettles_them() -> None:
+def test_an_unseen_disturbance_unsettles_shares_but_keeps_them() -> None:
     even = [undisturbed(i, 0.1) for i in range(3)]
     hit = [*even[:2], undisturbed(2, 15)]  # it takes 88 % of one burst, and 4.8 % of the others
     assert [o.share for o in folded(*hit).operators] == pytest.approx([o.share for o in folded(*even).operators])
@@ -115,7 +115,7 @@ def undisturbed(number: int, conv_ms: float, **told: JsonValue) -> Batch:
     return burst_batch(number, of(conv_ms, runs=5), 5, **told)
 
 
-def test_shares_settle_from_three_undisturbed_bursts_with_ten_inferences_on() -> None:
+def test_shares_settle_from_three_bursts_and_ten_inferences_on() -> None:
     batches = [undisturbed(i, ms) for i, ms in enumerate((3.0, 3.01, 2.99))]
     views = [folded(*batches[: n + 1]) for n in range(3)]
     assert [view.is_enough for view in views] == [False, False, True]
@@ -137,7 +137,7 @@ def test_shares_that_differ_from_burst_to_burst_are_not_settled() -> None:
     assert conv.share_ci95 == (pytest.approx(0.0, abs=0.1), pytest.approx(1.0, abs=0.1))
 
 
-def test_bursts_from_which_others_took_count_only_while_there_is_no_other() -> None:
+def test_disturbed_bursts_count_only_while_there_is_no_other() -> None:
     first = [disturbed(i, 100) for i in range(4)]
     alone = folded(*first)
     assert (alone.is_disturbed, alone.left_out_runs, alone.counted) == (True, 0, 3)
@@ -148,13 +148,13 @@ def test_bursts_from_which_others_took_count_only_while_there_is_no_other() -> N
     assert (then.bursts, then.operators[0].settled) == (6, False)
 
 
-def test_what_another_tool_has_averaged_over_many_inferences_is_settled_without_an_interval() -> None:
+def test_another_tools_long_averages_settle_without_an_interval() -> None:
     many, few = (folded(burst_batch(0, of(3, runs=n), n, averaged=True)) for n in (400, 20))
     assert [(o.settled, o.share_ci95) for o in many.operators] == [(True, None)] * 2
     assert [o.settled for o in few.operators] == [False, False]
 
 
-def test_the_overhead_is_that_over_inferences_at_the_same_time_where_it_is_known() -> None:
+def test_overhead_is_relative_to_inferences_at_the_same_time() -> None:
     def of_ratios(*ratios: float | None) -> float | None:
         plain = [None if ratio is None else int(10 * MS / ratio) for ratio in ratios]
         return folded(*(undisturbed(i, 3, plain_ns=ns) for i, ns in enumerate(plain))).overhead
@@ -166,7 +166,7 @@ def test_the_overhead_is_that_over_inferences_at_the_same_time_where_it_is_known
     assert of_ratios(0.43, 0.44, 0.43) is None  # an instrumented inference cannot be the faster one
 
 
-def test_a_day_of_bursts_is_as_many_groups_as_it_needs_and_no_more() -> None:
+def test_a_day_of_bursts_makes_no_more_groups_than_needed() -> None:
     tally = Tally()
     infos = burst_of(0, 0, of(3)).infos
     for number in range(1_000):
@@ -207,14 +207,14 @@ def test_however_batches_are_cut_the_view_is_the_same(times_ms: list[float], cut
     assert differences(folded(*(merge(piece) for piece in pieces)), folded(*batches)) == []
 
 
-def test_a_burst_whose_rows_come_in_another_batch_than_its_event_counts() -> None:
+def test_a_burst_whose_rows_and_event_come_apart_counts() -> None:
     whole = burst_batch(0, of(3))
     view = folded(Batch(0, events=whole.events), Batch(1, bursts=whole.bursts))
     assert [o.share for o in view.operators] == [0.6, 0.4]
 
 
 @pytest.mark.slow
-def test_what_never_finds_its_other_half_and_what_nobody_can_tell_apart_is_bounded() -> None:
+def test_unmatched_bursts_and_operators_are_bounded() -> None:
     operators = Operators()
     for i in range(100):
         operators.fold(Batch(i, events=burst_batch(i, ()).events))
@@ -224,7 +224,7 @@ def test_what_never_finds_its_other_half_and_what_nobody_can_tell_apart_is_bound
     assert len(operators.view().operators) == MAX_OPERATORS
 
 
-def test_an_operator_that_a_runtime_tells_of_twice_in_a_burst_is_one() -> None:
+def test_an_operator_reported_twice_in_a_burst_is_one() -> None:
     view = folded(burst_batch(0, (*of(3), Operator(*CONV, 2, 10 * MS))))
     assert [(o.name, o.calls, o.share) for o in view.operators] == [("conv", 2, 0.8), ("add", 1, 0.2)]
 
@@ -247,7 +247,7 @@ def test_why_there_is_no_profile_is_told() -> None:
     )
 
 
-def test_the_report_has_shares_of_all_bursts_and_times_of_the_p50_that_was_measured() -> None:
+def test_the_report_has_shares_of_all_bursts_and_times_of_p50() -> None:
     analysis = Analysis()
     analysis.fold(measured(10).profile().profile(slower=1.5).whole())
     document = report_document(analysis)

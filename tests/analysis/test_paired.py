@@ -69,7 +69,7 @@ def test_who_stops_by_the_width_has_an_interval_that_covers(law: str) -> None:
     assert CONFIDENCE > 0.95
 
 
-def test_a_difference_of_five_percent_is_found_in_a_minute_of_noise() -> None:
+def test_a_5_percent_difference_is_found_in_a_noisy_minute() -> None:
     """240 turns of a quarter of a second, quads of which scatter by 5 %."""
     random = np.random.default_rng(3)
     found = [difference(np.log(1.05) + random.standard_t(3, 57) * 0.03) for _ in range(200)]

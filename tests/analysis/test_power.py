@@ -77,14 +77,14 @@ def test_of_several_totals_the_best_instrument_counts() -> None:
     assert [of.track.info.label for of in power.rails] == ["psys", "VDD_IN", "other"]
 
 
-def test_a_total_that_was_never_read_does_not_stand_for_one_that_was() -> None:
+def test_a_total_that_was_never_read_does_not_replace_a_read_one() -> None:
     totals = [rail("VDD_IN", "total"), rail("5V", "total", "external-shunt")]
     power = view(totals, (8.0, None), (8.0, None))
     assert power.total is not None
     assert power.total.track.info.label == "VDD_IN"
 
 
-def test_a_peak_is_no_rail_but_the_highest_value_behind_the_readings_of_one() -> None:
+def test_a_peak_is_no_rail_but_the_highest_value_of_one() -> None:
     sensors = [rail("log", "total"), rail("log-peak", "peak"), rail("CPU")]
     power = view(sensors, (1.0, 10.0, 0.5), (1.04, 6.0, 0.5))
     assert power.total is not None

@@ -59,7 +59,7 @@ def covered(case: tuple[int, int, float, str], quantile: int, seeds: range) -> t
         ((100, 60, 0.0, "heavy"), P99, 39, 4),
     ],
 )
-def test_the_truth_lies_in_the_interval_although_successive_latencies_are_alike(
+def test_the_truth_is_in_the_interval_for_correlated_latencies(
     case: tuple[int, int, float, str], quantile: int, told: int, missed: int
 ) -> None:
     """Of 40 sessions. That it is 95 of 100 is shown in tests/benchmarks: so few tell only of what is far off."""
@@ -68,7 +68,7 @@ def test_the_truth_lies_in_the_interval_although_successive_latencies_are_alike(
     assert misses <= missed
 
 
-def test_too_few_independent_inferences_have_no_interval_and_are_not_settled() -> None:
+def test_too_few_independent_inferences_have_no_interval() -> None:
     """A minute of 6,000 inferences that remember a second is worth some forty."""
     analysis = folded([even_rate(correlated(1, 60))])
     statistics, view = analysis.statistics(), analysis.precision_view()
@@ -94,7 +94,7 @@ def test_what_the_histogram_does_not_resolve_widens_the_interval(spread: float) 
             assert interval[0] - slack <= truth_ns <= interval[1] + slack
 
 
-def test_independent_latencies_are_known_better_than_those_that_are_alike() -> None:
+def test_independent_latencies_are_known_better_than_correlated() -> None:
     random = np.random.default_rng(1)
     independent = precision_of(10 * np.exp(0.2 * random.normal(size=12_000))).intervals_ns[P50]
     alike = precision_of(correlated(1, 120)).intervals_ns[P50]
@@ -133,7 +133,7 @@ def test_a_short_session_has_no_interval() -> None:
     assert precision_of(random.lognormal(2, 0.2, 1_000)).intervals_ns[P50] is not None
 
 
-def test_latencies_that_are_all_the_same_have_an_interval_of_no_width() -> None:
+def test_identical_latencies_have_an_interval_of_no_width() -> None:
     interval = precision_of(np.full(6_000, 10.0)).intervals_ns[P50]
     assert interval == (10 * MS, 10 * MS)
 
@@ -170,7 +170,7 @@ def moved(seconds: Seconds, by_s: int) -> Seconds:
     return replace(seconds, rows=rows)
 
 
-def test_a_day_tells_the_same_in_one_piece_and_in_many_in_as_much_memory() -> None:
+def test_a_day_in_many_pieces_gives_the_same_in_equal_memory() -> None:
     first = even_rate(correlated(5, 20))
     later = [moved(first.seconds, piece * 400) for piece in range(1, 200)]
     split = folded([first, *(Batch(0, seconds=seconds) for seconds in later)])
@@ -179,7 +179,7 @@ def test_a_day_tells_the_same_in_one_piece_and_in_many_in_as_much_memory() -> No
     assert split.precision._held.nbytes == folded([first]).precision._held.nbytes
 
 
-def test_the_report_has_an_interval_for_each_percentile_that_has_one() -> None:
+def test_the_report_has_the_interval_of_each_percentile_with_one() -> None:
     ci95 = report_document(folded([even_rate(correlated(0, 60))]))["latency"]["ci95"]
     assert list(ci95) == ["p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms"]
     assert ci95["p50_ms"][0] < 10 < ci95["p50_ms"][1]

@@ -65,12 +65,12 @@ def test_the_measured_phase_grows_until_the_last_inference_ended() -> None:
     assert progress.measured_until_ns == 8 * NS
 
 
-def test_a_session_that_ended_without_an_inference_ended_when_it_was_told() -> None:
+def test_a_session_without_inferences_ended_when_reported() -> None:
     progress = progress_of(Batch(9 * NS, events=(ended_event(7 * NS, last_end_ns=0),)))
     assert progress.measured_until_ns == 7 * NS
 
 
-def test_warm_up_runs_are_counted_as_they_come_and_told_at_the_end() -> None:
+def test_warm_up_runs_are_counted_live_and_reported_at_the_end() -> None:
     inferences = back_to_back(0, [10 * MS] * 5, phase=[WARMUP] * 3 + [MEASURE] * 2)
     progress = progress_of(Batch(inferences=inferences))
     assert progress.warmup == (3, 30 * MS)
@@ -79,7 +79,7 @@ def test_warm_up_runs_are_counted_as_they_come_and_told_at_the_end() -> None:
     assert progress.warmup == (7, 70 * MS)
 
 
-def test_silence_is_since_the_last_inference_ended_or_the_phase_began() -> None:
+def test_silence_counts_from_the_last_inference_end_or_phase() -> None:
     progress = progress_of(Batch(3 * NS, events=(phase_event(NS, "first"),)))
     assert progress.view().silent_ns == 2 * NS
     progress.fold(Batch(5 * NS, back_to_back(NS, [3 * NS])))
@@ -88,7 +88,7 @@ def test_silence_is_since_the_last_inference_ended_or_the_phase_began() -> None:
     assert progress.view().silent_ns == NS
 
 
-def test_a_phase_that_began_after_the_inferences_of_its_batch_is_the_last_sign() -> None:
+def test_a_phase_begun_after_its_inferences_is_the_last_sign() -> None:
     batch = Batch(9 * NS, back_to_back(0, [NS] * 3, phase=WARMUP), events=(phase_event(7 * NS, "measure"),))
     assert view_of(batch).silent_ns == 2 * NS
 
@@ -124,7 +124,7 @@ def test_progress_does_not_depend_on_how_a_session_came(seed: int, cuts: list[fl
     assert split.measured_until_ns == whole.measured_until_ns
 
 
-def test_an_engine_that_has_done_what_was_asked_is_not_waited_for() -> None:
+def test_an_engine_that_did_what_was_asked_is_not_awaited() -> None:
     inferences = back_to_back(0, [100 * MS] * 10)
     begun = phase_event(0, "measure", runs=None, duration_ns=NS)
     assert view_of(Batch(9 * NS, events=(begun,), inferences=inferences)).silent_ns is None

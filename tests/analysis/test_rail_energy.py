@@ -39,14 +39,14 @@ def test_what_lies_outside_the_phase_is_cut_off_by_interpolation() -> None:
     assert highest == 20.0
 
 
-def test_a_mean_since_the_reading_before_counts_for_all_of_that_time() -> None:
+def test_a_mean_counts_for_all_the_time_since_the_last_reading() -> None:
     rail = RailEnergy(averages=True)
     rail.began(NS // 2)
     rail.add((np.array([0.0, 1.0, 1.5, 3.5, 4.5]) * NS).astype(np.int64), np.array([9.0, 2.0, 8.0, 1.0, 7.0]))
     assert figures(rail, 4 * NS) == (pytest.approx(1.0 + 4.0 + 2.0 + 3.5), pytest.approx(3.5), 8.0)
 
 
-def test_a_gap_of_a_few_cadences_is_bridged_and_a_longer_one_is_not() -> None:
+def test_a_gap_of_few_cadences_is_bridged_and_a_longer_is_not() -> None:
     steady = [float(i) for i in range(10)]
     bridged = [*steady, 9.0 + BRIDGED_CADENCES]
     assert energy(bridged, [5.0] * 11)[:2] == (pytest.approx(65.0), pytest.approx(13.0))

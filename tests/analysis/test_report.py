@@ -62,7 +62,7 @@ def test_the_keys_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 100])
-def test_the_keys_below_are_those_of_the_contract_however_little_is_known(count: int) -> None:
+def test_the_keys_are_those_of_the_contract_however_few_the_data(count: int) -> None:
     document = document_of(measured(count) if count else Batch())
     assert set(document["latency"]) == {
         "count", "errors", "mean_ms", "stdev_ms", "min_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms",
@@ -180,7 +180,7 @@ def test_the_peak_of_memory_is_the_highest_that_anything_told() -> None:
 
 
 @pytest.mark.parametrize(("read_ns", "end_mib"), [(NS - 1, None), (NS, 27.0)])
-def test_memory_at_the_end_is_not_that_of_before_the_measured_phase(read_ns: int, end_mib: float | None) -> None:
+def test_memory_at_the_end_is_not_that_before_the_measured_phase(read_ns: int, end_mib: float | None) -> None:
     readings = make_readings((read_ns, 0, 27.0))
     begun = Batch(2 * NS, readings=readings, events=(phase_event(NS, "measure"),), restart=True)
     analysis = folded((replace(begun, manifest=make_manifest(make_sensor("mem/rss"))),))
@@ -237,7 +237,7 @@ def values_in(value: object) -> Iterator[object]:
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 1_000), st.lists(st.floats(0, 1), max_size=10), st.integers(2, 300))
-def test_a_report_from_the_recording_is_the_one_from_the_live_run(seed: int, cuts: list[float], count: int) -> None:
+def test_a_report_from_the_recording_equals_the_live_runs(seed: int, cuts: list[float], count: int) -> None:
     session = make_session(seed, count=count, failures=0.05, sensors=SENSORS)
     cuts_ns = [int(cut * session.end_ns) for cut in cuts]
     live = report_document(folded(session.batches(cuts_ns)))
@@ -269,7 +269,7 @@ def test_power_is_the_totals_with_its_rails_beside_it() -> None:
     }
 
 
-def test_without_a_total_the_rails_are_told_and_nothing_is_added_up() -> None:
+def test_without_a_total_rails_are_reported_but_not_added_up() -> None:
     parts = [make_sensor(f"power/{name}", role="part") for name in ("a", "b")]
     rows = make_readings((0, 0, 1.0), (0, 1, 2.0), (NS, 0, 1.0), (NS, 1, 2.0))
     power = document_of(Batch(NS, readings=rows, events=(phase_event(0, "measure"),)), manifest=make_manifest(*parts))[
@@ -285,7 +285,7 @@ ENERGY = {
 }  # fmt: skip
 
 
-def test_energy_is_the_totals_with_its_interval_and_each_parts_own() -> None:
+def test_energy_is_the_totals_with_its_interval_and_each_parts() -> None:
     total = make_sensor("power/VDD_IN", role="total", accuracy="on-board-monitor")
     part = make_sensor("power/CPU", role="part")
     rows = make_readings(*((i * NS, place, 5.0 - 3 * place) for i in range(61) for place in (0, 1)))

@@ -22,7 +22,7 @@ ROOF = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")  # 100 FLOPs and 10 bytes a
         (10_000, 10_000, 0, None),
     ],
 )
-def test_an_operator_is_held_up_by_what_explains_most_of_its_time(flops, moved, ns, found):
+def test_an_operators_bound_is_what_explains_most_of_its_time(flops, moved, ns, found):
     assert bound(flops, moved, ns, ROOF) == found
     assert bound(flops, moved, ns, None) is None
 
@@ -34,7 +34,7 @@ def test_rates_are_those_of_a_call():
     assert rates(2_000, 500, 0).flops_per_s is None
 
 
-def test_ceilings_hold_for_their_dtype_alone_and_it_is_said_why_there_are_none():
+def test_ceilings_hold_for_their_dtype_only_or_say_why_none_do():
     assert applicable(ROOF, "float32") == applicable(ROOF, None) == ROOF
     assert applicable(ROOF, "int8") is None
     assert "doctor --roofline" in why_unknown(None, "float32")

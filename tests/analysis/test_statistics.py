@@ -48,7 +48,7 @@ def test_totals_of_seconds_are_the_figures_of_all_latencies(count: int) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10_000), st.integers(1, 400), st.lists(st.integers(0, 60), max_size=6))
-def test_totals_are_the_same_to_the_last_bit_however_seconds_came(seed: int, count: int, cuts: list[int]) -> None:
+def test_totals_are_bit_identical_however_seconds_came(seed: int, count: int, cuts: list[int]) -> None:
     seconds = seconds_of(back_to_back(0, latencies(seed, count)))
     one_by_one = split(seconds, list(range(len(seconds))))
     whole = totals_of(seconds)
@@ -56,7 +56,7 @@ def test_totals_are_the_same_to_the_last_bit_however_seconds_came(seed: int, cou
     assert differences(totals_of(*one_by_one), whole) == []
 
 
-def test_the_spread_of_tight_latencies_on_a_slow_model_is_not_lost_to_rounding() -> None:
+def test_the_spread_of_tight_slow_latencies_survives_rounding() -> None:
     latency = 3_000 * MS + np.arange(1_000) % 7
     statistics = totals_of(seconds_of(back_to_back(0, latency))).statistics(None)
     assert statistics is not None
@@ -87,7 +87,7 @@ def test_seconds_without_inferences_change_nothing_but_errors() -> None:
     assert (totals.count, totals.errors, totals.min_ns, totals.max_ns, totals.sum_ns) == (2, 1, 5, 7, 12)
 
 
-def test_misses_are_unknown_without_a_deadline_and_known_with_one() -> None:
+def test_misses_are_known_only_with_a_deadline() -> None:
     inferences = make_inferences([0, NS, 4 * NS], [5, 9, 7])
     assert totals_of(seconds_of(inferences)).misses is None
     assert totals_of(seconds_of(inferences, deadline_ns=6)).misses == 2

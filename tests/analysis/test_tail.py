@@ -87,7 +87,7 @@ def test_without_any_sign_it_is_unexplained() -> None:
     assert cause_of() == ("unexplained", "", False)
 
 
-def test_a_wait_for_the_cpu_that_the_engine_counted_proves_contention() -> None:
+def test_a_counted_wait_for_the_cpu_proves_contention() -> None:
     assert cause_of(counted(60.5, 50, waited_ns=30 * MS)) == ("contention", "", True)
     assert cause_of(counted(60.5, 50, waited_ns=9 * MS)) == ("unexplained", "", False)
 
@@ -118,7 +118,7 @@ def test_page_faults_that_the_engine_counted_prove_themselves(kind: str, few: in
     assert cause_of(counted(60.5, 50, **{kind: few}))[0] == "unexplained"
 
 
-def test_one_that_follows_instrumented_inferences_is_told_as_such() -> None:
+def test_one_after_instrumented_inferences_is_reported_as_such() -> None:
     burst = told(60.3, "profile-burst", duration_ns=150 * MS)
     assert cause_of(burst)[0] == "burst"
     assert cause_of(burst, counted(60.5, 50))[0] == "burst"
@@ -152,7 +152,7 @@ def test_signals_that_left_their_range_in_its_second_coincided(
     assert cause_of(sensors={sensor_id: changing(usual, then, at_s=40)})[0] == "unexplained"
 
 
-def test_a_signal_that_leaves_its_range_every_few_seconds_coincides_by_chance() -> None:
+def test_a_signal_often_out_of_range_coincides_by_chance() -> None:
     every_seventh = [1500.0 if second % 7 == 4 else 1800.0 for second in range(LENGTH_S)]
     assert every_seventh[60] == 1500.0
     assert cause_of(sensors={"freq/cpu0": every_seventh})[0] == "unexplained"
@@ -164,7 +164,7 @@ def test_the_third_second_of_a_busy_neighbour_is_his_too() -> None:
     )  # fmt: skip
 
 
-def test_where_the_engine_counted_no_wait_the_load_of_the_second_is_no_cause() -> None:
+def test_where_no_wait_was_counted_the_load_is_no_cause() -> None:
     waits = {"rate/run-queue-wait": changing(5, 200)}
     assert cause_of(counted(60.5, 50), sensors=waits)[0] == "unexplained"
 
@@ -196,7 +196,7 @@ def test_the_report_says_what_the_tail_is_made_of() -> None:
     }  # fmt: skip
 
 
-def test_the_slowest_of_the_session_are_kept_and_those_of_the_last_ten_minutes() -> None:
+def test_the_slowest_of_session_and_last_ten_minutes_are_kept() -> None:
     length_s = 1_500
     early = dict.fromkeys(range(100, 130), 500)
     late = {second: 20 + second % 7 for second in range(1_000, 1_400, 5)}

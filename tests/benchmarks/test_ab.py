@@ -46,7 +46,7 @@ def test_a_model_with_a_layer_more_is_slower(home: Path) -> None:
     assert {compared(home, "more.onnx", seed)["verdict"] for seed in range(OTHERS)} == {"slower"}
 
 
-def test_two_runs_one_after_the_other_differ_by_more_than_turns_do(home: Path) -> None:
+def test_two_successive_runs_differ_by_more_than_turns_do(home: Path) -> None:
     def p50_ms() -> float:
         run = ("--threads", "1", "--headless", "--json", "--no-record", "--duration", "30s")
         return float(json.loads(edgetop("run", "model.onnx", *run, home=home).stdout)["latency"]["p50_ms"])

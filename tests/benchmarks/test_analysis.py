@@ -35,7 +35,7 @@ def tick_ms(*pasts_s: int) -> list[float]:
     return [float(np.quantile(cost, 0.25)) / 1e6 for _, _, cost in sessions]
 
 
-def test_a_tick_takes_as_long_in_a_day_as_in_a_quarter_of_an_hour(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tick_after_a_day_takes_as_long_as_after_15_minutes(capsys: pytest.CaptureFixture[str]) -> None:
     young, old = tick_ms(YOUNG_S, OLD_S)
     with capsys.disabled():
         print(f"\n{len(SENSORS)} sensors, {RATE_HZ} inferences a second; a tick at 1 Hz in ms of the processor:")

@@ -20,7 +20,7 @@ def group(samples: Iterable[Sample]) -> Group:
     return Group("a group", tuple(samples))
 
 
-def test_groups_of_five_are_told_apart_where_they_differ_and_only_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_groups_of_five_are_told_apart_only_where_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[tuple[str, str], list[Ratio]] = {}
     for number in range(GROUPS):
         seed = FIRST_SEED + 3 * EACH * number

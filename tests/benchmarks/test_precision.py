@@ -45,7 +45,7 @@ def as_seconds(latency_ns: NDArray[np.int64]) -> Seconds:
     return Seconds(rows, offsets.astype(np.int32), (place % histogram.SIZE).astype(np.int16), count.astype(np.int32))
 
 
-def test_percentiles_are_within_their_intervals_in_95_of_100_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_percentiles_lie_in_their_intervals_in_95_of_100_runs(capsys: pytest.CaptureFixture[str]) -> None:
     known: Counter[tuple[Case, float]] = Counter()
     within: Counter[tuple[Case, float]] = Counter()
     sessions: Counter[Case] = Counter()

@@ -101,7 +101,7 @@ recorder.discard()
 """
 
 
-def test_ten_minutes_at_50_000_a_second_take_no_more_memory_than_five(tmp_path, say):
+def test_ten_minutes_at_50_000_a_second_use_the_memory_of_five(tmp_path, say):
     done = subprocess.run(
         [sys.executable, "-c", STEADY, str(tmp_path / "s.edgetop")], capture_output=True, check=True, text=True
     )

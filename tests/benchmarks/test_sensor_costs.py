@@ -85,7 +85,7 @@ def test_thirty_sensors_cost_little_and_start_no_process(tmp_path, capsys):
 
 
 @pytest.mark.timeout(120)
-def test_sensors_that_hang_do_not_reach_the_others_or_the_inference(tmp_path, capsys):
+def test_hanging_sensors_delay_neither_others_nor_the_inference(tmp_path, capsys):
     model = tmp_path / "half.onnx"
     model.write_bytes(onnx_models.onnx_half_ms())
     without = run_beside(model, 20.0, steady(20))

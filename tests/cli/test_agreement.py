@@ -35,7 +35,7 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_how_often_each_is_right_is_a_line_and_a_part_of_the_document(kept: Path) -> None:
+def test_how_often_each_is_right_is_a_line_and_in_the_document(kept: Path) -> None:
     judge = judge_of(kept / "labels.npy", "own_metric:rows", kept)
     lines = list(outputs_lines(kept, judge))
     assert lines[1:] == ["outputs    y: top-1 right: A 100.0 %, B 50.0 %", "outputs    own_metric:rows: A 4, B 4"]
@@ -54,7 +54,7 @@ def test_labels_that_do_not_fit_leave_the_agreement(kept: Path) -> None:
     assert "same highest class" in lines[1]
 
 
-def test_labels_and_metric_that_cannot_be_used_are_refused_in_a_line(kept: Path) -> None:
+def test_unusable_labels_and_metrics_are_refused_in_a_line(kept: Path) -> None:
     for path, metric, words in (
         ("absent.npy", None, "No such file"),
         ("labels.npy", "own_metric:no", "cannot be loaded"),

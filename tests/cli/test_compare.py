@@ -51,7 +51,7 @@ def test_what_another_tool_printed_is_compared(home: Path) -> None:
     assert {"tool-summary", "one-session-each"} <= {one["code"] for one in document["fair"]}
 
 
-def test_outputs_are_judged_by_labels_and_by_the_users_own_metric(home: Path) -> None:
+def test_outputs_are_judged_by_labels_and_the_users_metric(home: Path) -> None:
     about = {"outputs": [{"name": "scores", "scale": 0.0, "zero_point": 0}], "inputs": [], "seed": 0}
     for name, scores in (("finished", [[0.1, 0.9]]), ("minute", [[0.6, 0.4]])):
         given = {"about": np.array(json.dumps(about)), "inputs": np.array(["a"]), "00000-0": np.array(scores)}

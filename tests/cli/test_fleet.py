@@ -37,7 +37,7 @@ def file(tmp_path) -> Path:
     return tmp_path / "boards.toml"
 
 
-def test_boards_come_from_the_command_line_and_a_file_and_are_chosen_by_group_and_label(file):
+def test_boards_come_from_arguments_and_file_by_group_and_label(file):
     found = addresses(["ssh:pi@c"], file, "edgetop")
     assert [(of.name, of.target.host, of.target.session, of.group, of.command) for of in found] == [
         ("pi@c", "pi@c", None, "", "edgetop"),
@@ -82,7 +82,7 @@ def context(*words: str) -> click.Context:
     return fleet.command.make_context("fleet", list(words))
 
 
-def test_the_last_words_are_an_order_and_options_of_fleet_may_stand_behind_it():
+def test_an_order_is_the_last_words_and_fleet_options_may_follow():
     found = context(
         "ssh:run", "--group", "stop", "run", "m.onnx", "--duration", "10m", "--headless", "--fail-if", "any throttled"
     )
@@ -101,12 +101,12 @@ def test_the_last_words_are_an_order_and_options_of_fleet_may_stand_behind_it():
         (["run", "m.onnx", "-o", "x"], "run --output: not with fleet"),
     ],
 )
-def test_what_run_cannot_do_there_is_told_before_anything_is_copied(words, told):
+def test_what_run_cannot_do_there_is_reported_before_copying(words, told):
     with pytest.raises(InputError, match=told):
         fleet.command.main(["ssh:a", *words, "--json"], standalone_mode=False)
 
 
-def test_a_gate_over_all_boards_fails_where_one_or_each_of_them_fails(capsys):
+def test_a_gate_over_all_boards_fails_if_one_or_each_fails(capsys):
     failed = {"p99>33ms": "p99>33ms: 40 ms"}
     views = [view("a", word="STEADY", failed_gates={}), view("b", word="SLOWED", failed_gates=failed)]
     any_, all_ = parse_fleet_gate("any p99>33ms"), parse_fleet_gate("all p99>33ms")
@@ -126,7 +126,7 @@ def test_a_script_that_learns_nothing_of_any_board_fails(capsys):
     assert capsys.readouterr().err == "edgetop: no board answered: gone: no route to host\n"
 
 
-def test_the_table_has_a_line_for_each_board_and_the_reason_where_nothing_came():
+def test_the_table_has_a_line_per_board_with_reasons_for_no_data():
     lines = table([view("a", word="STEADY", p99_ms=19.1), view("b", "unreachable", reason="no route to host")])
     assert "STEADY" in lines[1] and "19.10?" in lines[1]  # noqa: PT018
     assert lines[2].split() == ["b", "X", "UNREACHABLE", "no", "route", "to", "host"]
@@ -177,7 +177,7 @@ class Ended:
         pass
 
 
-def test_a_model_is_copied_once_and_run_and_a_board_that_cannot_is_a_reason(monkeypatch, tmp_path):
+def test_a_model_is_copied_once_and_run_or_a_reason_is_given(monkeypatch, tmp_path):
     boards, model = Boards(monkeypatch), tmp_path / "x.onnx"
     model.write_bytes(b"weights")
     boards.files["pi@has"] = b"weights"
@@ -232,7 +232,7 @@ def test_the_copy_is_compared_by_its_sum_over_there(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_script_learns_of_a_board_that_runs_and_one_that_does_not_answer(tmp_path):
+def test_a_script_sees_running_boards_and_those_not_answering(tmp_path):
     """End to end: ssh's stand-in, the real relay, its analysis, and the document."""
     plant_program(tmp_path / "bin", "ssh", SSH)
     plant_program(tmp_path / "bin", "edgetop", f'#!/bin/sh\nexec {sys.executable} -m edgetop "$@"\n')

@@ -243,7 +243,7 @@ async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_an_export_to_a_terminal_shows_what_would_act_and_one_to_a_pipe_is_data(form: str, tmp_path: Path) -> None:
+def test_an_export_escapes_for_a_terminal_and_is_raw_for_a_pipe(form: str, tmp_path: Path) -> None:
     folder = record(tmp_path / "s.edgetop", [throttled_by(WAYS[1]).end().whole()])
     argv = ["export", str(folder), "--to", form, "--table", "events", "-o", "-"]
     terminal = Terminal([sys.executable, "-m", "edgetop", *argv], 200, 50, environment(tmp_path))

@@ -32,7 +32,7 @@ def test_a_session_of_both_files_is_reported_and_exported(home):
     assert len(exported.stdout.splitlines()) == 1 + 5, exported.stderr
 
 
-def test_without_a_place_it_lies_among_the_others_by_the_name_of_the_file(home):
+def test_without_a_place_it_is_kept_under_the_name_of_its_file(home):
     assert edgetop("import", "layers.json", home=home).returncode == 0
     (found,) = json.loads(edgetop("sessions", "--json", home=home).stdout)
     assert (found["name"], found["state"], found["verdict"]) == ("layers", "finished", "too short to tell")
@@ -70,7 +70,7 @@ main(["import", *sys.argv[1:]])
 """
 
 
-def test_an_import_for_which_there_is_not_enough_memory_is_one_line_and_leaves_nothing(tmp_path):
+def test_an_import_out_of_memory_is_one_line_and_leaves_nothing(tmp_path):
     entry = json.dumps({"startInMs": 1.0, "endInMs": 2.0, "startComputeMs": 2.0, "endComputeMs": 3.0})
     (tmp_path / "times.json").write_text("[" + ", ".join([entry] * 400_000) + "]")
     argv = [sys.executable, "-c", WITH_LITTLE_MEMORY, "times.json", "-o", "one"]

@@ -69,7 +69,7 @@ def test_every_key_is_documented(folder):
     assert [key for key in sorted(keys) if f"`{key}`" not in topic] == []
 
 
-def test_shapes_that_do_not_follow_from_the_file_come_from_the_runtime_and_that_is_said(folder):
+def test_shapes_the_file_lacks_come_from_the_runtime_and_say_so(folder):
     done = inspect(folder, "diagonal.tflite", "--batch", "3")
     assert "work       1920 FLOPs (960 MACs)" in done.stdout
     assert "shapes     some from litert 2." in done.stdout
@@ -90,7 +90,7 @@ def test_shapes_and_a_batch_are_taken(folder):
     assert four["macs"] == 4 * one["macs"]
 
 
-def test_inputs_that_no_engine_could_feed_are_inspected_all_the_same(folder):
+def test_inputs_that_no_engine_could_feed_are_still_inspected(folder):
     assert "string" in inspect(folder, "strings.onnx").stdout
 
 

@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) ->
             refuse_unwritable(path)
 
 
-def test_a_report_of_a_session_without_gates_makes_no_file_that_would_pass(tmp_path: Path) -> None:
+def test_a_report_without_gates_makes_no_file_that_would_pass(tmp_path: Path) -> None:
     folder = record(tmp_path / "s.edgetop", list(session(back_to_back(50, 20e6))))
     with pytest.raises(InputError, match="--junit needs a gate"):
         command.main([str(folder), "--junit", str(tmp_path / "gates.xml")], standalone_mode=False)

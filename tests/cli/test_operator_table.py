@@ -53,7 +53,7 @@ def rows(text: str, title: str) -> list[list[str]]:
     return [line.split() for line in text.split(f"{title}\n")[1].split("\n\n", maxsplit=1)[0].splitlines()[1:]]
 
 
-def test_times_start_one_behind_the_other_and_rates_follow_from_the_file(tmp_path: Path) -> None:
+def test_each_start_is_the_previous_end_and_rates_use_the_file(tmp_path: Path) -> None:
     found = made(tmp_path / "m.onnx")
     first, second = rows(operator_tables("m.onnx", found), "operators in run order")[:2]
     assert first[:2] == ["0.000", "13.422"]
@@ -77,7 +77,7 @@ def test_the_largest_come_first_by_time_and_shares_add_up(tmp_path: Path) -> Non
     assert table[-1][4] == "100.0"
 
 
-def test_before_shares_settle_they_have_a_question_mark_and_no_hint_follows(tmp_path: Path) -> None:
+def test_unsettled_shares_have_a_question_mark_and_no_hint(tmp_path: Path) -> None:
     found = made(tmp_path / "m.onnx", slow="rung1", bursts=2)
     text = operator_tables("m.onnx", found)
     assert "unsettled  2 bursts with 8 inferences: shares settle from 3 bursts and 10 inferences on" in text
@@ -95,7 +95,7 @@ def test_of_a_slow_kernel_the_shapes_are_shown(tmp_path: Path) -> None:
     assert "hint" not in operator_tables("m.onnx", made(tmp_path / "m.onnx"))
 
 
-def test_what_fell_back_is_named_with_its_share_and_the_crossings(tmp_path: Path) -> None:
+def test_what_fell_back_is_named_with_its_share_and_crossings(tmp_path: Path) -> None:
     found = made(tmp_path / "m.onnx", on_cpu="rung2")
     text = operator_tables("m.onnx", found)
     assert "where it ran: partitions 3, crossings between them 2" in text
@@ -106,7 +106,7 @@ def test_what_fell_back_is_named_with_its_share_and_the_crossings(tmp_path: Path
     assert document["warnings"][0]["code"] == "fell-back"
 
 
-def test_without_ceilings_no_operator_has_a_bound_and_it_is_said_what_measures_them(tmp_path: Path) -> None:
+def test_without_ceilings_there_is_a_command_in_place_of_bounds(tmp_path: Path) -> None:
     found = made(tmp_path / "m.onnx", ceilings=None)
     assert "edgetop doctor --roofline" in operator_tables("m.onnx", found)
     document = operator_document("m.onnx", found)
@@ -115,7 +115,7 @@ def test_without_ceilings_no_operator_has_a_bound_and_it_is_said_what_measures_t
 
 
 @pytest.mark.parametrize("content", [b"", b"\x08\x08nonsense"])
-def test_a_file_that_cannot_be_understood_leaves_times_without_work(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_cannot_be_parsed_leaves_times_without_work(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.onnx"
     profiled = Profiled(
         Loaded("onnxruntime", "1.31.1", "", ("CPU",), (), (), (), 1),

@@ -58,7 +58,7 @@ def test_the_document_has_the_keys_of_the_contract(onnx):
         assert onnx["overhead_ratio"] > 0.8
 
 
-def test_each_operator_says_whether_its_share_is_settled_and_where_it_lies(onnx):
+def test_each_operator_has_its_share_range_and_if_it_is_settled(onnx):
     for operator in onnx["operators"]:
         low, high = operator["share_ci95"] or (0.0, 1.0)
         assert 0 <= low <= operator["share"] <= high <= 1
@@ -96,7 +96,7 @@ def test_operators_are_in_run_order_and_shares_add_up(onnx):
     assert sum(of["share"] for of in onnx["by_type"]) == pytest.approx(1, abs=1e-3)
 
 
-def test_work_is_that_of_the_file_and_bounds_follow_from_the_ceilings(onnx):
+def test_work_is_that_of_the_file_and_bounds_use_the_ceilings(onnx):
     rung = next(operator for operator in onnx["operators"] if operator["name"] == "rung0")
     assert (rung["flops"], rung["bytes"]) == (2 * 64 * 256 * 2048, 4 * (64 * 256 + 256 * 2048 + 64 * 2048))
     assert onnx["ceilings"]["flops_per_s"] > 1e8
@@ -149,7 +149,7 @@ def test_the_trace_is_one_inference_in_chromes_format(onnx, folder):
     assert {event["ph"] for event in events} == {"M", "X"}
 
 
-def test_the_text_has_every_table_and_names_of_the_file_of_xnnpacks_operators(folder):
+def test_the_text_has_every_table_and_file_names_for_xnnpack(folder):
     done = edgetop("ops", "ladder.tflite", *BRIEF, "--no-roofline", home=folder)
     assert done.returncode == 0, done.stderr
     for title in ("in run order", "by time", "by type", "where it ran: partitions 1"):
@@ -188,7 +188,7 @@ def test_bad_input_is_one_line(folder, arguments, said):
     assert (folder / "ladder.tflite").read_bytes() == before
 
 
-def test_a_model_that_the_cpu_runs_is_refused_where_all_of_it_was_meant_for_something_else(folder):
+def test_a_model_on_the_cpu_fails_required_full_delegation(folder):
     """No other provider is here, so the runtime leaves out the one that was asked for."""
     asked = ("--runs", "1", "--provider", "CUDA", "--require-full-delegation", "--no-roofline")
     done = edgetop("ops", "ladder.onnx", *BRIEF, *asked, home=folder)
@@ -196,7 +196,7 @@ def test_a_model_that_the_cpu_runs_is_refused_where_all_of_it_was_meant_for_some
     assert "operators, 100.0 % of the time, ran on the CPU: " in done.stderr
 
 
-def test_what_xnnpack_takes_beside_a_delegate_fell_back_with_the_crossings_that_makes(folder):
+def test_what_xnnpack_takes_beside_a_delegate_fell_back(folder):
     model = folder / "mixed.tflite"
     model.write_bytes(tflite_models.tflite_mixed())
     library = claiming_delegate(folder)

@@ -64,7 +64,7 @@ def test_a_comparison_is_one_file_with_histograms_and_ratios(tmp_path: Path) -> 
     assert "ratio, 95 %" in page
 
 
-def test_without_bokeh_or_over_a_file_it_is_refused_before_anything_is_read(
+def test_no_bokeh_or_an_existing_file_is_refused_before_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "page.html"

@@ -44,7 +44,7 @@ def over(folder: Path, hour: int = 10, **changes: object) -> Path:
     return folder
 
 
-def test_what_was_recorded_at_home_here_and_elsewhere_is_listed_the_newest_first(tmp_path: Path) -> None:
+def test_sessions_of_all_places_are_listed_newest_first(tmp_path: Path) -> None:
     home, here = tmp_path / "home", tmp_path / "here"
     over(home / "at-home.edgetop", 10)
     over(here / "near.edgetop", 12)
@@ -107,7 +107,7 @@ def test_the_outcome_of_another_manifest_does_not_count(tmp_path: Path) -> None:
     assert listed(tmp_path, tmp_path)[0].verdict == "throttled 1x, 20 %"
 
 
-def test_a_session_whose_writer_died_is_recovered_and_listed_as_what_it_is(tmp_path: Path) -> None:
+def test_a_session_whose_writer_died_is_recovered_and_listed_so(tmp_path: Path) -> None:
     left_by_a_dead_writer(tmp_path / "s.edgetop", until(measured(20).batches, 10))
     (session,) = listed(tmp_path, tmp_path)
     assert (session.state, session.verdict) == ("recovered", "cut short")
@@ -183,7 +183,7 @@ def test_a_session_is_called_by_its_folder_by_which_it_is_found(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["delay_ns", "duty_off_ns", "duty_on_ns"])
-def test_an_integer_that_no_table_holds_is_a_line_and_hides_no_other_session(tmp_path: Path, key: str) -> None:
+def test_an_oversized_integer_is_a_line_and_hides_no_session(tmp_path: Path, key: str) -> None:
     home = tmp_path / "edgetop"
     for name in ("odd", "sound"):
         record(home / f"{name}.edgetop", list(session(back_to_back(100, 20e6))))

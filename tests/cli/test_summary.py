@@ -64,7 +64,7 @@ def test_why_there_is_no_figure_is_told() -> None:
     )
 
 
-def test_the_highest_reading_is_called_a_mean_where_it_is_one_and_the_peak_stands_beside_it() -> None:
+def test_the_highest_mean_is_called_one_with_the_peak_beside_it() -> None:
     log = replace(POWER_SENSORS[0], id="power/log", accuracy="external-shunt", averages=True)
     peak = replace(log, id="power/log-peak", role="peak", averages=None)
     told = session(log, peak)
@@ -84,7 +84,7 @@ def method_of(whole: Manifest) -> list[str]:
     return told[at : at + 5]
 
 
-def test_the_method_is_told_in_four_lines_with_what_the_user_declared() -> None:
+def test_the_method_is_four_lines_with_what_the_user_declared() -> None:
     methodology = Methodology(
         warmup_runs=50, measure_runs=9_000, idle_baseline_s=30.0, ambient_c=22.5, enclosure="case \x1b[31m",
         start_temperatures={"temp/gpu": 40.0, "temp/cpu": 48.25, "temp/soc": 39.0},
@@ -151,13 +151,13 @@ def profiled_by(way: str) -> Script:
     return measured(10).profile(operators).profile(operators).tell("profiler", way=way, reason="", every_ns=1)
 
 
-def test_the_report_says_how_operators_were_timed_and_that_an_estimate_is_one() -> None:
+def test_the_report_says_how_operators_were_timed_or_estimated() -> None:
     told = lines(profiled_by(ESTIMATE))
     (place,) = (i for i, line in enumerate(told) if line.startswith("operators "))
     assert told[place + 1] == f"           {ESTIMATE}; 16 inferences in 2 bursts"
 
 
-def test_it_says_so_of_operators_that_were_timed_before_profiling_ended() -> None:
+def test_operators_timed_before_profiling_ended_are_marked_so() -> None:
     script = profiled_by(ESTIMATE).tell("profiler", way="", reason="profiling ended: gone", every_ns=1)
     assert any(ESTIMATE in line for line in lines(script))
 
@@ -175,7 +175,7 @@ def test_where_the_temperature_goes_is_told_under_the_heat() -> None:
     assert told[at + 1].startswith("           from there on temp/cpu: will not throttle at this load: steady ")
 
 
-def test_of_a_run_that_is_over_before_a_second_is_the_use_of_the_cpu_has_no_peak() -> None:
+def test_a_run_shorter_than_a_second_has_no_cpu_peak() -> None:
     short = report(folded(measured(5).end().batches))
     assert short.usage
     usage = replace(short.usage, cpu_mean_pct=93.4, cpu_peak_pct=None)
@@ -207,7 +207,7 @@ def slow(*arguments: object) -> Report:
     return report(analysed(*arguments))
 
 
-def test_sustained_and_drift_lead_then_each_slowdown_with_its_evidence() -> None:
+def test_sustained_and_drift_lead_then_slowdowns_with_evidence() -> None:
     lines = list(steadiness_lines(slow(SLOW, {"throttle/thermal": FLAG})))
     assert lines[0] == ""
     assert lines[1].startswith("sustained  p50 11.99")
@@ -262,7 +262,7 @@ def test_lines_are_at_most_80_wide_and_go_on_below_their_text() -> None:
     assert told.splitlines()[at + 1].startswith(" " * 11 + "without")
 
 
-def test_names_of_operators_are_shortened_and_empty_columns_left_out() -> None:
+def test_operator_names_are_shortened_and_empty_columns_omitted() -> None:
     operators = (Operator("layer" * 30 + "/relu", "Conv", "CPU", 8, 4_000),)
     script = measured(10).profile(operators).profile(operators).tell("profiler", way="x", reason="", every_ns=1)
     told = lines(script)

@@ -37,7 +37,7 @@ def codes(comparison: Comparison) -> list[str]:
 
 
 @pytest.mark.slow
-def test_groups_of_one_law_are_the_same_and_one_that_is_slower_is_found() -> None:
+def test_groups_of_one_law_are_the_same_and_a_slower_is_found() -> None:
     a, b, slower = groups()
     found = compare([a, b, slower])
     assert words(found, "p50_ms", 1)[0] == "same"
@@ -62,7 +62,7 @@ def test_what_is_not_told_apart_is_not_ranked_apart() -> None:
     ]
 
 
-def test_one_session_each_cannot_tell_a_small_gap_and_tells_a_large_one() -> None:
+def test_single_sessions_show_a_large_gap_but_not_a_small_one() -> None:
     a, b, _ = groups()
     alone = Group("alone", a.samples[:1])
     near, far = Group("b", b.samples[:1]), Group("far", (slow_one(),))
@@ -99,7 +99,7 @@ def test_other_processes_widen_the_interval_of_one_session_each() -> None:
     assert "background-load" in codes(found)
 
 
-def test_rows_that_nobody_decides_by_pass_the_false_discovery_rate() -> None:
+def test_secondary_rows_pass_the_false_discovery_rate() -> None:
     a, b, _ = groups()
     lucky = compare([a, b])
     unlucky = [row for row in lucky.rows for one in row.ratios if one and one.words == CHANCE]

@@ -31,7 +31,7 @@ def test_a_line_is_found_in_spite_of_one_odd_model() -> None:
     assert found.r2 == pytest.approx(1 - np.log(10) ** 2 / float(np.square(np.log(there) - np.log(there).mean()).sum()))
 
 
-def test_three_models_get_a_wide_interval_and_more_a_narrower_one() -> None:
+def test_three_models_get_a_wide_interval_and_more_a_narrower() -> None:
     rng = np.random.default_rng(5)
     ms = np.geomspace(1, 30, 12)
     there = 4 * ms * np.exp(rng.normal(0, 0.1, 12))
@@ -81,7 +81,7 @@ DESK = [of(k, ms) for k, ms in enumerate((1.0, 2.0, 5.0, 9.0))]
 DEVICE = [of(k, 3 * ms, board="pi") for k, ms in enumerate((1.0, 2.0, 5.0))]
 
 
-def test_models_are_matched_by_their_hash_and_others_predicted_within_the_range() -> None:
+def test_models_match_by_hash_and_predictions_stay_in_range() -> None:
     found = fit(DESK, DEVICE, "p50_ms")
     assert [len(one.pairs) for one in found.lines] == [3]
     assert found.left_out == ("m3.onnx: not among --on",)

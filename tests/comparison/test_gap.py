@@ -146,7 +146,7 @@ ON_A_BUSY_MACHINE = {
 
 
 @pytest.mark.parametrize("cause", ON_A_BUSY_MACHINE)
-def test_others_that_were_there_beside_the_loop_too_are_not_to_blame(cause):
+def test_load_that_the_loop_had_too_is_not_to_blame(cause):
     app = application(40, load__others=175.0, **ON_A_BUSY_MACHINE[cause])
     found = gap(app, busy_loop())
     assert [each.name for each in found.causes] == ([cause] if cause else [])

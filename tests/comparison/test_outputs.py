@@ -21,7 +21,7 @@ def kept(*inferences: Sequence[Array], outputs: Sequence[Output] = (), inputs: s
     return KeptOutputs(named, tuple(inputs[: len(inferences)]), f"x {inputs}", lambda at, place: inferences[at][place])
 
 
-def test_an_output_is_compared_element_by_element_over_all_inferences() -> None:
+def test_an_output_is_compared_by_element_over_all_inferences() -> None:
     base = kept([np.array([[3.0, 4.0]])], [np.array([[0.0, 5.0]])])
     other = kept([np.array([[3.0, 3.0]])], [np.array([[8.0, 5.0]])])
     (found,) = agreements(base, other)
@@ -79,7 +79,7 @@ def test_other_inputs_are_refused_and_fewer_compared() -> None:
     assert agreements(base, kept([np.ones(2)]))[0].mean_abs == 1.0
 
 
-def test_an_output_that_changes_its_shape_between_inferences_is_refused() -> None:
+def test_an_output_that_changes_its_shape_is_refused() -> None:
     base = kept([np.zeros(2)], [np.zeros(3)])
     with pytest.raises(ValueError, match="for inference 2"):
         agreements(base, kept([np.zeros(2)], [np.zeros(4)]))
@@ -109,7 +109,7 @@ def test_a_metric_is_the_users_own() -> None:
         lines([None, None], Judge(labels=np.array([0])))
 
 
-def test_a_comparison_has_rows_of_outputs_and_says_what_is_not_compared() -> None:
+def test_a_comparison_has_output_rows_and_says_what_lacks_them() -> None:
     groups = [Group(name, (made(seed, seconds=10),)) for seed, name in enumerate("abc")]
     outputs = kept([np.array([[1.0, 2.0]])]), kept([np.array([[1.0, 2.5]])]), None
     groups = [replace(g, samples=(replace(g.samples[0], outputs=o),)) for g, o in zip(groups, outputs, strict=True)]

@@ -17,7 +17,7 @@ def test_it_is_that_of_the_tables(level: float, freedom: float, t: float) -> Non
     assert tails(t, freedom) == pytest.approx(level, rel=2e-3)
 
 
-def test_intervals_of_sides_of_one_law_hold_no_difference_in_95_of_100() -> None:
+def test_95_of_100_intervals_of_one_law_contain_no_difference() -> None:
     random = np.random.default_rng(1)
     held = 0
     for _ in range(2_000):
@@ -29,7 +29,7 @@ def test_intervals_of_sides_of_one_law_hold_no_difference_in_95_of_100() -> None
     assert 0.94 <= held / 2_000 <= 0.97
 
 
-def test_one_session_is_taken_to_vary_as_the_several_of_the_other_side() -> None:
+def test_a_single_session_is_taken_to_vary_as_the_other_side() -> None:
     found = contrast(Side([1.0, 2.0, 3.0]), Side([5.0]))
     assert found
     assert (found.difference, found.freedom) == (3.0, 2)
@@ -43,7 +43,7 @@ def test_one_session_each_needs_an_estimate_of_both() -> None:
     assert found.error == pytest.approx(0.5)
 
 
-def test_sides_without_any_spread_differ_or_are_the_same_for_sure() -> None:
+def test_sides_without_spread_differ_or_match_with_certainty() -> None:
     same, other = contrast(Side([1.0, 1.0]), Side([1.0, 1.0])), contrast(Side([1.0, 1.0]), Side([2.0, 2.0]))
     assert same
     assert other

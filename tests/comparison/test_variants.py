@@ -50,7 +50,7 @@ def test_a_variant_stands_for_no_model_in_a_fit() -> None:
         fit(both, both, "p50_ms")
 
 
-def test_neighbours_were_there_for_both_in_turns_and_count_beside_another_session() -> None:
+def test_neighbours_count_beside_another_run_but_not_in_turns() -> None:
     both = [replace(one, others_pct=150.0) for one in variants(analysed(), batches_of(TURNS, run_of(TURNS, 1.05)))]
     codes = [
         {one.code for one in compare(grouped([both[0], other], None)).fair}

@@ -94,7 +94,7 @@ def assert_sees(viewer: Viewer, batches: Sequence[Batch]) -> None:
     came_after=st.integers(0, 20),
     segment_bytes=st.sampled_from([None, 4_000]),
 )
-def test_whenever_one_comes_the_view_is_that_of_the_live_run_and_so_is_its_end(
+def test_a_viewer_that_attaches_any_time_sees_what_the_run_shows(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     count: int,
@@ -162,7 +162,7 @@ def test_who_slept_while_the_journal_became_tables_begins_anew(tmp_path: Path) -
     assert_sees(viewer, batches[:31])
 
 
-def test_a_session_that_is_killed_is_recovered_and_seen_to_its_end(tmp_path: Path) -> None:
+def test_a_killed_session_is_recovered_and_seen_to_its_end(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "s.edgetop", made(4))
     writer.write(20)
     viewer = Viewer(writer.folder)
@@ -238,7 +238,7 @@ def test_orders_reach_the_session_without_a_wait(tmp_path: Path) -> None:
     writer.finish()
 
 
-def test_where_nobody_takes_orders_the_keys_are_absent_and_a_refusal_is_told(tmp_path: Path) -> None:
+def test_with_no_listener_keys_are_absent_and_refusals_reported(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "s.edgetop", made(9))
     viewer = Viewer(writer.folder)
     assert viewer.feed.can == Can.VISIT

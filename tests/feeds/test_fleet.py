@@ -33,7 +33,7 @@ def go_on(script: Script, live: LiveRecording, seconds: float = 1.0) -> None:
 
 
 @pytest.mark.slow
-def test_boards_that_are_well_and_boards_that_are_trouble_stand_in_one_fleet_the_worst_first(script, tmp_path):
+def test_good_and_troubled_boards_form_one_fleet_worst_first(script, tmp_path):
     _, steady_pipes = recorded(tmp_path / "steady.edgetop", script)
     throttled = Script(weather=hot).load().warm_up().begin().measure(30).measure(15, median_ms=8.0)
     _, throttled_pipes = recorded(tmp_path / "hot.edgetop", throttled)
@@ -59,7 +59,7 @@ def test_boards_that_are_well_and_boards_that_are_trouble_stand_in_one_fleet_the
     fleet.close(0.1)
 
 
-def test_a_board_that_was_cut_off_comes_back_without_its_events_told_twice(script, tmp_path):
+def test_a_board_that_was_cut_off_returns_and_repeats_no_events(script, tmp_path):
     live, pipes = recorded(tmp_path / "s.edgetop", script.tell("mark", message="door open"))
     fleet = fleet_of(a=pipes)
     wait_for(fleet, "a", "live")
@@ -122,7 +122,7 @@ def test_what_is_no_gate_is_refused_by_the_board_in_words(script, tmp_path):
         wire.seal(wire.BATCH, b"garbage"),
     ],
 )
-def test_what_a_stranger_sends_that_is_no_summary_is_a_broken_link(said):
+def test_a_malformed_summary_from_a_stranger_is_a_broken_link(said):
     fleet = fleet_of(a=Saying(*HELLO, said))
     assert wait_for(fleet, "a", "unreachable").summary is None
     fleet.close(0.1)
@@ -148,7 +148,7 @@ def test_the_age_of_what_is_shown_grows_while_a_board_hangs():
     board.join(5)
 
 
-def test_boards_are_filtered_by_all_that_is_known_of_them_and_sorted():
+def test_boards_are_sorted_and_filtered_by_all_that_is_known():
     views = [
         view("b", word="STEADY", level="good", p99_ms=9.0, temperature_c=50.0),
         view("a", word="THROTTLING", level="critical", p99_ms=5.0, temperature_c=80.0),
@@ -163,7 +163,7 @@ def test_boards_are_filtered_by_all_that_is_known_of_them_and_sorted():
     assert "field" in views[2].searched()
 
 
-def test_boards_that_are_as_bad_keep_their_places_and_ten_is_after_two():
+def test_equally_bad_boards_keep_their_places_and_10_follows_2():
     views = [view(name, word="STEADY", level="good", p99_ms=p99_ms, deadline_ms=33.0) for name, p99_ms in
              (("b10", 12.9), ("b2", 12.1), ("b1", 30.0))]  # fmt: skip
     assert [of.address.name for of in sorted(views, key=ORDERS["worst"])] == ["b1", "b2", "b10"]

@@ -22,7 +22,7 @@ def busy_session() -> list[Batch]:
     return Script().load().warm_up().begin().measure(12, rate_hz=50_000, median_ms=0.018).end().batches
 
 
-def test_before_a_session_is_connected_it_can_do_nothing_and_asks_nobody() -> None:
+def test_before_a_session_is_connected_it_can_do_nothing() -> None:
     feed = LiveFeed()
     assert feed.can == Can.NOTHING
     feed.order(Order("stop"))
@@ -30,7 +30,7 @@ def test_before_a_session_is_connected_it_can_do_nothing_and_asks_nobody() -> No
     feed.order(Order("pause"))
 
 
-def test_it_goes_on_without_its_screen_only_where_there_is_a_way_back() -> None:
+def test_it_can_detach_only_where_it_outlives_its_screen() -> None:
     for outlives in (False, True):
         feed = LiveFeed(outlives_its_screen=outlives)
         feed.connect(OrderLog())
@@ -39,7 +39,7 @@ def test_it_goes_on_without_its_screen_only_where_there_is_a_way_back() -> None:
         assert feed.can == Can.NOTHING
 
 
-def test_inferences_that_nobody_reads_are_bounded_and_their_seconds_are_kept() -> None:
+def test_unread_inferences_are_bounded_and_their_seconds_kept() -> None:
     feed, given = LiveFeed(), busy_session()
     for batch in given:
         feed.put(batch)
@@ -50,7 +50,7 @@ def test_inferences_that_nobody_reads_are_bounded_and_their_seconds_are_kept() -
     assert got.events == merge(given).events
 
 
-def test_a_session_of_which_inferences_were_dropped_has_the_same_figures() -> None:
+def test_a_session_with_dropped_inferences_has_the_same_figures() -> None:
     given = busy_session()
     feed = LiveFeed()
     for batch in given:

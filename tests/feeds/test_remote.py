@@ -73,7 +73,7 @@ def test_the_view_at_the_end_is_the_one_on_the_board(feed, script, live):
     assert feed.can is Can.NOTHING
 
 
-def test_a_dropped_link_comes_back_and_the_view_is_as_if_it_had_held(feed, script, live, pipes):
+def test_a_dropped_link_comes_back_and_the_view_is_unchanged(feed, script, live, pipes):
     analysis = Analysis()
     for _ in range(3):
         read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
@@ -104,7 +104,7 @@ def test_only_what_was_missed_is_sent_again(feed, script, live, pipes):
     assert not any(restarts)
 
 
-def test_a_session_that_ended_while_the_link_was_down_is_shown_to_its_end(script, live, pipes):
+def test_a_session_that_ended_while_unlinked_is_shown_to_its_end(script, live, pipes):
     pipes_then = [pipes]
 
     def connect(session, attended):
@@ -138,7 +138,7 @@ class Gone:
         raise UnreachableError("no route to host")
 
 
-def test_the_screen_is_told_that_the_link_is_lost_and_when_it_is_tried_again(pipes):
+def test_the_screen_shows_the_lost_link_and_the_next_attempt(pipes):
     clock, gone = ManualClock(), Gone(pipes)
     feed = RemoteFeed(gone, "pi@board", clock, (0.01, 3600.0))
     pipes.links[0].hang_up()
@@ -163,7 +163,7 @@ class Slow(Saying):
         return super().read(timeout_s)
 
 
-def test_a_board_hears_of_its_viewer_while_a_slow_link_carries_one_large_frame():
+def test_a_board_hears_of_its_viewer_while_a_large_frame_arrives():
     large = wire.seal(wire.BATCH, bytes(60))
     link = Slow(wire.hello(), pack_message(wire.BEGIN, session="s"), *(large[i : i + 1] for i in range(20)))
     feed = RemoteFeed(link, "pi@board", link.clock, SOON)
@@ -214,7 +214,7 @@ def test_why_an_order_was_refused_is_shown_for_a_while(live):
     feed.close(0.1)
 
 
-def test_an_order_that_the_board_has_not_confirmed_is_told_when_one_leaves(live):
+def test_an_order_not_yet_confirmed_is_reported_on_leaving(live):
     go = threading.Event()
     feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(30)), "pi@board", SystemClock(), SOON)
     feed.order(Order("stop"))
@@ -267,7 +267,7 @@ def fails(*said: bytes, why: str = "") -> str:
     return str(told.value)
 
 
-def test_a_board_with_another_protocol_is_told_before_a_screen_opens():
+def test_another_protocol_is_reported_before_a_screen_opens():
     newer = pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1)
     assert fails(newer).startswith("edgetop 9.9 on pi@board speaks relay protocol 99")
 
@@ -304,7 +304,7 @@ def test_what_is_no_relay_is_told_with_what_it_said(said, words):
         ((wire.hello(),), "pi@board answered, and then said nothing for 60 s"),
     ],
 )
-def test_who_says_nothing_is_given_up_and_not_called_an_ssh_that_failed(said, words):
+def test_a_silent_board_is_given_up_but_is_no_ssh_failure(said, words):
     link = Scripted(*said, ends=False, why="ssh could not reach pi@board")
     with pytest.raises(InputError) as told:
         RemoteFeed(lambda *_: link, "pi@board", SystemClock(), SOON)
@@ -368,7 +368,7 @@ def test_a_board_that_cannot_go_on_ends_it_with_its_reason():
     feed.close(0.1)
 
 
-def test_a_board_that_is_updated_meanwhile_ends_it_with_the_misfit():
+def test_a_board_updated_meanwhile_ends_it_with_the_mismatch():
     good = [wire.hello(), pack_message(wire.BEGIN, session="/x")]
     links = iter([Scripted(*good), Scripted(pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1))])
     feed = RemoteFeed(lambda *_: next(links), "pi@board", SystemClock(), SOON)

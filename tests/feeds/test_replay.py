@@ -182,7 +182,7 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
         assert_same_views(analysis, expected)
 
 
-def test_a_state_that_was_gone_back_to_is_there_to_be_gone_back_to_again(
+def test_a_state_that_was_gone_back_to_can_be_gone_back_to_again(
     long_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
@@ -206,7 +206,7 @@ def test_of_more_inferences_than_are_kept_the_view_is_the_same(tmp_path: Path) -
     assert_same_views(played(feed, clock, []), folded(live))
 
 
-def test_of_more_seconds_than_any_window_holds_the_view_is_the_same(tmp_path: Path) -> None:
+def test_more_seconds_than_any_window_holds_give_the_same_view(tmp_path: Path) -> None:
     live = Script(step_s=7.5).load().warm_up().begin().measure(4_000, rate_hz=3).end().batches
     feed, clock = replay_of(live, tmp_path, speed=1000)
     expected = folded(live)
@@ -218,7 +218,7 @@ def test_of_more_seconds_than_any_window_holds_the_view_is_the_same(tmp_path: Pa
 
 
 @pytest.mark.parametrize("wait_ms", [3.0, 900.0])
-def test_a_paced_session_ends_in_the_same_response_times_misses_and_gates(tmp_path: Path, wait_ms: float) -> None:
+def test_a_paced_session_has_the_same_responses_misses_and_gates(tmp_path: Path, wait_ms: float) -> None:
     script = paced(40, late_ms=wait_ms, p99="p99>33ms").end()
     live = folded(script.batches)
     feed, clock = replay_of(script.batches, tmp_path)
@@ -352,7 +352,7 @@ def eventful() -> Script:
     return script.measure(5).tell("log", "warning", message="a warning").measure(5).end()
 
 
-def test_marks_are_landmarks_and_no_lines_of_a_log_nor_single_slow_inferences(tmp_path: Path) -> None:
+def test_marks_are_landmarks_not_log_lines_or_slow_inferences(tmp_path: Path) -> None:
     script = eventful().tell("slow-inference", message="4 ms").tell("engine-memory", message="58 MiB")
     feed, _ = replay_of(script.batches, tmp_path)
     marks = [(mark.kind, mark.severity) for mark in feed.transport.marks]
@@ -362,7 +362,7 @@ def test_marks_are_landmarks_and_no_lines_of_a_log_nor_single_slow_inferences(tm
 # Sessions that are not whole.
 
 
-def test_a_session_without_single_inferences_ends_in_the_same_figures(tmp_path: Path) -> None:
+def test_a_session_of_seconds_only_has_the_same_figures(tmp_path: Path) -> None:
     live = made(3, 400, 20)
     record(tmp_path / "s.edgetop", live, Retention(raw=False))
     feed = ReplayFeed(Recording(tmp_path / "s.edgetop"), clock := ManualClock())
@@ -370,7 +370,7 @@ def test_a_session_without_single_inferences_ends_in_the_same_figures(tmp_path: 
     assert analysis.statistics() == folded(live).statistics()
 
 
-def test_a_session_that_was_killed_is_played_to_where_it_was_lost(tmp_path: Path) -> None:
+def test_a_killed_session_is_played_to_where_it_was_lost(tmp_path: Path) -> None:
     live = made(4, 400, 20)
     folder = left_by_a_dead_writer(tmp_path / "s.edgetop", live[: len(live) // 2])
     feed = ReplayFeed(Recording(folder), clock := ManualClock())

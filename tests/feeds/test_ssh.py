@@ -66,7 +66,7 @@ def started(session=None, command="edgetop", *, attended=True, on_line=lambda _:
     return SshLink(Target("pi@board"), session, command, attended=attended, on_line=on_line)
 
 
-def test_options_come_before_the_host_and_the_host_behind_the_end_of_options(ssh):
+def test_options_precede_the_host_which_follows_the_double_dash(ssh):
     started(command="true #").close()
     assert ssh.arguments[-3:] == ["--", "pi@board", "true # relay"]
     assert "BatchMode=yes" not in ssh.arguments
@@ -176,7 +176,7 @@ def test_what_it_says_while_it_is_ended_is_not_why_it_ended(ssh, tmp_path):
     assert link.close() == ""
 
 
-def test_who_says_something_to_an_ended_ssh_is_told_that_it_ended(ssh, tmp_path):
+def test_a_writer_to_an_ended_ssh_learns_that_it_ended(ssh, tmp_path):
     plant_program(tmp_path / "bin", "ssh", "#!/bin/sh\nexit 0\n")
     link = started()
     link._process.wait()

@@ -36,7 +36,7 @@ def found_in(folder: Path, events: list[dict[str, Any]]) -> Layers:
     return found
 
 
-def test_kernels_of_all_runs_are_operators_with_what_they_take_in_most_of_them(tmp_path: Path) -> None:
+def test_kernels_of_all_runs_are_operators_with_their_usual_time(tmp_path: Path) -> None:
     found = found_in(tmp_path, [*run_of(100, 500), *run_of(1_000, 90), *run_of(2_000, 94), *run_of(3_000, 98)])
     assert (found.runs, found.run_ns) == (4, 106 * US)
     assert [(o.name, o.op_type, o.provider, o.calls, o.total_ns) for o in found.operators] == [

@@ -39,7 +39,7 @@ def test_trtexecs_summary_is_told_by_the_names_of_the_report(tmp_path):
     )
 
 
-def test_trtexec_7_with_an_explicit_batch_counts_nothing_and_so_nothing_is_counted(tmp_path):
+def test_trtexec_7_with_an_explicit_batch_has_no_counts(tmp_path):
     found = summary_of(tmp_path, printed.TRTEXEC_7)
     assert found.figures == {
         "min_ms": 4.34442,
@@ -51,7 +51,7 @@ def test_trtexec_7_with_an_explicit_batch_counts_nothing_and_so_nothing_is_count
     assert (found.more["compute_mean_ms"], found.version, found.warmup) == (4.41, None, None)
 
 
-def test_benchmark_models_measured_inferences_are_told_from_its_warmup(tmp_path):
+def test_benchmark_models_warmup_is_not_among_the_measured(tmp_path):
     found = summary_of(tmp_path, printed.BENCHMARK_MODEL)
     assert found.figures == {
         "mean_ms": 63.7432, "min_ms": 49.088, "max_ms": 686.105, "stdev_ms": 60.716, "p50_ms": 51.891, "p95_ms": 68.628,
@@ -62,13 +62,13 @@ def test_benchmark_models_measured_inferences_are_told_from_its_warmup(tmp_path)
     assert (found.model, found.providers) == ("./models/tiny_muaalem_float32.tflite", ("XNNPACK",))
 
 
-def test_an_old_benchmark_model_and_its_profile_are_not_taken_for_one_another(tmp_path):
+def test_an_old_benchmark_model_and_its_profile_are_told_apart(tmp_path):
     found = summary_of(tmp_path, printed.BENCHMARK_MODEL_1)
     assert found.figures == {"mean_ms": 2.1771, "min_ms": 2.056, "max_ms": 2.656, "stdev_ms": 0.124, "count": 459}
     assert (found.first_ns, found.warmup, found.init_ns) == (None, 215, 896_000)
 
 
-def test_inferences_that_all_took_the_same_have_that_for_extremes(tmp_path):
+def test_equal_inferences_have_their_latency_as_extremes(tmp_path):
     same = "INFO: count=3 curr=500 (all same)"
     last = "Inference timings in us: Init: 9, First inference: 500, Warmup (avg): 500, Inference (avg): 500"
     found = summary_of(tmp_path, f"INFO: count=1 curr=500\n{same}\nINFO: {last}\n")
@@ -83,7 +83,7 @@ def test_perf_tests_percentiles_are_in_seconds(tmp_path):
     assert found.more == {"cpu_pct": 96.0, "memory_peak_mib": 36696064 / 2**20}
 
 
-def test_a_summary_is_a_session_with_the_tools_figures_and_without_inferences(tmp_path):
+def test_a_summary_is_a_session_with_figures_but_no_inferences(tmp_path):
     folder = imported(tmp_path, printed.TRTEXEC)
     assert [rows for rows in Recording(folder).rows("inferences", WHOLE) if len(rows)] == []
     document = reported(folder)
@@ -118,7 +118,7 @@ def test_a_session_of_edgetops_own_says_that_nobody_else_told_it(tmp_path):
     assert "told_by" not in reported(imported(tmp_path, trtexec.times(20)))["latency"]
 
 
-def test_perf_tests_result_file_has_single_inferences_and_no_starts(tmp_path):
+def test_perf_tests_result_has_single_inferences_but_no_starts(tmp_path):
     seconds = [0.001 + run / 1e5 for run in range(200)]
     document = reported(imported(tmp_path, printed.perf_result(seconds, "a, b")))
     latency = document["latency"]
@@ -222,7 +222,7 @@ def test_names_in_output_are_data(tmp_path):
     "text",
     [printed.TRTEXEC, printed.TRTEXEC_7, printed.BENCHMARK_MODEL, printed.PERF_TEST, printed.perf_result([0.1, 0.2])],
 )
-def test_what_is_cut_off_anywhere_is_refused_or_tells_no_other_figure(tmp_path, text):
+def test_truncated_text_is_refused_or_gives_no_different_figure(tmp_path, text):
     path = tmp_path / "c.txt"
     path.write_text(text)
     whole = told(path)

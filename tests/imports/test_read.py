@@ -66,7 +66,7 @@ def test_a_file_that_is_of_no_use_is_refused_with_its_name(tmp_path, case):
     assert "\n" not in str(refused.value)
 
 
-def test_what_is_no_file_or_too_large_or_not_there_is_refused_unread(tmp_path):
+def test_a_missing_oversized_or_special_file_is_refused_unread(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     large = kept(tmp_path, "large", trtexec.times(3))
     os.truncate(large, MAX_BYTES + 1)

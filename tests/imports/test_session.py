@@ -60,7 +60,7 @@ def test_the_latency_is_that_of_the_times(tmp_path):
     assert latency["throughput_hz"] == pytest.approx(2000 / (1999 * 2.5e-3 + 3.375e-3), rel=1e-3)
 
 
-def test_warmup_is_told_where_the_file_has_it_and_not_known_elsewhere(tmp_path):
+def test_warmup_is_reported_if_the_file_has_it_and_else_unknown(tmp_path):
     whole = reported(imported(tmp_path, trtexec.times(200, begin_ms=150.0)))
     assert whole["phases"]["warmup"] == {"runs": 20, "mean_ms": 2.375}
     assert (whole["latency"]["count"], whole["session"]["methodology"]["warmup_runs"]) == (180, 20)
@@ -86,7 +86,7 @@ def test_how_the_tool_ran_its_engine_is_not_made_up(tmp_path):
     assert "  engine   tensorrt (imported from trtexec) on TensorRT\n" in summary(report(analysis))
 
 
-def test_layers_are_operators_and_shares_are_of_the_latency_with_its_copies(tmp_path):
+def test_layer_operators_have_shares_of_latency_with_copies(tmp_path):
     document = reported(imported(tmp_path, trtexec.times(1000), trtexec.profile()))
     operators = document["operators"]
     assert [(o["op_type"], o["provider"], round(o["mean_us"])) for o in operators] == [
@@ -179,7 +179,7 @@ def test_coarse_times_of_a_long_run_are_a_warning(tmp_path):
     assert "coarse-times" not in {warning["code"] for warning in early}
 
 
-def test_what_lies_there_stays_unless_it_was_imported_and_may_be_replaced(tmp_path):
+def test_an_existing_session_is_replaced_only_if_imported(tmp_path):
     imported(tmp_path, trtexec.times(300))
     with pytest.raises(InputError, match="--force replaces it"):
         imported(tmp_path, trtexec.times(400))

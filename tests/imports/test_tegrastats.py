@@ -28,14 +28,14 @@ def readings(folder, text, interval_ns=NS):
     }, found
 
 
-def test_times_are_those_of_the_lines_and_several_in_a_second_share_it(tmp_path):
+def test_times_are_those_of_the_lines_and_split_a_shared_second(tmp_path):
     told, found = readings(tmp_path, log(orin(10, 1000), orin(11, 2000), orin(11, 3000), orin(14, 4000)))
     assert told["power/VDD_IN"] == [(0.0, 1.0), (1.0, 2.0), (1.5, 3.0), (4.0, 4.0)]
     assert (found.end_ns, found.memory_bytes) == (4 * NS, 7620 * 2**20)
     assert "from 2025-05-15 18:30:10 local time on" in found.note
 
 
-def test_without_times_lines_are_an_interval_apart_and_that_is_said(tmp_path):
+def test_without_times_lines_are_an_interval_apart_and_say_so(tmp_path):
     told, found = readings(tmp_path, log(*[printed.NANO] * 3), interval_ns=NS // 2)
     assert [t for t, _ in told["load/gpu"]] == [0.0, 0.5, 1.0]
     assert "its lines have no time: one each 0.5 s is assumed" in found.note

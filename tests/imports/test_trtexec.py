@@ -21,7 +21,7 @@ def profile(*arguments, **changes):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_latency_is_the_copies_and_the_computing_and_the_first_inference_begins_at_zero(version):
+def test_latency_is_copies_and_compute_and_starts_begin_at_zero(version):
     found = times(count=4, version=version)
     assert found.start_ns.tolist() == [0, 2.5 * MS, 5 * MS, 7.5 * MS]
     assert found.latency_ns.tolist() == [2.375 * MS] * 4
@@ -29,13 +29,13 @@ def test_latency_is_the_copies_and_the_computing_and_the_first_inference_begins_
     assert found.warmup is None
 
 
-def test_the_end_is_that_of_the_last_copy_to_the_host_though_it_waited_for_others():
+def test_the_end_is_the_last_copy_to_the_host_though_it_waited():
     entries = json.loads(trtexec.times(count=2))
     entries[1]["endD2hMs"] = 210.0
     assert read_times(entries).end_ns == 10 * MS
 
 
-def test_what_began_to_compute_before_the_warmup_was_over_is_warmup_as_trtexec_has_it():
+def test_computing_begun_within_the_warmup_is_warmup():
     found = times(count=10, begin_ms=190.0)
     computing_from = 190.25 + 2.5 * np.arange(10)
     assert found.warmup == np.count_nonzero(computing_from < 200) == 4
@@ -55,7 +55,7 @@ def test_late_in_a_long_run_its_floats_have_coarse_steps():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_layers_have_the_time_of_all_their_calls_and_only_reformats_a_type_of_their_own(version):
+def test_layers_have_all_their_calls_and_only_reformats_a_type(version):
     found = profile(version=version)
     assert found.runs == 400
     assert [(o.op_type, o.calls, o.total_ns) for o in found.operators] == [
@@ -66,7 +66,7 @@ def test_layers_have_the_time_of_all_their_calls_and_only_reformats_a_type_of_th
     assert found.operators[1].name == "conv1 + relu1"
 
 
-def test_a_layer_that_ran_more_seldom_than_the_others_has_its_own_number_of_calls():
+def test_a_layer_that_ran_less_often_has_its_own_call_count():
     entries = json.loads(trtexec.profile(count=400))
     entries[2]["averageMs"] = 600 / 100
     assert [o.calls for o in read_profile(entries).operators] == [400, 100, 400]

@@ -93,7 +93,7 @@ def test_a_session_comes_back_as_it_was(session: Path, tmp_path: Path) -> None:
     assert lake.files("seconds") == [f"seconds/date=2026-11-21/board=pi-1/{ID}.parquet"]
 
 
-def test_killed_at_every_other_step_and_repeated_there_is_one_whole_copy(
+def test_killed_at_every_other_step_and_repeated_makes_one_copy(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = row_until(Recording(session), {})

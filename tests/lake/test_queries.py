@@ -42,7 +42,7 @@ def answered(place: Place, name: str, by: str = "", limit: int | None = None, **
     return ask(place, sql, since=str(chosen.get("since", ""))).records()
 
 
-def test_percentiles_of_the_fleet_are_those_of_all_its_inferences(made: Made, place: Place) -> None:
+def test_fleet_percentiles_are_those_of_all_its_inferences(made: Made, place: Place) -> None:
     rows = {row["version"]: row for row in answered(place, "fleet", "version")}
     assert rows.keys() == {"v1", "v2"}
     for version, row in rows.items():
@@ -93,7 +93,7 @@ def test_a_question_of_a_day_opens_the_files_of_that_day(made: Made, monkeypatch
     assert all(f"date={last}" in path for path in opened)
 
 
-def test_a_version_that_is_slower_everywhere_is_found_and_by_how_much(place: Place) -> None:
+def test_a_version_slower_everywhere_is_found_with_its_ratio(place: Place) -> None:
     found = regressions(answered(place, "regressions", "model,board,version"))
     assert {(one.model, one.before, one.after, one.boards) for one in found} == {
         ("net.onnx", "v1", "v2", 10),
@@ -137,9 +137,7 @@ def test_a_statement_that_asks_nothing_is_refused(place: Place, statement: str) 
         ask(place, statement)
 
 
-def test_a_time_with_a_zone_is_refused_where_duckdb_cannot_give_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zoned_time_is_refused_where_duckdb_cannot_give_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pytz", None)  # not installed: needed up to DuckDB 2.0.0
     sql = "SELECT now() AS t"
     if tuple(map(int, duckdb.__version__.split(".")[:3])) > (2, 0, 0):
@@ -181,7 +179,7 @@ def test_an_unknown_key_is_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_what_differs_between_dialects_is_how_lists_become_rows_and_how_texts_are_searched(name: str) -> None:
+def test_dialects_differ_only_in_unnesting_lists_and_text_search(name: str) -> None:
     chosen = Chosen("2026-11-20", "net.onnx", [("k", "v")])
     texts = {one: sql_of(QUESTIONS[name], chosen, QUESTIONS[name].by, None, one) for one in DIALECTS}
     plain = {
@@ -191,7 +189,7 @@ def test_what_differs_between_dialects_is_how_lists_become_rows_and_how_texts_ar
     assert len(plain) == 1
 
 
-def test_a_lake_has_the_file_systems_that_a_recording_does_without() -> None:
+def test_a_lake_has_file_systems_that_recordings_do_without() -> None:
     code = (
         "import edgetop.recording.tables\nfrom edgetop.lake.place import Place\n"
         "targets = 's3://a:b@lake/x?region=eu-west-1', 'gs://anonymous@lake/x', '/x'\n"

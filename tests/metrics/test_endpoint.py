@@ -86,7 +86,7 @@ def test_tls(served, tmp_path) -> None:
         Endpoint("127.0.0.1", 0, Access(certificate=key, key=key))
 
 
-def test_clients_that_say_nothing_do_not_keep_others_out_for_long(served) -> None:
+def test_silent_clients_do_not_block_others_for_long(served) -> None:
     """Beyond so many at once a connection is closed; those that wait are let go in the end."""
     port = served()
     silent = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(MOST_AT_ONCE)]

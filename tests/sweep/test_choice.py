@@ -25,7 +25,7 @@ def test_the_best_for_the_goal_is_recommended(goal: str, best: Candidate) -> Non
     assert choose(ALL, Wanted(goal)).recommended is best
 
 
-def test_what_does_not_keep_the_limits_is_left_out_with_the_reason() -> None:
+def test_what_breaks_the_limits_is_left_out_with_the_reason() -> None:
     chosen = choose(ALL, Wanted("throughput", deadline_ms=10.0, max_c=75.0, max_rss_mib=150.0))
     assert chosen.recommended is EVEN
     assert chosen.excluded == {

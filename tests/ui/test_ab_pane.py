@@ -36,7 +36,7 @@ def test_both_and_the_ratio_of_p50_stand_first(analysis: Analysis, cells: int, r
     assert re.search(FIVE_PERCENT, p50)
 
 
-def test_the_distributions_lie_over_each_other_where_there_is_room(analysis: Analysis) -> None:
+def test_the_distributions_overlap_where_there_is_room(analysis: Analysis) -> None:
     lines = drawn(analysis, 80, 20, ascii_only=True)
     chart = [one for one in lines if ":" in one and "+" in one]
     assert chart

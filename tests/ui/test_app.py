@@ -49,7 +49,7 @@ async def test_q_asks_and_s_stops_the_run() -> None:
     assert screen.feed.asked == [Order("stop")]
 
 
-async def test_q_and_g_leave_and_let_the_run_go_on_here_where_there_is_no_way_back() -> None:
+async def test_q_and_g_leave_a_run_without_detach_going_on_here() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("d")
         assert not has_left(screen)
@@ -60,7 +60,7 @@ async def test_q_and_g_leave_and_let_the_run_go_on_here_where_there_is_no_way_ba
 
 
 @pytest.mark.parametrize("keys", ["dd", "qd", "qg"])
-async def test_a_run_to_which_there_is_a_way_back_goes_on_without_its_screen(keys: str, tmp_path: Path) -> None:
+async def test_a_run_that_can_be_detached_goes_on_without_its_screen(keys: str, tmp_path: Path) -> None:
     async with opened(measured(5), more=Can.DETACH, recording=tmp_path) as screen:
         assert " d detach " in screen.rows[-1]
         await screen.press(*keys)
@@ -77,7 +77,7 @@ async def test_anothers_run_is_left_without_a_question_and_goes_on(key: str, tmp
     assert screen.feed.asked == []
 
 
-async def test_anothers_run_is_stopped_after_a_question_and_its_end_is_seen(tmp_path: Path) -> None:
+async def test_a_visited_run_is_stopped_after_a_question(tmp_path: Path) -> None:
     async with opened(measured(5), more=Can.VISIT, recording=tmp_path) as screen:
         await screen.press("Q", "escape")
         assert screen.feed.asked == []
@@ -400,7 +400,7 @@ async def test_an_empty_note_is_a_mark_too() -> None:
     assert screen.feed.asked == [Order("mark", "mark")]
 
 
-async def test_escape_leaves_no_mark_and_keys_of_the_screen_are_letters_of_the_note() -> None:
+async def test_screen_keys_are_letters_in_a_note_and_escape_cancels_it() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("m", "q", "Q", "x", "1", "question_mark", "escape")
         assert dialog(screen) == ""
@@ -432,7 +432,7 @@ async def test_s_sorts_the_pane_that_is_looked_at(pane: str, orders: list[str]) 
             await screen.press("s")
 
 
-async def test_s_and_slash_are_meant_for_the_pane_that_is_marked_or_else_for_one_that_is_seen() -> None:
+async def test_s_and_slash_act_on_the_marked_or_else_a_visible_pane() -> None:
     async with opened(measured(20).profile(), (200, 60)) as screen:
         await screen.press("s")
         assert screen.monitor._panes["sensors"].listing.order == 0
@@ -463,7 +463,7 @@ async def test_slash_narrows_the_sensors_down() -> None:
         assert "temp/cpu-thermal" not in screen.text
 
 
-async def test_the_last_line_tells_the_keys_of_the_pane_that_is_looked_at() -> None:
+async def test_the_last_line_shows_the_keys_of_the_current_pane() -> None:
     async with opened(measured(5), (120, 40)) as screen:
         assert " s sort " not in screen.rows[-1]
         await screen.press("6")
@@ -501,7 +501,7 @@ async def test_the_window_at_first_can_be_chosen() -> None:
 # Refreshes.
 
 
-async def test_the_first_numbers_are_not_waited_for_until_the_next_refresh() -> None:
+async def test_the_first_numbers_do_not_wait_for_the_next_refresh() -> None:
     """That measuring began is known before anything is measured."""
     async with opened(Script().load().warm_up().begin()) as screen:
         screen.monitor.tick()
@@ -510,7 +510,7 @@ async def test_the_first_numbers_are_not_waited_for_until_the_next_refresh() -> 
         assert screen.monitor._timer._interval == NEVER_S  # type: ignore[union-attr]
 
 
-async def test_once_it_stands_the_screen_is_not_looked_through_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_garbage_collection_skips_the_finished_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     frozen: list[bool] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
     async with opened(Script().load().warm_up().begin()) as screen:
@@ -521,7 +521,7 @@ async def test_once_it_stands_the_screen_is_not_looked_through_for_garbage(monke
         assert frozen == [True]
 
 
-async def test_plus_and_minus_change_how_often_the_screen_is_drawn_and_say_so() -> None:
+async def test_plus_and_minus_change_the_refresh_rate_and_say_so() -> None:
     async with opened(measured(5), (200, 60), notifications=True) as screen:
         screen.monitor.refresh_every(1.0)
         assert screen.monitor._timer._interval == 1.0  # type: ignore[union-attr]
@@ -655,7 +655,7 @@ async def test_themes_are_seen_as_one_goes_through_them(tmp_path: Path, monkeypa
         assert (screen.app.theme, screen.app.choices["theme"], dialog(screen)) == ("edgetop-light", "light", "")
 
 
-async def test_a_theme_that_is_broken_meanwhile_is_told_and_passed_over(
+async def test_a_theme_that_breaks_meanwhile_is_reported_and_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -671,7 +671,7 @@ async def test_a_theme_that_is_broken_meanwhile_is_told_and_passed_over(
 
 
 @pytest.mark.parametrize("theme", ["16", "light"])
-async def test_dialogs_can_be_drawn_with_and_without_colours_of_their_own(theme: str) -> None:
+async def test_dialogs_are_drawn_with_and_without_their_own_colours(theme: str) -> None:
     async with opened(measured(5), theme=theme, notifications=True) as screen:
         for key in ("q", "question_mark", "r", "m"):
             await screen.press(key)
@@ -743,7 +743,7 @@ async def walk(script: Script, todo: list[tuple[int, int] | str]) -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (160, 50)])
-async def test_the_power_pane_takes_no_room_until_there_is_a_sensor_of_it(size: tuple[int, int]) -> None:
+async def test_the_power_pane_takes_no_room_without_a_power_sensor(size: tuple[int, int]) -> None:
     async with opened(measured(5), size) as screen:
         assert "power" not in screen.panes
         script = measured_with_power(40)
@@ -755,7 +755,7 @@ async def test_the_power_pane_takes_no_room_until_there_is_a_sensor_of_it(size: 
 
 @settings(deadline=None, max_examples=8)
 @given(steps)
-def test_whatever_is_pressed_at_whatever_size_the_screen_stays_in_order(todo: list[tuple[int, int] | str]) -> None:
+def test_no_key_breaks_the_screen_at_any_size(todo: list[tuple[int, int] | str]) -> None:
     asyncio.run(walk(measured_with_power(8).profile(), todo))
 
 
@@ -813,7 +813,7 @@ async def test_a_pane_that_is_not_seen_computes_nothing() -> None:
         await screen.press("w")
 
 
-async def test_where_a_session_is_recorded_on_another_machine_is_told_with_its_name() -> None:
+async def test_the_remote_recording_place_is_shown_with_its_machine() -> None:
     folder = Path("/home/pi/soak-1.edgetop")
     async with opened(measured(5), recording=folder, recording_host="pi@board") as screen:
         await screen.press("r")

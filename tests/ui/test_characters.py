@@ -67,7 +67,7 @@ def test_other_terminals_get_braille_and_colours(term: str) -> None:
 
 
 @pytest.mark.parametrize("term", ["xterm", "screen", "alacritty", "xterm-16color", ""])
-def test_a_terminal_that_tells_of_no_more_than_sixteen_colours_gets_its_own_sixteen(term: str) -> None:
+def test_a_sixteen_colour_terminal_gets_its_own_sixteen_colours(term: str) -> None:
     environment = {"TERM": term, "LANG": "C.UTF-8"}
     assert not choose_characters(ascii_asked=False, environment=environment).ascii_only
     assert choose_theme(environment) == "16"

@@ -109,7 +109,7 @@ def test_a_band_is_thin_and_gives_way_to_lines() -> None:
     assert [set(styles_at(row)) for row in rows] == [{"band"}, {"p50"}]
 
 
-def test_lines_in_one_cell_are_both_seen_in_the_style_of_the_last() -> None:
+def test_lines_in_one_cell_are_both_seen_in_the_last_ones_style() -> None:
     rows = Plot(Scale(0.0, 4.0), 1, 1, BRAILLE).rows([Curve(np.full(2, 3.5), "p99"), Curve(np.full(2, 0.5), "p50")], {})
     assert plain(rows[0])[GUTTER:] == "⣉"
     assert styles_at(rows[0]) == ["p50"]
@@ -121,7 +121,7 @@ def test_a_limit_is_dashed_and_stands_in_its_row() -> None:
     assert [plain(row) for row in rows] == ["    85 - - ", *["           "] * 3]
 
 
-def test_shaded_time_has_a_glyph_and_the_style_of_its_lines_a_background() -> None:
+def test_shaded_time_has_a_glyph_and_lines_in_it_a_background() -> None:
     shades = np.array([False, True, True, False])
     for characters, glyph in ((BRAILLE, "⡀"), (ASCII, ":"), (BOXES, "░")):
         rows = Plot(Scale(0.0, 4.0), 4, 2, characters, shades).rows([Curve(np.full(4, 0.5), "p50")], {})

@@ -51,7 +51,7 @@ def test_keys_are_called_as_on_a_keyboard() -> None:
     assert words["? F1"] == "help"
 
 
-def test_the_last_line_has_the_first_key_of_each_and_joins_those_of_one_word() -> None:
+def test_the_last_line_has_first_keys_joined_where_words_agree() -> None:
     names = ("help", "palette", "slower", "faster", "zoom-latency", "zoom-heat", "zoom-power", "redraw")
     keys = footer_keys([named(name) for name in names], None)
     assert keys == [("?", "help"), ("Ctrl+P", "commands"), ("<>", "speed"), ("1-3", "panes")]

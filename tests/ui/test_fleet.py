@@ -59,7 +59,7 @@ async def opened(fleet: ListedFleet, size: tuple[int, int] = (80, 24), listing: 
         yield screen
 
 
-async def test_the_worst_board_is_first_and_one_that_tells_nothing_tells_why():
+async def test_the_worst_board_is_first_and_a_silent_one_says_why():
     async with opened(ListedFleet(VIEWS)) as screen:
         rows = screen.rows
         assert rows[0].startswith(" FLEET  4 boards  1 THROTTLING  1 UNREACHABLE  1 OTHER VER>  by worst")
@@ -70,7 +70,7 @@ async def test_the_worst_board_is_first_and_one_that_tells_nothing_tells_why():
         assert any("desk-2     X throttling begins" in row for row in rows)
 
 
-async def test_a_long_verdict_leaves_room_for_what_is_simulated_and_a_long_age_has_a_unit():
+async def test_a_long_verdict_is_cut_for_simulated_and_age_has_units():
     words = {"word": "CONTENDED FROM THE START", "level": "warning", "simulated": True, "miss_rate": 0.00091}
     views = [view("a", **words), view("b", "lost", **words)]
     views[1] = replace(views[1], age_s=900.0)
@@ -92,7 +92,7 @@ async def test_every_size_shows_whole_columns(size, seen):
         assert "AGE" in screen.rows[1]
 
 
-async def test_keys_choose_sort_filter_mark_and_open_and_the_choice_stays_when_one_comes_back():
+async def test_keys_sort_filter_mark_and_open_and_the_choice_persists():
     fleet, listing = ListedFleet(VIEWS), FleetListing()
     async with opened(fleet, listing=listing) as screen:
         await screen.press("s", "down")
@@ -118,7 +118,7 @@ async def test_help_explains_what_this_screen_shows():
         assert "time axis" not in screen.text
 
 
-async def test_a_board_of_which_nothing_came_is_not_opened_but_says_why():
+async def test_a_board_without_data_is_not_opened_but_says_why():
     listing = FleetListing(cursor="desk-4")
     async with opened(ListedFleet(VIEWS), (120, 40), listing) as screen:
         await screen.press("enter")
@@ -160,7 +160,7 @@ async def test_foreign_text_is_only_text(text):
         assert screen.rows[-1].startswith(" ? help")
 
 
-async def test_escape_leaves_a_board_that_was_opened_from_a_fleet_once_nothing_else_is_open():
+async def test_escape_returns_to_the_fleet_once_nothing_else_is_open():
     async with opened_session(measured(5), is_visited=True) as screen:
         await screen.press("1", "escape")
         assert not screen.app._exit

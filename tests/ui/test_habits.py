@@ -149,7 +149,7 @@ async def test_the_severity_goes_round() -> None:
 
 
 @pytest.mark.parametrize("key", ["d", "x"])
-async def test_a_key_that_throws_something_away_wants_to_be_pressed_again(key: str, tmp_path: Path) -> None:
+async def test_a_key_that_discards_something_must_be_pressed_twice(key: str, tmp_path: Path) -> None:
     async with opened(measured(20), more=Can.DETACH, recording=tmp_path, notifications=True) as screen:
 
         def is_done() -> bool:

@@ -53,14 +53,14 @@ def test_a_zoomed_pane_is_alone(width: int, height: int, selected: str, zoomed: 
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_selected_pane_and_those_that_say_how_the_board_is_are_on_every_screen(size: tuple[int, int]) -> None:
+def test_every_screen_has_the_selected_pane_and_the_board_state(size: tuple[int, int]) -> None:
     for selected in PANES:
         assert {"latency", "heat", "power", "memory", selected} <= {*placed(*size, selected), "memory"}
     for layout, selected in product(LAYOUTS, PANES):
         assert {LAYOUTS[layout][0], selected} <= set(placed(*size, selected, layout))
 
 
-def test_a_small_screen_has_the_pane_that_matters_a_line_for_each_other_and_the_selected_one() -> None:
+def test_a_small_screen_has_two_large_panes_and_lines_for_others() -> None:
     def heights(selected: str, layout: str = "overview") -> dict[str, int]:
         return {name: place.height for name, place in placed(80, 24, selected, layout).items()}
 
@@ -73,7 +73,7 @@ def test_a_small_screen_has_the_pane_that_matters_a_line_for_each_other_and_the_
 
 
 @pytest.mark.parametrize("size", [(120, 40), (160, 50), (200, 60)])
-def test_a_large_screen_has_a_stack_of_timelines_and_hotspots_beside_it(size: tuple[int, int]) -> None:
+def test_a_large_screen_stacks_timelines_with_hotspots_beside(size: tuple[int, int]) -> None:
     places = placed(*size)
     stack = [places[name] for name in ("latency", "heat", "power")]
     assert {(place.x, place.width, place.is_stacked) for place in stack} == {(0, size[0] * 11 // 20, True)}
@@ -85,7 +85,7 @@ def test_a_large_screen_has_a_stack_of_timelines_and_hotspots_beside_it(size: tu
     assert {"hotspots", "memory", "events"} <= set(places)
 
 
-def test_what_does_not_move_is_a_line_and_what_moves_has_its_room() -> None:
+def test_steady_panes_shrink_to_a_line_and_moving_ones_get_room() -> None:
     full, calm = placed(120, 40), placed(120, 40, heat=1, power=0)
     assert calm["power"].height == 2  # with the line that closes the frame
     assert calm["latency"].height > full["latency"].height

@@ -29,7 +29,7 @@ async def test_ctrl_p_opens_the_palette_and_escape_closes_it() -> None:
         assert not is_open(screen)
 
 
-async def test_every_key_that_applies_is_a_command_with_words_of_its_own() -> None:
+async def test_every_key_that_applies_is_a_command_with_its_own_words() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("ctrl+p")
         commands = screen.app.screen._entries  # type: ignore[attr-defined]
@@ -41,7 +41,7 @@ async def test_every_key_that_applies_is_a_command_with_words_of_its_own() -> No
         assert not any("throttling" in text for text in words)
 
 
-async def test_words_narrow_the_commands_down_and_enter_runs_the_marked_one() -> None:
+async def test_typed_words_filter_commands_and_enter_runs_the_marked() -> None:
     async with opened(measured(5), (120, 40)) as screen:
         await screen.press("ctrl+p", *"window 10m")
         assert found(screen) == ["window of the percentiles: 10m"]
@@ -91,7 +91,7 @@ async def test_a_click_runs_a_command() -> None:
 
 
 @pytest.mark.parametrize("size", [(30, 8), (50, 12), (80, 24), (200, 60)])
-async def test_the_palette_is_ascii_where_the_screen_is_and_fits_every_size(size: tuple[int, int]) -> None:
+async def test_the_palette_fits_every_size_and_is_ascii_when_asked(size: tuple[int, int]) -> None:
     async with opened(measured(5), size, ascii_only=True, theme="16") as screen:
         await screen.press("ctrl+p")
         assert screen.text.isascii()

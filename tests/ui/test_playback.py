@@ -101,7 +101,7 @@ async def test_speed_goes_up_and_down_its_steps(tmp_path: Path, slower: str, fas
         assert " 1000x " in screen.transport
 
 
-async def test_a_speed_between_the_steps_goes_to_the_nearest_on_that_side(tmp_path: Path) -> None:
+async def test_a_speed_between_steps_goes_to_the_next_on_that_side(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path) as screen:
         player = screen.monitor.feed.player
         assert player
@@ -148,7 +148,7 @@ async def test_what_happened_is_shown_where_one_goes_to(tmp_path: Path) -> None:
         assert "12 records lost" not in screen.text
 
 
-async def test_going_back_while_it_plays_passes_the_event_that_was_gone_to(tmp_path: Path) -> None:
+async def test_going_back_while_playing_skips_the_event_just_reached(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path, from_s=LOST) as screen:
         await screen.pass_time(1)
         await screen.press("left_square_bracket")
@@ -208,7 +208,7 @@ async def test_a_click_in_the_bar_goes_there(tmp_path: Path) -> None:
         assert screen.at_s == before
 
 
-async def test_the_recording_of_a_run_that_could_not_begin_stays_on_the_screen(tmp_path: Path) -> None:
+async def test_the_recording_of_a_run_that_failed_to_start_stays_shown(tmp_path: Path) -> None:
     async with replayed(Script().load().end("input-error"), tmp_path) as screen:
         await screen.press("end")
         await screen.pass_time(1)
@@ -238,7 +238,7 @@ async def test_help_names_the_keys_of_a_replay_and_not_those_of_a_run(tmp_path: 
         assert "mark this moment" not in screen.text
 
 
-async def test_a_live_screen_has_neither_the_line_nor_the_keys_of_a_replay() -> None:
+async def test_a_live_screen_has_neither_line_nor_keys_of_a_replay() -> None:
     async with opened(measured(20), (120, 40)) as screen:
         before = screen.text
         assert " of 00:" not in before
@@ -248,7 +248,7 @@ async def test_a_live_screen_has_neither_the_line_nor_the_keys_of_a_replay() -> 
         assert "throttling" not in screen.text
 
 
-async def test_the_statistics_can_begin_anew_in_a_replay_and_a_seek_brings_them_back(tmp_path: Path) -> None:
+async def test_statistics_reset_in_a_replay_and_a_seek_restores_them(tmp_path: Path) -> None:
     async with replayed(eventful(), tmp_path, from_s=20) as screen:
         await screen.press("x", "x")
         await screen.pass_time(10)
@@ -266,7 +266,7 @@ async def test_the_line_fits_every_size(tmp_path: Path, size: tuple[int, int]) -
             assert shown == [size[1] - (1 if size[0] < 60 else 2)]
 
 
-async def test_n_and_p_go_from_one_throttling_to_the_next_past_all_else(tmp_path: Path) -> None:
+async def test_n_and_p_go_from_one_throttling_to_the_next_only(tmp_path: Path) -> None:
     def weather(second: float) -> dict[str, float]:
         return {"throttle/thermal": float(15 <= second < 20 or 40 <= second < 45)}
 
@@ -332,7 +332,7 @@ async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:
 
 @settings(deadline=None, max_examples=4)
 @given(st.lists(sizes | st.sampled_from(PRESSED) | st.sampled_from((0.0, 3.0, 60.0)), max_size=12))
-def test_whatever_is_pressed_in_a_replay_the_screen_stays_in_order(
+def test_no_key_breaks_the_screen_of_a_replay(
     tmp_path_factory: pytest.TempPathFactory, todo: list[tuple[int, int] | str | float]
 ) -> None:
     asyncio.run(walk(tmp_path_factory.mktemp("replay"), todo))

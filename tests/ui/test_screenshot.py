@@ -106,7 +106,7 @@ async def test_a_format_can_be_asked_for_in_the_palette(tmp_path: Path) -> None:
         assert exporter.begun == [(tmp_path, "parquet")]
 
 
-async def test_shift_s_saves_a_private_picture_of_what_is_seen_and_says_where(
+async def test_shift_s_saves_a_private_screenshot_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -152,7 +152,7 @@ class _Screen:
         )
 
 
-def test_in_a_picture_glyphs_of_another_font_stand_apart_so_that_they_cannot_move() -> None:
+def test_glyphs_of_another_font_are_placed_apart_in_a_picture() -> None:
     assert re.findall(r'x="([^"]+)".*?textLength="([^"]+)".*?>([^<]+)<', picture(_Screen())) == [  # type: ignore[arg-type]
         ("12.2", "24.4", "\u28ff\u28ff"),
         ("48.8", "12.2", "&lt;"),

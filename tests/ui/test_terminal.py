@@ -129,7 +129,7 @@ def bytes_after(terminal: Terminal, keys: str, awaited: int = 3) -> int:
     return sum(map(len, terminal.frames[before:]))
 
 
-def test_a_question_costs_its_box_and_not_the_screen_behind_it_again_and_again() -> None:
+def test_a_question_redraws_its_box_but_not_the_screen_behind() -> None:
     size = (160, 50)
     with running("endless", 400, size) as terminal:
         terminal.wait_for("STEADY")
@@ -155,7 +155,7 @@ def test_ctrl_l_draws_anew_what_something_else_wrote_over(key: str, title: str) 
         terminal.wait_for_paint(CELLS, before)
 
 
-def test_a_terminal_that_shrank_and_grew_again_at_once_is_drawn_anew() -> None:
+def test_a_terminal_that_shrank_and_grew_at_once_is_redrawn() -> None:
     """Of two signals so close only one is seen, at the size that was known; what it cut off is gone."""
     with running("idle", 10_000) as terminal:
         terminal.wait_for_paint(CELLS)
@@ -175,7 +175,7 @@ def test_q_and_s_leave_the_terminal_in_order_and_stop_the_run() -> None:
         assert_left_in_order(terminal)
 
 
-def test_a_new_size_is_drawn_at_once_and_the_byte_of_ctrl_c_stops_the_run() -> None:
+def test_a_new_size_is_drawn_at_once_and_ctrl_c_stops_the_run() -> None:
     with running("endless") as terminal:
         terminal.wait_for("STEADY")
         terminal.resize(120, 40)
@@ -187,7 +187,7 @@ def test_a_new_size_is_drawn_at_once_and_the_byte_of_ctrl_c_stops_the_run() -> N
         assert_left_in_order(terminal)
 
 
-def test_a_defect_of_a_pane_closes_the_screen_and_is_told_in_a_line() -> None:
+def test_a_pane_defect_closes_the_screen_and_is_reported() -> None:
     with running("defect") as terminal:
         end = ending(terminal)
         assert end == {"failure": "PaneError: [red]a defect[/red] of a pane", "asked": []}
@@ -198,9 +198,7 @@ def test_a_defect_of_a_pane_closes_the_screen_and_is_told_in_a_line() -> None:
 
 
 @pytest.mark.parametrize(("ends_at", "frame"), [(len(MEASURED), "╭"), (2 * len(MEASURED), "+"), (None, "+")])
-def test_boxes_are_drawn_where_the_terminal_was_measured_to_draw_them_in_one_cell(
-    ends_at: int | None, frame: str
-) -> None:
+def test_boxes_are_drawn_if_the_terminal_draws_them_in_one_cell(ends_at: int | None, frame: str) -> None:
     with running("steady", 60) as terminal:
         terminal.wait_for_output(b"\x1b[6n")
         terminal.send("1" if ends_at is None else f"1\x1b[1;{ends_at + 1}R")  # a key typed ahead of the reply

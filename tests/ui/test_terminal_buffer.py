@@ -63,7 +63,7 @@ def test_a_change_of_style_alone_is_a_change() -> None:
     assert parts_sent((Span("aaaa"), Span("bb")), (Span("aaaa", "dim"), Span("bb"))) == [(0, "aaaa")]
 
 
-def test_what_stays_between_two_changes_is_left_out_where_it_is_longer_than_a_move() -> None:
+def test_a_long_unchanged_part_between_two_changes_is_not_sent() -> None:
     for length, places in ((3, [0]), (30, [0, 31])):
         before, now = (f"{end}{'⣿' * length}{end}" for end in "01")
         assert [x for x, _ in parts_sent(before, now)] == places
@@ -118,7 +118,7 @@ def test_every_cell_has_its_own_style(parts: list[Part]) -> None:
     assert drawn(written(parts, CONSOLE)) == expected
 
 
-def test_between_pieces_of_one_style_the_cursor_moves_and_nothing_else() -> None:
+def test_between_parts_of_one_style_only_the_cursor_moves() -> None:
     blue, again = (Style.parse("blue") for _ in range(2))
     first = (0, 0, [("a", blue)])
     assert written([first, (4, 1, [("b", again)])], CONSOLE) == "\x1b[1;1H\x1b[34ma\x1b[2;5Hb\x1b[0m"
@@ -142,7 +142,7 @@ def test_after_any_paints_the_terminal_shows_the_last(painted: list[Line]) -> No
     assert sent_of(shown, painted[-1]) == ""
 
 
-def test_what_stands_there_is_not_sent_again_until_the_terminal_is_another() -> None:
+def test_a_line_is_sent_again_only_after_a_reset_or_resize() -> None:
     line = (Span("p50 5.003".ljust(COLUMNS)),)
     shown = TerminalBuffer()
     shown.fit(Size(COLUMNS, 2))
@@ -161,7 +161,7 @@ def test_another_style_is_sent_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["\u2764\ufe0f", "1\ufe0f\u20e3", "\U0001f44d\U0001f3fd", "\u4e2d\u0301", "e\u0301"])
-def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: str) -> None:
+def test_a_change_after_joining_characters_keeps_its_place(name: str) -> None:
     """How wide they are together is not how wide they are one by one."""
     shown = TerminalBuffer()
     before, now = (Strip([Segment(f"{name} p50 5.0{digit}3")]) for digit in "01")
@@ -173,7 +173,7 @@ def test_behind_characters_that_join_others_a_change_is_sent_to_its_place(name: 
     assert changes(shown, 3, 1, now) == []
 
 
-def test_what_was_laid_out_for_a_larger_terminal_stays_within_this_one() -> None:
+def test_lines_laid_out_for_a_larger_terminal_are_cropped() -> None:
     shown = TerminalBuffer()
     shown.fit(Size(10, 2))
     strip = Strip([Segment("0123456789abcdef")])

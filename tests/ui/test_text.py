@@ -83,7 +83,7 @@ def test_no_label_is_left_without_its_number() -> None:
 
 @examples
 @given(lines)
-def test_joining_keeps_text_and_styles_and_leaves_no_equal_neighbours(of: Line) -> None:
+def test_joining_keeps_text_and_styles_and_merges_equal_spans(of: Line) -> None:
     def styled(spans: Line) -> list[tuple[str, str]]:
         return [(character, span.style) for span in spans for character in span.text]
 
@@ -101,7 +101,7 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text: str, room: int, indent
     assert "".join(plain(row)[len(indent) :] for row in rows).replace(" ", "") == text.replace(" ", "")
 
 
-def test_wrapping_breaks_at_spaces_and_cuts_only_what_is_longer_than_a_row() -> None:
+def test_wrapping_breaks_at_spaces_and_cuts_only_overlong_words() -> None:
     assert [plain(row) for row in wrapped("the fan is on now", 8)] == ["the fan", "is on", "now"]
     assert [plain(row) for row in wrapped("a 0123456789", 6)] == ["a", "012345", "6789"]
 

@@ -77,11 +77,11 @@ def test_every_style_can_be_read_also_with_256_colours(name: str, system: ColorS
     assert {key: found[key] for key in background if found[key] < SEEN} == {}
 
 
-def test_themes_of_few_colours_leave_the_background_to_the_terminal() -> None:
+def test_themes_of_few_colours_keep_the_terminals_background() -> None:
     assert {name for name, theme in built_in().items() if theme.uses_terminal_colours} == set(OF_THE_TERMINAL)
 
 
-def test_a_theme_without_colours_has_none_and_tells_meanings_apart() -> None:
+def test_a_theme_without_colours_still_distinguishes_meanings() -> None:
     styles = built_in()["mono"].styles
     assert all(style.color is not None and style.color.is_default for style in styles.values())
     appearances = {name: (styles[name].bold, styles[name].reverse, styles[name].underline) for name in styles}

@@ -47,7 +47,7 @@ async def test_a_wide_axis_ends_at_the_whole_session() -> None:
 
 
 @pytest.mark.parametrize(("back", "on"), [("left_curly_bracket", "right_curly_bracket")])
-async def test_a_step_back_freezes_a_live_screen_and_going_on_brings_it_to_now(back: str, on: str) -> None:
+async def test_a_step_back_freezes_a_live_screen_until_it_is_resumed(back: str, on: str) -> None:
     async with opened(measured(320), (160, 50)) as screen:
         await screen.press("z", "z", "z", back)
         assert screen.header.startswith(" FROZEN ")
@@ -112,7 +112,7 @@ async def test_marks_of_the_user_stand_at_their_moment() -> None:
     assert row.index("m") - 1 - GUTTER == 61 * (66 - 2 - GUTTER) // 100
 
 
-async def test_the_arrows_point_at_a_moment_of_which_all_values_are_read() -> None:
+async def test_the_arrows_select_a_moment_and_all_its_values_are_shown() -> None:
     async with opened(measured_with_power(75), (120, 40)) as screen:
         assert " at " not in screen.rows[2]
         await screen.press("left")

@@ -30,7 +30,7 @@ def test_a_long_message_goes_on_under_its_beginning() -> None:
     assert rows(script, 30) == ["00:00:00   engine: one two", "           three four five"]
 
 
-def test_after_a_hundred_hours_the_columns_still_stand_under_one_another() -> None:
+def test_columns_stay_aligned_after_a_hundred_hours() -> None:
     script = Script(manifest(sensors=())).wait(360_000).tell("log", message="one two three four five")
     first, second = rows(script, 31)
     assert first.startswith("100:00:00   engine: one")

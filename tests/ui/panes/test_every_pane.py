@@ -93,7 +93,7 @@ own_states = pytest.mark.parametrize("state", STATES)
 
 @pytest.mark.slow
 @every_state
-def test_no_pane_that_does_not_scroll_has_more_rows_than_its_height(state: str) -> None:
+def test_no_unscrollable_pane_has_more_rows_than_its_height(state: str) -> None:
     for columns, rows in sizes_for(state):
         lines = drawn(view(state), area(columns, rows))
         for name, drawing in DRAWINGS.items():
@@ -146,7 +146,7 @@ def test_no_character_has_a_width_that_terminals_disagree_about(state: str) -> N
 
 
 @own_states
-def test_at_eighty_columns_and_more_nothing_of_an_ordinary_session_is_cut(state: str) -> None:
+def test_nothing_of_an_ordinary_session_is_cut_at_80_columns(state: str) -> None:
     for columns, rows in ((80, 18), (80, 1), (120, 14), (95, 12), (119, 20)):
         for name, lines in drawn(view(state), area(columns, rows)).items():
             if name != "header":  # of names there may be more than fits
@@ -167,7 +167,7 @@ def test_foreign_text_is_shown_literally() -> None:
     assert escapes not in shown
 
 
-def test_before_anything_has_come_every_pane_says_so_without_a_number() -> None:
+def test_before_any_data_every_pane_says_so_without_a_number() -> None:
     for name, lines in drawn(view("nothing"), area(80, 18)).items():
         text = "\n".join(plain(line) for line in lines)
         assert not any(unit in text for unit in (" 0.0", "nan", "None", "inf")), name

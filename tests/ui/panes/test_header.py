@@ -83,7 +83,7 @@ def test_the_figures_are_those_of_the_chosen_window() -> None:
     assert "p50 5.0" in plain(verdict_line(view_of(script, None), area(120, 1), None))
 
 
-def test_a_percentile_of_too_few_inferences_carries_a_question_mark() -> None:
+def test_a_percentile_of_too_few_inferences_has_a_question_mark() -> None:
     text = header(Script().load().warm_up().begin().measure(20, rate_hz=5))
     assert "p99 5." in text
     assert text.split("p99 ")[1].split()[0].endswith("?")
@@ -116,7 +116,7 @@ def test_no_number_is_ever_cut() -> None:
         assert ":" not in text or "0:21" in text
 
 
-def test_for_how_long_stays_where_little_else_does_and_a_phrase_is_cut_as_a_whole() -> None:
+def test_a_narrow_verdict_keeps_its_duration_and_whole_phrases() -> None:
     verdict = Verdict("THROTTLING", "critical", ("under-voltage", "for 0:17", "arm 1500 of 2400 MHz", "54 C"))
     whole = manifest(board=replace(manifest().board, simulated=True))
     view = view_of(Script(whole).load().warm_up().begin(duration_ns=45 * NS).measure(20))
@@ -184,7 +184,7 @@ def timed(**begin: int) -> Script:
     return Script(manifest()).load().warm_up().begin(**begin).measure(75)
 
 
-def test_where_a_duration_was_asked_for_the_end_has_its_time_of_day() -> None:
+def test_with_a_requested_duration_the_end_has_its_time_of_day() -> None:
     eight_hours = timed(duration_ns=8 * 3600 * NS)
     assert re.search(r" 1:16 of 8:00:00, ends at \d\d:\d\d $", header(eight_hours, 120))
     assert header(eight_hours, 80).endswith(" 1:16 of 8:00:00 ")

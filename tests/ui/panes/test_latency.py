@@ -18,7 +18,7 @@ def body(script: Script | None, width: int = 80, height: int = 18, **options: bo
     return [plain(line) for line in LATENCY.body(view_of(script), area(width, height, **options))]
 
 
-def test_window_and_session_stand_in_one_table_with_their_numbers_right() -> None:
+def test_window_and_session_share_a_table_with_aligned_numbers() -> None:
     header, window, session, *_ = body(measured(75))
     assert header.split() == ["p50", "p90", "p95", "p99", "p99.9", "max", "/s", "n"]
     assert window.split()[0] == "10s"
@@ -27,7 +27,7 @@ def test_window_and_session_stand_in_one_table_with_their_numbers_right() -> Non
     assert session.split()[-1] == "7500"
 
 
-def test_a_percentile_with_too_few_samples_is_marked_and_keeps_its_place() -> None:
+def test_a_percentile_of_too_few_samples_is_marked_in_its_place() -> None:
     _, few, *_ = body(measured(5))
     assert few.count("?") == 2  # p99 wants 662 samples, p99.9 wants 6636
     _, window, session, *_ = body(measured(75))
@@ -60,7 +60,7 @@ def test_after_a_reset_no_row_is_called_the_session() -> None:
     assert not any("session" in row for row in rows)
 
 
-def test_a_low_pane_has_its_figures_in_a_line_and_the_distribution_in_another() -> None:
+def test_a_low_pane_has_one_line_of_figures_and_one_distribution() -> None:
     rows = body(measured(75), 80, 12)
     assert rows[0].split()[::2][:5] == ["p50", "p90", "p95", "p99", "max"]
     assert rows[1].startswith("spread  4.200 ")
@@ -78,7 +78,7 @@ def test_one_line_tells_the_percentiles_that_fit() -> None:
         assert not text[-1:].isdigit()
 
 
-def test_p50_and_p99_are_lines_and_the_least_to_the_longest_a_band_behind_them() -> None:
+def test_p50_and_p99_are_lines_over_a_band_from_least_to_longest() -> None:
     lines = LATENCY.body(view_of(measured(75)), area(80, 12))[2:-1]
     assert {"p50", "p99", "band"} <= {span.style for row in lines for span in row[1:]}
     slow = body(measured(60).measure(15, median_ms=9), 80, 13, ascii_only=True)[2:]
@@ -91,7 +91,7 @@ def test_a_single_stall_does_not_flatten_all_the_rest() -> None:
     assert float(rows[2].split()[0]) <= 12
 
 
-def test_p99_is_the_median_of_five_seconds_so_that_a_step_stays_one_and_a_spike_is_left_to_the_band() -> None:
+def test_p99_is_a_median_of_five_seconds_so_only_steps_show() -> None:
     seconds = np.array([1.0] * 20 + [9.0] + [1.0] * 9 + [4.0] * 30)
     drawn = smoothed(np.repeat(seconds, POINTS // 60), 60)[:: POINTS // 60]
     assert drawn.tolist() == [1.0] * 30 + [4.0] * 30
@@ -112,7 +112,7 @@ def test_a_tail_far_beyond_the_usual_does_not_flatten_the_rest() -> None:
     assert _top_of(p50, p99) == 450.0
 
 
-def test_the_title_tells_that_the_lines_are_of_seconds_and_the_figures_of_the_window() -> None:
+def test_the_title_says_lines_are_seconds_and_figures_the_window() -> None:
     assert "window 10s   lines: each 1s" in LATENCY.title(view_of(measured(75)), area(80, 12))
     assert "service lines: each 1s" in LATENCY.title(view_of(paced(60)), area(80, 12))
 
@@ -204,7 +204,7 @@ def test_back_to_back_there_is_neither() -> None:
     assert not [row for row in body(measured(20)) if "resp." in row or "deadline" in row]
 
 
-def test_the_whole_screen_has_how_well_percentiles_are_known_under_them() -> None:
+def test_the_zoomed_pane_has_confidence_intervals_of_percentiles() -> None:
     header, _, session, low, high, *_ = body(measured(75), height=30)
     assert low.split()[:2] == ["95%", "from"]
     assert high.split()[0] == "to"

@@ -40,7 +40,7 @@ def test_the_stages_take_as_many_lines_as_they_need() -> None:
     ]
 
 
-def test_of_a_gpu_whose_parts_nobody_tells_the_whole_is_shown_as_such() -> None:
+def test_a_gpu_without_known_parts_is_shown_as_a_whole() -> None:
     whole = {"mem/rss": 100.0, "mem/system-accelerator": 740.4}
     script = Script(manifest(sensors=tuple(map(sensor, whole))), lambda _: whole).load().measure(3)
     table = rows(script)
@@ -116,7 +116,7 @@ def test_one_line_tells_whose_memory_ends_first() -> None:
     assert whole == "memory   engine 104.9 MiB, GPU 740.4, peak 106.4   its cgroup has 13.8 MiB left"
 
 
-def test_the_course_stands_under_the_figures_or_beside_them_where_it_moves() -> None:
+def test_the_chart_of_growth_is_below_or_beside_the_figures() -> None:
     moving = Script(manifest(), lambda second: {"mem/rss": 100 + second}).load().warm_up().begin().measure(75)
     assert rows(moving, 60, 12)[-1].split() == ["0:00", "0:50", "1:40"]
     beside = rows(moving, 120, 8)

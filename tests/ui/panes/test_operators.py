@@ -112,7 +112,7 @@ def with_work(operators: list[OperatorView]) -> MonitorView:
     )
 
 
-def test_what_an_operator_achieves_and_what_holds_it_up_is_shown_where_there_is_room() -> None:
+def test_an_operators_rates_and_bound_are_shown_where_they_fit() -> None:
     """Half of 5 ms, for 125 MFLOP: 50 GFLOP/s."""
     known = OperatorView(0, "r1_nchwc", "Conv", "CUDA", 1.0, 0.5, None, 125_000_000, 1_000, "conv1 + relu1")
     unknown = OperatorView(1, "reorder", "Reorder", "CPU", 1.0, 0.5, None)
@@ -177,7 +177,7 @@ def test_an_estimate_is_called_one_before_anything_else() -> None:
     assert text_of(OPERATORS.body(view_of(script), area(80, 18))).startswith("estimate (isolated): 6 bursts")
 
 
-def test_an_estimate_is_still_called_one_when_profiling_has_ended() -> None:
+def test_an_estimate_is_still_called_one_after_profiling_ended() -> None:
     script = profiled().tell("profiler", way="estimate (isolated): each by itself", reason="", every_ns=1)
     script.tell("profiler", way="", reason="profiling ended: it is gone", every_ns=1)
     shown = text_of(OPERATORS.body(view_of(script), area(80, 18)))

@@ -23,7 +23,7 @@ def parts_only() -> Script:
     return Script(whole, powered).load().warm_up().begin().measure(20)
 
 
-def test_the_total_stands_first_and_its_parts_below_with_who_measured() -> None:
+def test_the_total_is_first_then_its_parts_and_their_instruments() -> None:
     table = rows(measured_with_power(30))
     assert [row.split()[0] for row in table[1:5]] == ["VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC", "gpu"]
     assert [row.split()[4] for row in (table[1], table[2], table[4])] == ["monitor", "monitor", "estimate"]

@@ -28,7 +28,7 @@ def test_heat_power_and_memory_have_more_to_show_alone() -> None:
     assert DETAILED == ["heat", "power", "memory"]
 
 
-def test_every_zone_and_every_clock_has_its_course_and_the_clocks_their_caps() -> None:
+def test_every_zone_and_clock_has_a_chart_and_clocks_their_caps() -> None:
     rows = drawn(limited(), "heat", rows=60)
     for name in ("bigcore0-thermal", "nvme:Composite", "cpu0", "cpu4", "gpu "):
         at = next(y for y, row in enumerate(rows) if row.startswith(name))
@@ -38,7 +38,7 @@ def test_every_zone_and_every_clock_has_its_course_and_the_clocks_their_caps() -
     assert rows[-1].strip().startswith("0:00")
 
 
-def test_time_in_which_the_board_was_slowed_is_shaded_in_every_course() -> None:
+def test_throttled_time_is_shaded_in_every_chart() -> None:
     shaded = {
         span.style.partition("~")[0]
         for row in DRAWINGS["heat"].body(alone(limited(), "heat"), area(100, 60))

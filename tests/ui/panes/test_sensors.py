@@ -40,7 +40,7 @@ def test_a_lost_sensor_is_a_dash_and_its_reason_at_every_width() -> None:
         assert row.rstrip().endswith("Input/output error")
 
 
-def test_what_is_not_there_is_told_with_the_command_that_would_change_it() -> None:
+def test_a_missing_sensor_is_shown_with_the_command_to_enable_it() -> None:
     text = " ".join(rows(Script().miss("power", "no power sensor", "modprobe ina2xx")))
     assert "- power: no power sensor (modprobe ina2xx)" in text
 

@@ -30,7 +30,7 @@ def board(celsius: float) -> Script:
     return Script(whole, lambda _: {"temp/cpu": celsius}).load().warm_up().begin().measure(3)
 
 
-def test_zones_stand_hottest_first_with_their_distance_to_the_trip() -> None:
+def test_zones_are_hottest_first_with_their_distance_to_the_trip() -> None:
     _, *table = rows(measured(75, hot))
     assert [row.split()[0] for row in table[:4]] == ["zone", "cpu-thermal", "gpu-thermal", "soc-thermal"]
     assert table[1].split()[1:] == ["86.2", "86.3", "85.0", "-1.2"]
@@ -56,7 +56,7 @@ def test_the_trip_is_told_in_words() -> None:
     assert ", 5.0 above its trip" in line(board(90.0))
 
 
-def test_one_line_says_why_there_is_no_heat_however_long_the_reason() -> None:
+def test_one_line_says_why_there_is_no_heat_for_long_reasons_too() -> None:
     reason = "no thermal zone in /sys/class/thermal, no chip in /sys/class/hwmon that tells one"
     script = Script(manifest(sensors=()), lambda _: {}).miss("temperature", reason).load().warm_up().begin().measure(3)
     assert line(script, 120).endswith("that tells one")
@@ -64,7 +64,7 @@ def test_one_line_says_why_there_is_no_heat_however_long_the_reason() -> None:
     assert len(line(script, 60)) == 60
 
 
-def test_one_line_leaves_out_what_does_not_fit_and_cuts_no_number() -> None:
+def test_one_line_omits_what_does_not_fit_and_cuts_no_number() -> None:
     whole = line(measured(75), 200)
     assert whole.endswith("cpu4 2400 of 2400 MHz")
     view = view_of(measured(75))
@@ -128,7 +128,7 @@ def test_what_throttles_now_stands_first_and_in_alarm() -> None:
     assert line(script).endswith("limits: thermal")
 
 
-def test_a_line_has_the_zone_the_firmwares_clock_and_the_limits_in_force() -> None:
+def test_a_line_has_the_zone_the_firmware_clock_and_the_limits() -> None:
     flags = {f"throttle/{name}": 1.0 for name in ("under-voltage", "throttled", "under-voltage-alarm")}
     sensors = (sensor("temp/cpu-thermal"), sensor("freq/cpu0"), sensor("freq/arm"), *map(sensor, flags))
     script = limited(flags | {"temp/cpu-thermal": 56.5, "freq/arm": 600.0, "freq/cpu0": 2400.0}, sensors=sensors)
@@ -171,7 +171,7 @@ def heating(to_c: float, seconds: int = 100) -> Script:
     return script.load().warm_up().begin().measure(seconds)
 
 
-def test_what_is_ahead_stands_above_the_zones_in_the_title_and_in_the_line() -> None:
+def test_the_forecast_is_above_the_zones_in_title_and_line() -> None:
     hot_ahead, cool_ahead = heating(100.0), heating(60.0)
     said = " ".join(rows(hot_ahead, 100, 16))
     assert "throttles at 85 C in " in said
@@ -190,7 +190,7 @@ def test_where_nothing_is_known_nothing_is_said() -> None:
 
 
 @pytest.mark.slow
-def test_a_chart_is_not_given_up_for_the_sentence_that_the_title_holds() -> None:
+def test_a_sentence_in_the_title_does_not_displace_the_chart() -> None:
     heights = [height for height in range(8, 30) if any(_DOTS & set(row) for row in rows(heating(60.0), 80, height))]
     assert heights == list(range(9, 30))
 

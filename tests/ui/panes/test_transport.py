@@ -65,7 +65,7 @@ def test_it_fills_its_line_and_no_more(cells: int) -> None:
         assert len(shown(of, cells)) == cells
 
 
-def test_a_cell_of_the_bar_stands_for_the_time_at_which_it_is_reached() -> None:
+def test_a_bar_cell_stands_for_the_time_shown_at_it() -> None:
     for t_s in (0, 33, 50, 100):
         x = shown(transport(t_s)).index(">")
         found = time_at(transport(t_s), area(136, 1), x)
