@@ -72,6 +72,7 @@ _STAGES = {
     "first": "the first inference done",
     "steady": "the warm-up done",
 }
+_OF_SLOW_INFERENCE = ("latency_ns", "span_ns", "preempted", "major_faults", "minor_faults", "waited_ns")
 
 
 class SessionState:
@@ -138,6 +139,10 @@ class SessionState:
     ) -> None:
         with self._lock:
             self._append(Event(at_ns, kind, severity, source, message, data))
+
+    def _engine_reached(self, monotonic_ns: int, kind: str, message: str, **data: JsonValue) -> None:
+        """An event of the engine, at the time on CLOCK_MONOTONIC that it gives."""
+        self._add_event_at(monotonic_ns - self._origin_ns, kind, "info", "engine", message, **data)
 
     def _append(self, event: Event) -> None:
         self._events.append(event)
@@ -263,35 +268,35 @@ class SessionState:
             case LogLine():
                 self.add_event(message.kind, message.severity, message.source, message.message)
             case RecordsLost():
-                text = f"{message.count} inferences were not reported: edgetop fell too far behind"
-                self.add_event("records-lost", "critical", "engine", text, count=message.count)
-                lost = Lost(None, message.count, "edgetop fell too far behind the engine")
-                self._amend(lost=lost_in_all(self.manifest.lost, lost))
+                self._records_lost(message.count)
             case ProfilerChosen():
                 self._profiler_chosen(message)
             case BurstBegan():
-                at_ns = message.monotonic_ns - self._origin_ns
-                self._add_event_at(at_ns, "profile-burst-begins", "info", "engine", "instrumented inferences begin")
+                self._engine_reached(message.monotonic_ns, "profile-burst-begins", "instrumented inferences begin")
             case BurstTaken():
                 self._burst_taken(message)
             case SlowInference():
-                fields = ("latency_ns", "span_ns", "preempted", "major_faults", "minor_faults", "waited_ns")
-                data = {name: getattr(message, name) for name in fields}
+                data = {name: getattr(message, name) for name in _OF_SLOW_INFERENCE}
                 text = f"{message.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
-                at_ns = message.monotonic_ns - self._origin_ns
-                self._add_event_at(at_ns, "slow-inference", "info", "engine", text, **data)
+                self._engine_reached(message.monotonic_ns, "slow-inference", text, **data)
             case OfVariant():
                 self._variant_said(message)
             case TurnsBegan():
-                begin_ns = message.plan.begin_ns - self._origin_ns
-                data = {**message.plan.to_json(), "begin_ns": begin_ns}
-                self._add_event_at(begin_ns, "ab-turns", "info", "engine", "turns begin", **data)
+                plan = message.plan
+                data = {**plan.to_json(), "begin_ns": plan.begin_ns - self._origin_ns}
+                self._engine_reached(plan.begin_ns, "ab-turns", "turns begin", **data)
             case Failed():
                 self.add_event("engine-failed", "critical", "engine", message.message, stage=message.stage)
             case Died():
                 self.add_event("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._origin_ns
+
+    def _records_lost(self, count: int) -> None:
+        text = f"{count} inferences were not reported: edgetop fell too far behind"
+        self.add_event("records-lost", "critical", "engine", text, count=count)
+        lost = Lost(None, count, "edgetop fell too far behind the engine")
+        self._amend(lost=lost_in_all(self.manifest.lost, lost))
 
     def _streams_seen(self, seen: StreamsSeen) -> None:
         manifest, watched = self.manifest, self.manifest.watched or Watched(())
@@ -370,20 +375,18 @@ class SessionState:
         sizes = {"rss_mib": memory.rss_kib, "anon_mib": memory.anon_kib, "file_mib": memory.file_kib}
         data: dict[str, JsonValue] = {name: kib / 1024 for name, kib in sizes.items() if kib is not None}
         text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
-        at_ns = memory.monotonic_ns - self._origin_ns
-        self._add_event_at(at_ns, "engine-memory", "info", "engine", text, stage=memory.stage, **data)
+        self._engine_reached(memory.monotonic_ns, "engine-memory", text, stage=memory.stage, **data)
 
     def _phase_began(self, message: PhaseBegan) -> None:
         data: dict[str, JsonValue] = {"phase": message.phase}
-        began_ns = message.monotonic_ns - self._origin_ns
         if message.phase == "idle":
             data["duration_ns"] = self._spec.idle_ns
         elif message.phase == "warmup":
             data["runs"] = self._spec.warmup_runs
         elif message.phase == "measure":
-            self.is_measuring, self._measuring_since_ns = True, began_ns
+            self.is_measuring, self._measuring_since_ns = True, message.monotonic_ns - self._origin_ns
             data.update(runs=self._spec.runs, duration_ns=self._spec.duration_ns)
-        self._add_event_at(began_ns, "phase", "info", "engine", f"{_PHASES[message.phase]} begins", **data)
+        self._engine_reached(message.monotonic_ns, "phase", f"{_PHASES[message.phase]} begins", **data)
 
     def _profiler_chosen(self, message: ProfilerChosen) -> None:
         text = f"operators: {message.way}" if message.way else "operators are not profiled"
@@ -398,8 +401,7 @@ class SessionState:
         last = self._last_burst
         number = 0 if last is None else last.number + 1
         before = np.concatenate([self._before, self._latest])
-        t_ns = message.monotonic_ns - self._origin_ns
-        self._last_burst = burst_of(t_ns, number, message.operators, last)
+        self._last_burst = burst_of(message.monotonic_ns - self._origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
         data: dict[str, JsonValue] = {
             "burst": number,
@@ -415,7 +417,7 @@ class SessionState:
             **(message.threads.to_json() if message.threads else {}),
         }
         text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
-        self._add_event_at(t_ns, "profile-burst", "info", "engine", text, **data)
+        self._engine_reached(message.monotonic_ns, "profile-burst", text, **data)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
         """Go on as another session, of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
