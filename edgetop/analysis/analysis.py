@@ -4,7 +4,7 @@ A part of a view is made when it is first asked for: nobody pays for what nobody
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -17,6 +17,7 @@ from edgetop.analysis.lens import Lens
 from edgetop.analysis.power import PowerView
 from edgetop.analysis.thermal import along
 from edgetop.analysis.timeline import Axis, Points
+from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 
 PLAIN = Lens()
@@ -29,6 +30,14 @@ class Analysis(Folds):
 
     promises = report.promises
     verdict = report.verdict
+
+    @classmethod
+    def of(cls, batches: Iterable[Batch]) -> "Analysis":
+        """The analysis of a recording, or of the part of it that is played."""
+        analysis = cls()
+        for batch in batches:
+            analysis.fold(batch)
+        return analysis
 
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
         """`lens`: which part of the session the timelines show. `kinds`: of sensors whose courses are wanted each."""

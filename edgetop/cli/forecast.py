@@ -68,18 +68,14 @@ def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | Non
     from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
     from edgetop.recording.rows import WHOLE  # noqa: PLC0415
 
-    whole = Analysis()
-    for batch in recording.play():
-        whole.fold(batch)
+    whole = Analysis.of(recording.play())
     until_ns = whole.progress.measured_until_ns
     span, spans = WHOLE, whole.throttles_view().spans
     throughput = whole.statistics()
     if spans and spans[0].start_ns < until_ns:
         until_ns = spans[0].start_ns
-        span, before = replace(WHOLE, end_ns=until_ns), Analysis()
-        for batch in recording.play(span=span):
-            before.fold(batch)
-        throughput = before.statistics()
+        span = replace(WHOLE, end_ns=until_ns)
+        throughput = Analysis.of(recording.play(span=span)).statistics()
     try:
         found = elsewhere(recording.play(span=span), recording.manifest, ambient_c, until_ns)
     except ValueError as error:

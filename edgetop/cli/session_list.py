@@ -104,8 +104,7 @@ def _analysed(folder: Path) -> tuple[Manifest, Outcome]:
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     recording = Recording(folder)
-    analysis = Analysis()
-    analysis.fold(RecordingByTime(recording).whole())
+    analysis = Analysis.of([RecordingByTime(recording).whole()])
     return replace(recording.manifest, duration_ns=recording.end_ns), outcome_of(analysis)
 
 

@@ -104,8 +104,6 @@ def _opened(path: Path) -> BinaryIO:
 
 def row_until(recording: Recording, files: Files, span: Span = WHOLE) -> bytes:
     """The session's row, judged by what lies in the span."""
-    analysis = Analysis()
-    for batch in recording.play(span=span):
-        analysis.fold(batch)
+    analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / MANIFEST) as file:
         return row_of(report(analysis), file.read().decode(), files)
