@@ -1,10 +1,10 @@
 """`edgetop fit-memory`: the least memory with which a model runs as well as with all there is."""
 
-import json
 import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
       edgetop fit-memory model.onnx
       edgetop fit-memory detector.tflite --threads 2 --duration 20s --resolution 1M --json
     """
-    from edgetop.cli.output import print_text  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415  --help needs none of it
     from edgetop.runner.limits import Limit, enclosed  # noqa: PLC0415
 
     given = given_names(ctx)
@@ -80,34 +80,44 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
         words.append(f"--duration={DURATION}")
     with enclosed(Limit(memory_bytes=2**30)):  # fails before anything runs where there can be no limit
         pass
-    print_text(HEADS, err=as_json)
-    trials: list[Trial] = []
-
-    def tried(limit_bytes: int | None) -> Trial:
-        trial = _trial(model, words, limit_bytes)
-        if limit_bytes is None and not trial.ok:
-            raise EngineDiedError(f"without a limit: {trial.reason}")
-        trial = trial if limit_bytes is None else judged(trial, trials[0], tolerance)
-        trials.append(trial)
-        print_text(trial.row, err=as_json)
-        return trial
-
-    def runs_well(limit_bytes: int) -> bool:
-        """A p50 that is too high is chance once, and none twice."""
-        first = tried(limit_bytes)
-        return first.ok or (first.reason.startswith("p50") and tried(limit_bytes).ok)
-
-    whole = tried(None)
-    least = least_that(runs_well, round((whole.rss_peak_mib or 64.0) * MIB), max(resolution, MIB))
+    tell = partial(print_text, err=as_json)
+    tell(HEADS)
+    trials = Trials(partial(_trial, model, words), tolerance, tell)
+    whole = trials.whole
+    least = least_that(trials.run_well, round((whole.rss_peak_mib or 64.0) * MIB), max(resolution, MIB))
     if as_json:
         document = {"model": str(model), "least_bytes": least, "reference": asdict(whole)}
-        click.echo(json.dumps({**document, "trials": [asdict(trial) for trial in trials[1:]]}, indent=1))
+        print_json({**document, "trials": [asdict(trial) for trial in trials.limited]})
     else:
         print_text(_words(model, least, resolution, whole))
     return EXIT_DONE if least is not None else EXIT_ENGINE_DIED
 
 
 command.params += _HANDED_ON
+
+
+class Trials:
+    """Runs of one model, each judged by the first, which has no limit, and told when it is over."""
+
+    def __init__(self, run: Callable[[int | None], Trial], tolerance: float, tell: Callable[[str], None]) -> None:
+        """Run without a limit. `tolerance` of its p50 in percent. Raises EngineDiedError where that fails."""
+        self._run, self._tolerance, self._tell = run, tolerance, tell
+        self.whole = run(None)
+        if not self.whole.ok:
+            raise EngineDiedError(f"without a limit: {self.whole.reason}")
+        tell(self.whole.row)
+        self.limited: list[Trial] = []
+
+    def run_well(self, limit_bytes: int) -> bool:
+        """Whether the model runs well within the limit. A p50 that is too high is chance once, and none twice."""
+        first = self._try(limit_bytes)
+        return first.ok or (first.reason.startswith("p50") and self._try(limit_bytes).ok)
+
+    def _try(self, limit_bytes: int) -> Trial:
+        trial = judged(self._run(limit_bytes), self.whole, self._tolerance)
+        self.limited.append(trial)
+        self._tell(trial.row)
+        return trial
 
 
 def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
@@ -175,10 +185,8 @@ def _rates(session: Path) -> dict[str, float]:
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
-    analysis = Analysis()
-    for batch in Recording(session).play():
-        analysis.fold(batch)
-    return {track.info.id: track.mean for track in analysis.tracks.views("rate") if track.mean is not None}
+    tracks = Analysis.of(Recording(session).play()).tracks
+    return {track.info.id: track.mean for track in tracks.views("rate") if track.mean is not None}
 
 
 def _words(model: Path, least: int | None, resolution: int, whole: Trial) -> str:
