@@ -1,10 +1,9 @@
 """`edgetop push`: sessions into a lake."""
 
-import json
-import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import option
@@ -12,6 +11,9 @@ from click import option
 from edgetop.cli import completion
 from edgetop.cli.options import add_options
 from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.lake.place import Place
 
 OPTIONS = (
     option("--board-id", metavar="ID", help="This board's name in the lake. Default: derived from /etc/machine-id."),
@@ -37,12 +39,9 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
       edgetop push soak-42 s3://boards/lake --follow
       edgetop push soak-42 's3://lake?endpoint_override=minio:9000&scheme=http' --board-id pi-07
     """
-    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415  --help needs none of it
-    from edgetop.formatting import size  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.lake.board import board_id  # noqa: PLC0415
-    from edgetop.lake.follow import follow  # noqa: PLC0415
     from edgetop.lake.place import Place  # noqa: PLC0415
-    from edgetop.lake.push import push, remove  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
@@ -52,22 +51,42 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     folders = [locate(session, recordings_home()) for session in sessions]
     place, done, problems = Place(target, pause=_pause), [], list[str]()
     for folder in folders:
-        if options["follow"]:
-            pushed = follow(folder, place, board, lambda words: print_text(words, err=True))
-        else:
-            pushed = push(folder, place, board)
-        problems += pushed.problems
-        is_removed = options["delete_after"] and not pushed.problems
-        if is_removed:
-            remove(folder)
-        done.append({"session": pushed.session, "path": str(folder), "board": board, "target": place.target,
-                     "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed})  # fmt: skip
+        row, found = _push(folder, place, board, options)
+        done.append(row)
+        problems += found
         if not options["as_json"]:
-            sent = f"{size(pushed.sent)} sent of {size(pushed.size)}" if pushed.sent else "is there already"
-            print_text(f"{Path(folder).name}: {sent}, board {board}{', removed here' if is_removed else ''}")
+            print_text(_line(row))
     if options["as_json"]:
-        sys.stdout.write(json.dumps(done, indent=1) + "\n")
+        print_json(done)
     raise_problems(problems, "the rest is in the lake, and nothing was removed of that session")
+
+
+def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
+    """Copy a session, and where that is asked for, remove it here once all of it is there.
+
+    Returns what the document says of it, and what could not be read.
+    """
+    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.lake.follow import follow  # noqa: PLC0415
+    from edgetop.lake.push import push, remove  # noqa: PLC0415
+
+    if options["follow"]:
+        pushed = follow(folder, place, board, lambda words: print_text(words, err=True))
+    else:
+        pushed = push(folder, place, board)
+    is_removed = options["delete_after"] and not pushed.problems
+    if is_removed:
+        remove(folder)
+    row = {"session": pushed.session, "path": str(folder), "board": board, "target": place.target,
+           "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed}  # fmt: skip
+    return row, pushed.problems
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    from edgetop.formatting import size  # noqa: PLC0415
+
+    sent = f"{size(row['sent_bytes'])} sent of {size(row['size_bytes'])}" if row["sent_bytes"] else "is there already"
+    return f"{Path(row['path']).name}: {sent}, board {row['board']}{', removed here' if row['removed'] else ''}"
 
 
 def _pause(pause_s: float) -> None:
