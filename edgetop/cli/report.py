@@ -1,7 +1,5 @@
 """`edgetop report`: the summary of a recorded session."""
 
-import contextlib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +8,9 @@ import click
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import Companion, needs
-from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 
 if TYPE_CHECKING:
-    from edgetop.analysis.analysis import Analysis
     from edgetop.analysis.gates import Gate
-    from edgetop.recording.reader import Recording
 
 PATH = click.Path(path_type=Path)
 
@@ -43,45 +38,6 @@ def command(
       edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
       edgetop report soak-42 --html soak-42.html
     """
-    from edgetop.analysis.report import report, to_json  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
-    from edgetop.cli.choosing import recorded  # noqa: PLC0415
-    from edgetop.cli.gates import print_failed_gates  # noqa: PLC0415
-    from edgetop.cli.junit import refuse_unwritable, write  # noqa: PLC0415
-    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
-    from edgetop.cli.page import refuse_html  # noqa: PLC0415
-    from edgetop.cli.summary import summary, wrapped  # noqa: PLC0415
-    from edgetop.recording.reader import Recording  # noqa: PLC0415
+    from edgetop.cli.reporting import print_report  # noqa: PLC0415  --help needs none of it
 
-    if junit:
-        refuse_unwritable(junit)
-    page = refuse_html(html, force=force) if html else None
-    recording = Recording(recorded(session))
-    analysis = _analysed(recording, gates)
-    if junit and not analysis.gates:
-        raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
-    result = report(analysis)
-    if junit:
-        write(junit, result)
-    if page:
-        from edgetop.cli.report_page import write_report  # noqa: PLC0415  loads Bokeh
-
-        write_report(page, analysis, result, list(outputs_lines(recording.folder)))
-    with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
-        if as_json:
-            click.echo(json.dumps(with_outputs(to_json(result), recording.folder), indent=1))
-        else:
-            print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
-    raise_problems(recording.problems, "the rest is reported")
-    return EXIT_GATE_FAILED if gates and print_failed_gates(result) else EXIT_DONE
-
-
-def _analysed(recording: "Recording", gates: tuple["Gate", ...]) -> "Analysis":
-    """The whole recording, judged by these gates; none: by those that the run had."""
-    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
-
-    analysis = Analysis()
-    for batch in recording.play():
-        analysis.fold(batch)
-    analysis.gates = gates or analysis.gates
-    return analysis
+    return print_report(session, as_json=as_json, gates=gates, junit=junit, html=html, force=force)
