@@ -1,6 +1,5 @@
 """`edgetop ab --soak`: which is faster when hot. Turns cancel heat; here each runs alone, session by session."""
 
-import json
 import random
 import shlex
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,10 @@ import click
 from edgetop import formatting
 from edgetop.cli import comparison_text
 from edgetop.cli.child_run import ChildRun, run_to_end
-from edgetop.cli.compare import exit_code, read_samples
+from edgetop.cli.comparing import comparison_json, exit_code, read_samples
 from edgetop.cli.output import print_text
 from edgetop.cli.sweeping import heat_now
-from edgetop.comparison.compare import compare, comparison_document
+from edgetop.comparison.compare import compare
 from edgetop.comparison.gates import judge_gates
 from edgetop.comparison.sample import grouped
 from edgetop.errors import EXIT_INTERRUPTED, InputError, OutputError
@@ -95,7 +94,7 @@ def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
 
         write_comparison(options["page"], comparison, results)
     if options["as_json"]:
-        click.echo(json.dumps(comparison_document(comparison) | {"gates": [one.to_json() for one in results] or None}))
+        click.echo(comparison_json(comparison, results))
     else:
         print_text(comparison_text.comparison_text(comparison, results))
     return exit_code(results)

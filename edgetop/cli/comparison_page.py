@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgetop.analysis.timeline import Floats
-from edgetop.cli.comparison_text import gate_lines, ranking_lines, ratio_cells, row_label, value_text
+from edgetop.cli.comparison_text import ranking_lines, ratio_cells, row_label, value_text
+from edgetop.cli.output import gate_lines
 from edgetop.cli.page import COLOURS, GREY, MOST_SERIES, plain, put_legend_above, section, write_page
 from edgetop.comparison.compare import Comparison
 from edgetop.comparison.gates import RelativeResult

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetop import formatting
-from edgetop.cli.output import notice_lines, table
+from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.cli.summary import wrapped
 from edgetop.comparison.compare import Comparison, Ratio, Row, Value
 from edgetop.comparison.gates import RelativeResult
@@ -136,13 +136,6 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
     for rank in comparison.ranking:
         tied = "  not told apart" if len(rank.sessions) > 1 else ""
         yield f"rank {rank.rank}  {clean(', '.join(rank.sessions))}{tied}  (by {row.label if row else UNKNOWN})"
-
-
-def gate_lines(gates: Sequence[RelativeResult]) -> Iterator[str]:
-    if gates:
-        yield ""
-    for gate in gates:
-        yield f"gate       {'passed' if gate.ok else 'FAILED'}  {clean(gate.reason)}"
 
 
 def csv_rows(comparison: Comparison) -> Iterator[Sequence[Any]]:

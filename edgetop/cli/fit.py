@@ -53,7 +53,7 @@ def command(**options: Any) -> int:
       edgetop fit --on pi-a,pi-b,pi-c --from desk-a,desk-b,desk-c
       edgetop fit --on pi-a,pi-b,pi-c --from desk-a,desk-b,desk-c --predict desk-new --json
     """
-    from edgetop.cli.compare import read_samples  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.comparing import read_samples  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
     from edgetop.comparison.matching import fit, predict  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.report import Report
-from edgetop.cli.output import print_text
+from edgetop.cli.output import print_failures
 from edgetop.runner.session_state import SessionState
 from edgetop.session.seconds import NS
 
@@ -66,9 +66,7 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
     """
     failed = [gate.reason for gate in report.gates or () if not gate.ok]
     failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
-    for reason in failed:
-        print_text(f"edgetop: gate failed: {reason}", err=True)
-    return bool(failed) or report.session.end_reason == "slo"
+    return print_failures(failed) or report.session.end_reason == "slo"
 
 
 def _beyond(report: Report, gate: "RelativeGate") -> str | None:

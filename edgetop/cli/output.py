@@ -12,6 +12,8 @@ from edgetop.errors import InputError
 from edgetop.formatting import clean
 
 if TYPE_CHECKING:
+    from edgetop.analysis.gates import GateResult
+    from edgetop.comparison.gates import RelativeResult
     from edgetop.recording.export.protocol import NamedOutput, StreamOutput
     from edgetop.session.events import Notice
 
@@ -49,6 +51,21 @@ def notice_lines(word: str, notices: "Iterable[Notice]") -> Iterator[str]:
             yield ""
         yield f"{word:<10} {clean(notice.message)}"
         yield f"           {clean(notice.advice)}"
+
+
+def gate_lines(gates: "Sequence[GateResult | RelativeResult]") -> Iterator[str]:
+    """An empty line, and each gate with what it found; nothing where there are none."""
+    if gates:
+        yield ""
+    for gate in gates:
+        yield f"gate       {'passed' if gate.ok else 'FAILED'}  {clean(gate.reason)}"
+
+
+def print_failures(reasons: Sequence[str]) -> bool:
+    """Say on stderr why each gate failed. True: there is one."""
+    for reason in reasons:
+        print_text(f"edgetop: gate failed: {reason}", err=True)
+    return bool(reasons)
 
 
 def print_json(document: Any, default: Callable[[Any], Any] | None = None) -> None:

@@ -31,7 +31,7 @@ from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words
 from edgetop.analysis.verdict import Verdict
-from edgetop.cli.output import notice_lines
+from edgetop.cli.output import gate_lines, notice_lines
 from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
@@ -54,7 +54,7 @@ def summary_lines(report: Report) -> Iterator[str]:
         _head(report),
         *_figures(report),
         _load(report.latency, report.session.load),
-        _gates(report),
+        gate_lines(report.gates or ()),
         _board(report),
         _method(report.session),
         _operators(report),
@@ -288,13 +288,6 @@ def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
             yield f"           {clean(deadline.cause)}"
         if deadline.max_rate_hz:
             yield f"           by its service time it {max_rate_words(deadline.max_rate_hz)}"
-
-
-def _gates(report: Report) -> Iterator[str]:
-    if report.gates:
-        yield ""
-    for gate in report.gates or ():
-        yield f"gate       {'passed' if gate.ok else 'FAILED'}  {clean(gate.reason)}"
 
 
 def _percentile_name(name: str) -> str:

@@ -12,7 +12,7 @@ import click
 
 from edgetop.cli import options as text
 from edgetop.cli.agreement import judge_of, worst
-from edgetop.cli.compare import read_samples
+from edgetop.cli.comparing import read_samples
 from edgetop.cli.comparison_text import ranking_lines, value_text
 from edgetop.cli.output import notice_lines, print_text, raise_problems, table, write_csv
 from edgetop.cli.summary import wrapped
