@@ -46,6 +46,7 @@ from edgetop.runner.conductor import Conductor
 from edgetop.runner.delegation import FullyDelegated
 from edgetop.runner.roofline import default_path, stored
 from edgetop.runner.rotation import Rotation
+from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.discovery import discover_engine
 from edgetop.sensors.protocol import Found
@@ -220,11 +221,10 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     early = _handle_signals(rotated, signals)
     recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
     report_rotation = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
+    of_engine = partial(_engine_sensors, board, isolation=engine.isolation)
     conductor = Conductor(
         engine=engine,
-        sampler=Sampler((), clock, origin_ns),
-        board=sensors,
-        engine_sensors=partial(_engine_sensors, board, isolation=engine.isolation),
+        sensors=SessionSensors(Sampler((), clock, origin_ns), sensors, of_engine, session_state),
         recorder=BackgroundRecorder(recorder) if recorder else None,
         feed=endpoint,
         session_state=session_state,

@@ -29,17 +29,16 @@ from edgetop.engines.protocol import (
     Started,
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
-from edgetop.runner.model_file import Fingerprint, Work
+from edgetop.runner.model_file import ModelFiles
 from edgetop.runner.rotation import Following, Recorder, Rotation
+from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
-from edgetop.sensors.protocol import Backlog, Found, Reader, sensor
-from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event
 from edgetop.session.orders import Order
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, READING, Inferences, Readings, last_end_ns
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns
 from edgetop.session.seconds import SecondAggregator
 
 if TYPE_CHECKING:
@@ -49,8 +48,6 @@ TICK_S = 0.5
 BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # so many at once: the pipe holds a second of the fastest models
 END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
-FINGERPRINT_PATIENCE_S = 1.0
-NEVER_S = 1e9
 STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
 
 
@@ -75,9 +72,7 @@ class Conductor:
     def __init__(
         self,
         engine: Engine,
-        sampler: Sampler,
-        board: Found,
-        engine_sensors: Callable[[int], Found],
+        sensors: SessionSensors,
         recorder: Recorder | None,
         feed: BatchSink,
         session_state: SessionState,
@@ -87,16 +82,12 @@ class Conductor:
         rotation: Rotation | None = None,
         measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
-        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid.
+        """`derived` makes, for each session, a function of what is handed on: events that are recorded with it.
 
-        `derived` makes, for each session, a function of what is handed on: events that follow, which are recorded with
-        it. `rotation`: of the sessions that follow. `measure_shapes`: the runtime, for what does not follow from the
-        model's file.
+        `rotation`: of the sessions that follow. `measure_shapes`: asks the runtime what the model's file leaves open.
         """
         self._engine = engine
-        self._sampler = sampler
-        self._board = board
-        self._engine_sensors = engine_sensors
+        self._sensors = sensors
         self._recorder = recorder
         self._feed = feed
         self._state = session_state
@@ -104,8 +95,7 @@ class Conductor:
         self._make_derived = derived
         self._derived: Derived | None = None  # made with the first batch: it may have much to load
         self._rotation = rotation
-        self._fingerprint, self._other_fingerprint = Fingerprint(), Fingerprint()  # the other: of an A/B session
-        self._work = Work(session_state.manifest.model, measure_shapes)
+        self._model_files = ModelFiles(session_state, measure_shapes)
         self._surroundings = Surroundings()
         self._aggregator = self._seconds()
         self._stop_reason: str | None = None
@@ -113,8 +103,6 @@ class Conductor:
         self._recording_paused = False
         self._profile_asked = False
         self._tick_s = OPENING_TICK_S
-        self._ends_with_engine: set[str] = set()  # sources of events
-        self._shift_ns = 0  # from the origin of the first session to that of this one
         self._asked_ns = 0  # when the engine was last asked for news
         self._reached_ns = 0  # on CLOCK_MONOTONIC: no inference to come began before
         self._wake = threading.Event()
@@ -134,8 +122,7 @@ class Conductor:
                 self._recorder.discard()
             self._feed.close()
             raise
-        self._sense(self._board)
-        self._sampler.start()
+        self._sensors.start()
         self._thread.start()
 
     def stop(self, reason: str = "user") -> None:
@@ -189,7 +176,7 @@ class Conductor:
     def step(self) -> None:
         """Take in what came since the last step, and end the session where it is over."""
         state = self._state
-        readings, sensor_events = self._drained()  # before the poll, which so includes an end that a sensor has met
+        readings, sensor_events = self._sensors.drain()  # before the poll, which so has an end that a sensor met
         self._asked_ns = state.now_ns()
         update = self._engine.poll()
         if self._stop_reason and self._stop_since_ns is None:
@@ -199,9 +186,8 @@ class Conductor:
         if asked and state.is_measuring:
             self._engine.profile()
         state.records_come(update.records)
-        readings = self._with_samples(
-            readings, [message for message in update.messages if isinstance(message, Sampled)]
-        )
+        samples = [message for message in update.messages if isinstance(message, Sampled)]
+        readings = self._sensors.with_samples(readings, samples)
         for message in update.messages:
             self._handle(message)
             if isinstance(message, Failed | Died | Ended):
@@ -226,27 +212,13 @@ class Conductor:
         state.engine_said(message)
         match message:
             case Started():  # its own pid: `--engine-python` may be a wrapper around it
-                found = self._engine_sensors(message.pid)
-                self._surroundings.engine_is(message.pid, found.sources)
-                self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
-                self._sense(found)
+                self._surroundings.engine_is(message.pid, self._sensors.of_engine(message.pid))
             case PhaseBegan("measure"):
                 self._surroundings.began(message.monotonic_ns - state.manifest.clock.origin_monotonic_ns)
             case Loaded():
-                self._fingerprint.begin(state.manifest.model.path)
-                if state.profiles:
-                    self._work.begin(message.inputs)
+                self._model_files.begin(message.inputs)
             case OfVariant(side=side, message=Loaded()) if side:
-                self._other_fingerprint.begin(state.other_model)
-
-    def _drained(self) -> tuple[Readings, tuple[Event, ...]]:
-        """What came from the sensors, on the session's clock."""
-        readings, events = self._sampler.drain()
-        if self._shift_ns:
-            readings = readings.copy()
-            readings["t_ns"] = np.maximum(readings["t_ns"] - self._shift_ns, 0)
-            events = tuple(replace(event, t_ns=max(0, event.t_ns - self._shift_ns)) for event in events)
-        return readings, events
+                self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
         state = self._state
@@ -271,7 +243,7 @@ class Conductor:
         origin_ns = max(self._reached_ns, before_ns)
         state.follow(following.name, following.session_id, origin_ns)
         rotation.finish(recorder, manifest)
-        self._shift_ns += origin_ns - before_ns
+        self._sensors.follow(origin_ns - before_ns)
         self._recorder, self._derived = following.recorder, None
         self._aggregator = self._seconds()
         self._surroundings = self._surroundings.follow()
@@ -283,32 +255,10 @@ class Conductor:
         load = self._state.manifest.load
         return SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
 
-    def _sense(self, found: Found) -> None:
-        self._sampler.add(found.sources)
-        self._state.sensors_known(self._sampler.sensors, found.missing)
-
-    def _with_samples(self, readings: Readings, samples: list[Sampled]) -> Readings:
-        """What the engine measures of itself joins what sensors read, each as a sensor of its own."""
-        parts = [readings]
-        for sampled in samples:
-            places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
-            if sampled.sensor not in places:
-                kind, _, label = sampled.sensor.partition("/")
-                info = sensor(kind, label, "the program")
-                self._sense(Found((Reader((info,), lambda: [Backlog("")], NEVER_S),)))
-            rows = np.zeros(len(sampled.samples), READING)
-            rows["sensor"] = places.get(sampled.sensor, len(places))
-            rows["t_ns"], rows["value"] = zip(*sampled.samples, strict=True)
-            rows["t_ns"] = np.maximum(rows["t_ns"] - self._state.manifest.clock.origin_monotonic_ns, 0)
-            parts.append(rows)
-        return np.concatenate(parts)
-
     def _finish(
         self, update: EngineUpdate, readings: Readings, events: tuple[Event, ...], last: Failed | Died | Ended
     ) -> None:
-        # Its process is gone: that its memory cannot be read any more is no news.
-        news = [event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine]
-        self._hand_on(self._batch(update, readings, tuple(news)))
+        self._hand_on(self._batch(update, readings, self._sensors.without_engine(events)))
         if isinstance(last, Ended):
             self._end(self._stop_reason or last.reason)
         elif isinstance(last, Failed) and last.is_input_error:
@@ -322,10 +272,7 @@ class Conductor:
         inferences = self._on_session_clock(update.records)
         state.inferences_came(inferences)
         state.watch_wall_clock()
-        state.model_hashed(self._fingerprint.take())
-        state.model_hashed(self._other_fingerprint.take(), side=1)
-        state.precision_known(self._work.precision)
-        state.data_dependent(self._work.data_dependent)
+        self._model_files.tell()
         self._surroundings.sensed(readings, state.manifest.sensors)
         state.surrounded_by(self._surroundings)
         events = (*state.take_events(), *sensor_events)
@@ -337,7 +284,7 @@ class Conductor:
             seconds=self._aggregator.add(inferences),
             readings=readings,
             events=events,
-            bursts=self._work.joined_to(state.take_bursts()),
+            bursts=self._model_files.work.joined_to(state.take_bursts()),
             manifest=state.take_manifest(),
         )
 
@@ -374,14 +321,13 @@ class Conductor:
         if self._recorder:
             self._recorder.prepare_end()
         ends = (self._rotation.close,) if self._rotation else ()
-        steps = (self._sampler.stop, self._engine.close, partial(self._hand_on_last, reason), finish, *ends)
+        steps = (self._sensors.stop, self._engine.close, partial(self._hand_on_last, reason), finish, *ends)
         failures = [_failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
         self._feed.close()
 
     def _hand_on_last(self, reason: str) -> None:
-        self._state.model_hashed(self._fingerprint.finish(FINGERPRINT_PATIENCE_S))
-        self._state.model_hashed(self._other_fingerprint.finish(FINGERPRINT_PATIENCE_S), side=1)
+        self._model_files.finish()
         last = self._last_batch(reason)
         self._hand_on(last)
         if news := self._state.take_events():  # of the recorder: that it fails, or goes on again

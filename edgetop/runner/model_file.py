@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetop.runner.session_state import SessionState
 from edgetop.session.manifest import Model, TensorInfo
 from edgetop.session.operators import Burst, OperatorInfo
 
@@ -23,6 +24,7 @@ CHUNK_BYTES = 64 * 1024  # Python 3.11's own digest holds its lock for the time 
 LARGE_BYTES = 64 * 1024 * 1024  # from here on speed counts more than memory
 NICENESS = 19
 PATIENCE_S = 0.5  # of the first burst
+FINGERPRINT_PATIENCE_S = 1.0
 
 
 def _lower_priority() -> None:
@@ -139,3 +141,35 @@ class Work:
 
         declared = read_model(Path(self._model.path), str(self._model.format))
         return inspected(declared, {tensor.name: tensor.shape for tensor in self._inputs}, self._ask)
+
+
+class ModelFiles:
+    """The file of a session's model, and in an A/B session that of B's: the session's state is told what is read."""
+
+    def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
+        """`ask`: as that of `Work`."""
+        self._state = session_state
+        self._fingerprints = Fingerprint(), Fingerprint()  # of the model, and of B's
+        self.work = Work(session_state.manifest.model, ask)
+
+    def begin(self, inputs: Sequence[TensorInfo]) -> None:
+        """The model is loaded. `inputs`: with the shapes in which it runs."""
+        self._fingerprints[0].begin(self._state.manifest.model.path)
+        if self._state.profiles:
+            self.work.begin(inputs)
+
+    def begin_other(self) -> None:
+        """B's model is loaded."""
+        self._fingerprints[1].begin(self._state.other_model)
+
+    def tell(self) -> None:
+        """Tell what has been read by now."""
+        for side, fingerprint in enumerate(self._fingerprints):
+            self._state.model_hashed(fingerprint.take(), side)
+        self._state.precision_known(self.work.precision)
+        self._state.data_dependent(self.work.data_dependent)
+
+    def finish(self) -> None:
+        """Wait for the SHA-256, but not for ever, and tell it."""
+        for side, fingerprint in enumerate(self._fingerprints):
+            self._state.model_hashed(fingerprint.finish(FINGERPRINT_PATIENCE_S), side)

@@ -21,6 +21,7 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import MAX_WAITING_INFERENCES, Recorder
 from edgetop.recording.tables import ROW_GROUP_ROWS
 from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
@@ -247,9 +248,8 @@ def conducted(recorder: Recorder) -> tuple[Outcome, Batch]:
     )
     feed = LiveFeed()
     session_state = SessionState(first_manifest(), EngineSpec("model.onnx", "onnx"), clock)
-    conductor = Conductor(
-        engine, Sampler((), clock, origin), Found(), lambda _: Found(), recorder, feed, session_state, clock
-    )
+    sensors = SessionSensors(Sampler((), clock, origin), Found(), lambda _: Found(), session_state)
+    conductor = Conductor(engine, sensors, recorder, feed, session_state, clock)
     while conductor.outcome is None:
         clock.advance(0.1)
         conductor.step()

@@ -32,6 +32,7 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.runner.conductor import STOP_PATIENCE_NS, Conductor, Outcome
 from edgetop.runner.rotation import Rotation
+from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
 from edgetop.sensors.sampler import Sampler
@@ -139,9 +140,9 @@ class Session:
         )
         self.conductor = Conductor(
             engine=self.engine,
-            sampler=sampler or Sampler((), self.clock, origin),
-            board=board or Found(),
-            engine_sensors=engine_sensors,
+            sensors=SessionSensors(
+                sampler or Sampler((), self.clock, origin), board or Found(), engine_sensors, self.session_state
+            ),
             recorder=recorder,
             feed=self.sink,
             session_state=self.session_state,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgetop.engines.process import ProcessEngine
 from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.protocol import Found, Gap, Source, sensor
 from edgetop.sensors.sampler import Sampler
@@ -101,8 +102,8 @@ def run_beside(model: Path, seconds: float, sources: Sequence[Source]) -> RunFig
     manifest = begun(clock)
     session_state = SessionState(manifest, spec, clock)
     sampler = Sampler((), clock, manifest.clock.origin_monotonic_ns)
-    board = Found(tuple(sources))
-    conductor = Conductor(ProcessEngine(spec), sampler, board, lambda _: Found(), None, sink, session_state, clock)
+    sensors = SessionSensors(sampler, Found(tuple(sources)), lambda _: Found(), session_state)
+    conductor = Conductor(ProcessEngine(spec), sensors, None, sink, session_state, clock)
     conductor.start()
     outcome = conductor.join()
     assert outcome is not None
